@@ -3,12 +3,12 @@
 #
 #   link.sh [PROFILE_DIRECTORY]      default: target/release of this workspace
 #
-# Takes PROFILE_DIRECTORY/libverbena_ibverbs.a, makes PROFILE_DIRECTORY/lib/libibverbs.so.1 and the
-# name libibverbs.so for it. Cargo cannot make it: rustc passes a version script of its own when it
-# links a cdylib, and with two of them the nodes appear in the file but the symbols stay
+# Reads PROFILE_DIRECTORY/libverbena_ibverbs.a, writes PROFILE_DIRECTORY/lib/libibverbs.so.1 and the
+# symbolic link libibverbs.so. Cargo cannot do this: rustc passes a version script of its own when
+# it links a cdylib; with two version scripts the version nodes are in the file but the symbols stay
 # unversioned, so that dlvsym finds nothing.
 #
-# CC, CFLAGS and LDFLAGS are honoured (a sanitizer build adds its flag there).
+# Honours CC, CFLAGS and LDFLAGS (a sanitizer build adds its flag there).
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -22,8 +22,8 @@ if [ ! -f "$archive" ]; then
 fi
 
 mkdir -p "$profile/lib"
-# Linked under another name and moved into place, so that a program that starts meanwhile finds the
-# old library or the new one, never half of one.
+# Linked under another name and renamed, so that a program that starts meanwhile loads the old or
+# the new library, never a partial one.
 result=$profile/lib/libibverbs.so.1
 scratch=$result.$$
 trap 'rm -f "$scratch" "$scratch.o"' EXIT
@@ -31,9 +31,9 @@ trap 'rm -f "$scratch" "$scratch.o"' EXIT
 # shellcheck disable=SC2086
 "${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -c "$here/src/variadic.c" -o "$scratch.o"
 
-# --gc-sections drops what no exported name leads to; --no-undefined turns a name that the map or
-# the code promises and nobody has into an error here instead of in a user's program; -z nodelete,
-# because the adapter's threads and fork handlers must outlive a dlclose.
+# --gc-sections drops code that no exported name reaches. --no-undefined reports a name that the map
+# or the code declares but nothing defines, here rather than in a user's program. -z nodelete: the
+# adapter's threads and fork handlers must outlive a dlclose.
 # shellcheck disable=SC2086
 "${CC:-cc}" -shared -o "$scratch" \
 	-Wl,-soname,libibverbs.so.1 \

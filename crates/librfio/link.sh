@@ -3,7 +3,7 @@
 #
 #   link.sh [PROFILE_DIRECTORY]      default: target/release of this workspace
 #
-# The two are the same library under two names: old programs ask for libshift. CC, CFLAGS and LDFLAGS are honoured.
+# Both are the same library: old programs load libshift. Honours CC, CFLAGS and LDFLAGS.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

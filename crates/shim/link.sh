@@ -1,12 +1,13 @@
 #!/bin/sh
-# Links libverbena_shim.so from the static library that cargo built, and the files in C below src.
+# Links libverbena_shim.so from the static library that cargo built and the C files in src.
 #
 #   link.sh [PROFILE_DIRECTORY]      default: target/release of this workspace
 #
-# Takes PROFILE_DIRECTORY/libverbena_shim.a and makes PROFILE_DIRECTORY/lib/libverbena_shim.so. Cargo
-# cannot make it: rustc exports only names that Rust defines from a cdylib, and `open` is defined in C.
+# Reads PROFILE_DIRECTORY/libverbena_shim.a and writes PROFILE_DIRECTORY/lib/libverbena_shim.so.
+# Cargo cannot do this: rustc exports only names that Rust defines from a cdylib, and `open` is
+# defined in C.
 #
-# CC, CFLAGS and LDFLAGS are honoured.
+# Honours CC, CFLAGS and LDFLAGS.
 set -eu
 
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
@@ -19,20 +20,20 @@ if [ ! -f "$archive" ]; then
 fi
 
 mkdir -p "$profile/lib"
-# Moved into place, and only if it differs: programs that start meanwhile have it preloaded.
+# Renamed into place, and only if it differs: programs that start meanwhile preload it.
 result=$profile/lib/libverbena_shim.so
 scratch=$result.$$
 trap 'rm -rf "$scratch" "$scratch.objects"' EXIT
 mkdir "$scratch.objects"
 
-# The public names of libibverbs, and the one private name that programs of rdma-core call.
+# The public names of libibverbs, and the one private name that rdma-core's programs call.
 {
 	awk '/^IBVERBS_1\./ { public = 1 } /^}/ { public = 0 } public && /^\t\t/ { gsub(/[\t;]/, ""); print "NAME(" $0 ")" }' \
 		"$here/../ibverbs/libibverbs.map"
 	echo 'NAME(ibv_query_gid_type)'
 } > "$scratch.objects/names.h"
 
-# Without debugging information, which would hold the path of this tree.
+# Without debug information, which would contain this tree's path.
 for source in variadic blocking system redirect; do
 	# shellcheck disable=SC2086
 	"${CC:-cc}" ${CFLAGS:-} -O2 -fPIC -Wall -Wextra -Werror -I"$scratch.objects" -c "$here/src/$source.c" \

@@ -1,5 +1,5 @@
-//! Certificates, the names in them, and the file that says whose they are. No two names are written alike, whatever somebody puts into
-//! theirs: one that was written out is read as itself.
+//! Fuzzes the parsers of certificates, their subject names, and the file that maps certificates to
+//! users. A name survives formatting and parsing unchanged, so no two names have the same text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

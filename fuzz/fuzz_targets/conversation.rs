@@ -1,10 +1,12 @@
-//! A server's side of a connection, whatever the client says: greeting, proof, requests, and the files they touch, which
-//! lie in a directory of this process.
+//! Fuzzes the server's side of a connection: handshake, authentication, requests, and the files
+//! that they access in a temporary directory.
 //!
-//! The first byte says how the rest is read. With 0 it is raw bytes, from the first one of the connection on. Otherwise
-//! the client is let in as nobody, in version 3 if it is even, and the rest is requests: operation (2 bytes), length of the
-//! body (2), length of the payload (1, in units of 64 bytes), body; frames are made of them, so that what is behind the
-//! framing is reached. The same byte says in which order the workers are done.
+//! The first byte selects the interpretation of the rest. With 0, the rest is the raw byte stream
+//! from the connection's start. Otherwise the client is admitted as an anonymous user, with
+//! protocol version 3 if the byte is even, else 2, and the rest is requests: operation (2 bytes),
+//! length of the body (2), length of the payload (1, in units of 64 bytes), body. They are framed
+//! correctly, so that the code behind the framing is reached. The same byte determines the order in
+//! which jobs finish.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -27,7 +29,7 @@ use verbena_rfio_protocol::request::{Hello, Prove};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Request};
 
-/// What a socket holds without anybody reading.
+/// Capacity of a socket in bytes while the peer does not read.
 const ROOM: usize = 64 << 10;
 
 fn root() -> &'static PathBuf {
@@ -39,7 +41,7 @@ fn root() -> &'static PathBuf {
     })
 }
 
-/// A service over a fresh directory.
+/// Returns a service that exports a fresh directory.
 fn context() -> Context {
     let root = root();
     let _ = std::fs::remove_dir_all(root.join("export"));
@@ -121,7 +123,7 @@ fuzz_target!(|input: &[u8]| {
     let mut waiting = &said[..said.len().min(4 * ROOM)];
     let mut answers = vec![0; ROOM];
     let mut jobs = Vec::new();
-    // A server that neither waits nor ends would never come to rest.
+    // Bounds the rounds: a server that neither waits nor ends the connection fails the run.
     for round in 0..10_000 {
         if let Ok(written) = client.write(waiting) {
             waiting = &waiting[written..];

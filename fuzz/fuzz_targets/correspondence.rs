@@ -1,7 +1,7 @@
-//! Both sides of a connection between hosts, which hear whatever datagrams come: they neither fail nor answer one with
-//! more than one, and what one side says the other still understands.
+//! Fuzzes both sides of a CM connection with arbitrary datagrams: neither side panics or answers
+//! one datagram with several, and everything that one side sends parses.
 //!
-//! The input is read as steps: a byte says what happens, and what it takes follows.
+//! The input is a sequence of steps: a byte selects the event, and the event's data follow.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -52,7 +52,7 @@ fn message(kind: Kind) -> Message {
     }
 }
 
-/// MADs in flight, and the two sides.
+/// The two sides and the CM MADs in flight.
 struct World {
     sides: [StateMachine; 2],
     network: Vec<(usize, CmMad)>,
@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    /// The peer's host is found to have some private ports, whether that was asked or not.
+    /// Reports private UDP ports of the peer's host, whether a port probe was sent or not.
     fn find(&mut self, side: usize, which: u8) {
         let private = UdpPort::all().filter(|residence| residence.is_private());
         let found = private
@@ -104,7 +104,7 @@ impl World {
         self.carry_out(side, due);
     }
 
-    /// The network says that something did not arrive.
+    /// Reports a delivery failure.
     fn fail(&mut self, side: usize) {
         let due = self.sides[side].note_failure(REFUSED, self.now);
         self.carry_out(side, due);
@@ -142,7 +142,7 @@ fuzz_target!(|input: &[u8]| {
                 8..16 => world.fail(side),
                 _ => world.wait(side),
             },
-            // A MAD in flight is altered, or a new one is made of the following bytes.
+            // Alters a MAD in flight, or makes one of the next input bytes.
             3 => {
                 let (patch, more) = rest.split_at(rest.len().min(4));
                 rest = more;
@@ -167,7 +167,7 @@ fuzz_target!(|input: &[u8]| {
             }
             _ => (),
         }
-        // Each side has one answer to say at most for each thing that it hears.
+        // Each side sends at most one answer per event.
         assert!(world.network.len() <= input.len());
     }
 });

@@ -1,4 +1,4 @@
-//! Packets that a fuzzer's bytes choose: right in form, of any opcode, near a PSN.
+//! Builds well-formed packets of any opcode, with a PSN near a given one, from the fuzzer's bytes.
 
 use verbena_wire::aeth::{Aeth, Syndrome};
 use verbena_wire::atomic::{AtomicAckEth, AtomicEth};
@@ -14,14 +14,14 @@ use verbena_wire::{PKey, Psn, QKey, Qpn, RKey, SrqNumber};
 
 use crate::adapter::{BASE, KEY, SRQ, WINDOW};
 
-/// Of every FLUSH.
+/// FETH of every FLUSH packet.
 pub const FETH: Feth = Feth {
     placement: Placement::Visible,
     selectivity: Selectivity::Range,
 };
 const LENGTHS: [u32; 8] = [0, 1, 8, 255, 256, 257, 700, 2000];
 
-/// Choices, one a byte; zeros when there are no more.
+/// Source of choices, one per byte; zeros at the end of the input.
 pub struct Choices<'a>(pub &'a [u8]);
 
 impl Choices<'_> {
@@ -55,7 +55,7 @@ impl Choices<'_> {
     }
 }
 
-/// A packet of any opcode near a PSN.
+/// Returns a packet of any opcode with a PSN near `near`; empty if the input selects none.
 pub fn forged(choices: &mut Choices<'_>, service: Service, near: Psn) -> Vec<u8> {
     let code = service as u8 | (choices.next() % 32);
     let code = if choices.next().is_multiple_of(16) {

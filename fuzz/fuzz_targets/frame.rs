@@ -1,4 +1,5 @@
-//! A frame's header, in every state of a session: what is accepted is within the limits and emits the same bytes.
+//! Fuzzes the parser of frame headers, with the limits of every session state: an accepted header
+//! is within the limits and encodes to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Schedules of messages as text: what is understood is run on a model, and what is refused is refused with a line that there is.
+//! Fuzzes message schedules in text form: an accepted schedule runs on a model, and the error for a
+//! rejected one names an existing line.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +14,7 @@ static SYSTEM: LazyLock<System> = LazyLock::new(|| {
         .expect("a shipped system")
 });
 
-/// What is run: more would make the run long, and no other.
+/// Limits on schedules that are run. Larger ones would only take longer.
 const RANKS: usize = 64;
 const BYTES: u64 = 1 << 20;
 const OPERATIONS: usize = 256;

@@ -1,7 +1,7 @@
-//! A client's side of a session with a server that says anything: the input is replies, each with a length of its body
-//! (2 bytes), a length of its payload (2), its body, and its payload. They are framed as the client's requests ask, so
-//! that what is behind the framing is reached. The first byte says whether a client with many requests under way reads them,
-//! and which of the last requests each is for.
+//! Fuzzes a client with a hostile server. The input is replies: length of the body (2 bytes),
+//! length of the payload (2), body, payload. Their headers match the client's requests, so that the
+//! code behind the framing is reached. The first byte selects the client, one with many requests in
+//! flight if it is odd, and the requests to which the replies are addressed.
 #![no_main]
 
 use std::io::{Read, Write};
@@ -28,7 +28,8 @@ fn listener() -> &'static (PathBuf, UnixListener) {
     })
 }
 
-/// Answers each request with the next reply of the input, or an earlier one once more; goes when there is none.
+/// Sends the next reply of the input for each request that arrives, addressed to that request or an
+/// earlier one; returns at the end of the input.
 fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
     let mut asked_before: Vec<Header> = Vec::new();
     let limits = Limits {
@@ -47,7 +48,7 @@ fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
         let payload = usize::from(u16::from_be_bytes([p0, p1])).min(behind.len());
         let (payload, behind) = behind.split_at(payload);
         asked_before.push(asked);
-        // Sometimes another request that was asked, answered or not.
+        // Sometimes addresses an earlier request, answered or not.
         let back = match (asked_before.len() + usize::from(manner)) % 5 {
             0 => usize::from(manner) % asked_before.len(),
             _ => 0,
@@ -72,7 +73,7 @@ fn options() -> Options {
     }
 }
 
-/// Many requests under way, finished, taken back and left.
+/// Uses a connection with many requests in flight, which are awaited, cancelled or dropped.
 fn use_server_at_once(address: &Address) -> Option<()> {
     let exchange = Exchange::connect(address, &options()).ok()?;
     let handle = Handle(1);

@@ -1,12 +1,13 @@
-//! A process with real queue pairs and memory, given what a network might: noise, packets that are whole or damaged,
-//! forged ones with right checksums from the peer's address and from others, in any state of its connections. Nothing
-//! panics, nothing is written but what is granted, every work request completes at most once.
+//! Fuzzes a process with real queue pairs and memory: noise, intact and damaged packets, and forged
+//! ones with correct checksums from the peer's address and from others, in any state of its
+//! connections. Nothing panics, only granted memory is written, and every work request completes at
+//! most once.
 //!
-//! Datagrams are handed to the process where its socket would have. What it answers leaves by the loopback interface, for
-//! an address at which nobody is; so port 4791 must be free.
+//! Datagrams are handed to the process in place of its socket. Its answers leave by the loopback
+//! interface for an address without a host, so port 4791 must be free.
 #![no_main]
 
-/// Stand for what is only known when the process runs.
+/// Placeholders for values that are known only at run time; `Target::forge` replaces them.
 mod adapter {
     use verbena_wire::{RKey, SrqNumber};
 
@@ -39,12 +40,12 @@ use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
 use verbena_wire::{Psn, Qpn, RKey, SrqNumber, roce, udp};
 
-/// The kernel's number of `lo`.
+/// Interface index of `lo`.
 const LOOPBACK: u32 = 1;
 const OURS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 1);
 const PEERS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const STRANGERS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
-/// The index of our IPv4 address among the GIDs of the loopback interface.
+/// Index of the local IPv4 address among the GIDs of the loopback interface.
 const GID_INDEX: u8 = 1;
 const PSN: u32 = 0x00ff_fffe;
 const NOBODY: u32 = 0xab_cdef;
@@ -53,7 +54,7 @@ const GRANT_AT: usize = 20_000;
 const GRANTED: usize = 2500;
 const RECEIVE_AT: usize = 40_000;
 const RECEIVED: u32 = 1000;
-/// Of our own, for what we ask for.
+/// Local buffer of the requests that the process posts.
 const LOCAL_AT: usize = 50_000;
 const LOCAL: u32 = 3000;
 const REMOTE: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -100,7 +101,8 @@ fn attributes() -> ibv_qp_attr {
 impl Target {
     fn new() -> Target {
         let directory = std::env::temp_dir().join(format!("verbena-fuzz-{}", std::process::id()));
-        // SAFETY: no other thread of this process has begun.
+        // SAFETY: the adapter has not started its threads, and no other thread accesses the
+        // environment.
         unsafe {
             std::env::set_var("VERBENA_RUNTIME_DIR", directory);
             std::env::set_var("VERBENA_LINK", "roce");
@@ -157,7 +159,7 @@ impl Target {
         }
     }
 
-    /// All connections anew.
+    /// Resets and reconnects all queue pairs.
     fn revive(&self) {
         for (qp, service) in &self.victims {
             let is_datagram = *service == Service::Ud;
@@ -206,14 +208,15 @@ impl Target {
     fn post_receive(&self, victim: usize) {
         let sge = self.sge(RECEIVE_AT, RECEIVED);
         let (qp, service) = &self.victims[victim];
-        // A full queue takes no more.
+        // A full queue rejects the request.
         let _ = match service {
             Service::Xrc => self.srq.post(1, &sge),
             _ => qp.post_receive(1, &sge),
         };
     }
 
-    /// Asks the peer, who is nobody, for something; what comes as its answer is the fuzzer's.
+    /// Posts a request to the peer, which does not exist; the fuzzer's packets serve as its
+    /// answers.
     fn post_request(&self, victim: usize, choices: &mut Choices<'_>) {
         let opcode = match choices.next() % 6 {
             0 => IBV_WR_RDMA_READ,
@@ -244,7 +247,7 @@ impl Target {
         let _ = self.victims[victim].0.poster().post(&request);
     }
 
-    /// A forged packet, for what is really there.
+    /// Returns a forged packet with the process's real addresses, keys and numbers.
     fn forge(&self, victim: usize, choices: &mut Choices<'_>) -> Vec<u8> {
         let (qp, service) = &self.victims[victim];
         let bytes = forged(choices, *service, Psn::new(PSN));
@@ -289,7 +292,7 @@ impl Target {
         bytes
     }
 
-    /// Hands over a datagram.
+    /// Hands a datagram to the process, with a correct ICRC in most cases.
     fn deliver(&self, packet: &[u8], choices: &mut Choices<'_>) {
         let source = match choices.next() % 16 {
             0 => STRANGERS,
@@ -328,7 +331,7 @@ impl Target {
         });
     }
 
-    /// Completions so far: none that nobody asked for.
+    /// Polls all completions and returns their number; each belongs to a posted work request.
     fn drain(&self) -> usize {
         let mut completions = [ibv_wc::default(); 64];
         let mut all = 0;
@@ -355,7 +358,8 @@ impl Target {
         let mut at = 0;
         for end in writable.iter().map(|range| range.start).chain([ROOM]) {
             for place in at..end {
-                // SAFETY: inside the memory, which is never freed; the adapter may write to it, which is the question.
+                // SAFETY: the address is inside the buffer, which is leaked and so never freed; the
+                // read is volatile because the adapter may write to it, which this check detects.
                 let byte = unsafe { ((self.memory + place) as *const u8).read_volatile() };
                 assert_eq!(byte, 0, "byte {place} was written, which nobody may");
             }

@@ -1,5 +1,5 @@
-//! Packets, whole frames and management datagrams: what is accepted is written again byte for byte, but for what is
-//! reserved.
+//! Fuzzes the parsers of packets, whole frames and MADs: accepted input encodes to the same bytes,
+//! except for reserved fields.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -8,7 +8,7 @@ use verbena_wire::packet::Packet;
 use verbena_wire::roce::{Checked, Frame, Network, open};
 use verbena_wire::{bth, icrc};
 
-/// Which bits of a packet are ignored on receipt.
+/// Returns a mask of the bits that a receiver ignores.
 fn reserved(packet: &Packet<'_>) -> Vec<u8> {
     let mut mask = bth::RESERVED.to_vec();
     for header in packet.headers.bth.opcode.headers() {
@@ -32,7 +32,8 @@ fn packet(input: &[u8]) {
     assert_eq!(Packet::parse(&again), Ok(packet));
 }
 
-/// A frame as it comes, and then one around the same packet whose ICRC and lengths are right: by chance none is.
+/// Parses the input as a frame, then a frame around the same packet with correct ICRC and lengths,
+/// which random input never has.
 fn frame(input: &[u8]) {
     let _ = Frame::parse(input);
     let start = match input.first().map(|first| first >> 4) {
@@ -61,7 +62,7 @@ fn frame(input: &[u8]) {
         .emit(&mut bytes)
         .expect("room for it and a length that IP can say");
     assert_eq!(Frame::parse(&bytes[..length]), Ok(made));
-    // As a socket sees it.
+    // The same packet as a UDP socket receives it.
     let (seen, checked) = open(&model.route, &bytes[28..]).expect("an identification");
     assert_eq!(Packet::parse(seen), Ok(inside));
     if let Checked::WithIdentification(found) = checked {
@@ -85,7 +86,7 @@ fn datagram(input: &[u8]) {
     }
 }
 
-/// RC ACKNOWLEDGE, as Linux 6.1 rxe sent it.
+/// RC ACKNOWLEDGE, as sent by Linux 6.1 rxe.
 const GOLDEN: &[u8] = &[
     0x45, 0x00, 0x00, 0x30, 0x85, 0x1c, 0x40, 0x00, 0x40, 0x11, 0xa1, 0x8a, 0x0a, 0x09, 0x00, 0x02,
     0x0a, 0x09, 0x00, 0x03, 0xc1, 0x21, 0x12, 0xb7, 0x00, 0x1c, 0x00, 0x00, 0x11, 0x00, 0xff, 0xff,

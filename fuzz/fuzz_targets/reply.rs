@@ -1,5 +1,5 @@
-//! The body of a reply, as a client decodes it: two bytes of operation, then the body. What is accepted encodes to the
-//! same bytes.
+//! Fuzzes the client's decoder of reply bodies: two bytes of operation, then the body. An accepted
+//! body encodes to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! The body of a request, as a server decodes it: two bytes of operation, then the body. What is accepted encodes to the
-//! same bytes.
+//! Fuzzes the server's decoder of request bodies: two bytes of operation, then the body. An
+//! accepted body encodes to the same bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Files of results: our own records, which are then drawn, compared and looked through for steps, and other tools' output.
+//! Fuzzes the readers of result files: Verbena's own records, which are then plotted, compared and
+//! searched for step changes, and other tools' output.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -20,7 +21,7 @@ fuzz_target!(|input: &str| {
     }
 });
 
-/// Whatever the records say, there is a report of them, and a run differs from itself in nothing.
+/// Renders a report of any records, and checks that a run does not differ from itself.
 fn show(run: Loaded) {
     let described = |benchmark: &str, axis: &str| Described {
         name: benchmark.to_owned(),

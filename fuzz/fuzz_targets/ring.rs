@@ -1,5 +1,5 @@
-//! The adapter's ring, whose other end writes what it likes into the shared cells: the consumer stays inside them, and
-//! says so when it cannot go on.
+//! Fuzzes the consumer of the shared memory ring with arbitrary bytes in the shared cells: it stays
+//! inside the cells and reports an error when it cannot continue.
 #![no_main]
 
 use std::cell::UnsafeCell;
@@ -36,7 +36,7 @@ unsafe impl Store for Shared {
     }
     fn writable(&self, index: u64) -> *mut u8 {
         assert!(index < CELLS as u64);
-        // SAFETY: in bounds, just checked.
+        // SAFETY: the assertion above keeps the index in bounds.
         unsafe { self.cells.0.get().cast::<u8>().add(index as usize * CELL) }
     }
 }
@@ -51,12 +51,13 @@ fuzz_target!(|input: &[u8]| {
     };
     let start = shared.readable(0) as usize;
     let mut consumer = Consumer::default();
-    // Laps change the stamp that is expected, so the same bytes are read at most once.
+    // Each lap changes the expected stamp, so the same bytes are read at most once.
     while let Ok(Some(record)) = consumer.peek(&shared) {
         let from = record.payload as usize;
         let to = from + record.header.length as usize;
         assert!(from >= start + HEADER && to <= start + CELLS * CELL);
-        // SAFETY: just checked; nobody else has the cells.
+        // SAFETY: the assertion above keeps the range inside the cells, which nothing else
+        // accesses.
         let payload = unsafe { std::slice::from_raw_parts(record.payload, to - from) };
         for bytes in payload.as_chunks::<{ Source::LENGTH }>().0 {
             assert_eq!(&Source::parse(bytes).emit(), bytes);

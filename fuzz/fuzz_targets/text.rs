@@ -1,5 +1,5 @@
-//! Text from people: locations and files of secrets. A location that is understood is understood the same when it is
-//! written out again.
+//! Fuzzes the parsers of locations and of secrets files. An accepted location survives formatting
+//! and parsing unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! Tickets: the line that a client is given, the claims that a server is sent, and which it takes at which time.
+//! Fuzzes tickets: the client's text form, the claims sent to a server, and the times at which the
+//! server accepts them.
 #![no_main]
 
 use std::collections::HashSet;
@@ -32,12 +33,12 @@ fuzz_target!(|input: &[u8]| {
     let ticket = Ticket::sign(SECRET, claims.clone());
     assert_eq!(ticket.to_string().parse(), Ok(ticket.clone()));
 
-    // A change of any claim needs another key.
+    // Changed claims need another key.
     let mut longer = claims.clone();
     longer.expires = longer.expires.wrapping_add(1);
     assert_ne!(Ticket::sign(SECRET, longer).key, ticket.key);
 
-    // Whenever it is shown, it is taken once at most.
+    // A ticket is accepted at most once, at any time.
     let issuers = Secrets::parse("xrootd:0123456789abcdef").expect("a good line");
     let tickets = Tickets::of(issuers, Duration::from_secs(5));
     let times = [
@@ -50,7 +51,8 @@ fuzz_target!(|input: &[u8]| {
     let taken = times.map(|time| tickets.redeem(&claims, time).is_ok());
     assert!(taken.into_iter().filter(|&taken| taken).count() <= 1);
 
-    // Its session opens its file and no other, and no more than it says.
+    // The session can open only the ticket's file, once, with no more access than the ticket
+    // grants.
     let mut opened = HashSet::new();
     for flags in 0..256 {
         let mut session = Confinement::new(&claims);

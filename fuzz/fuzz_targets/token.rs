@@ -1,4 +1,5 @@
-//! Tokens of strangers, the scopes in them, and the files of keys: whatever the bytes, an answer.
+//! Fuzzes the parsers of untrusted tokens, their scopes, and public keys: no input panics, and
+//! scopes grant rights only below their base path.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,11 +1,13 @@
-//! Ranks' traces: what is understood can be summed up and followed, and what cannot be read is refused. The input is the blocks' bytes,
-//! as a checksum would keep every change of a whole file out.
+//! Fuzzes the reader of rank traces: an accepted trace can be summarised and its messages matched.
+//! The input is the bytes of the blocks, since the checksums of a whole file would reject every
+//! mutation.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use verbena_trace::{Messages, RankTrace, Summary, Trace};
 
-/// Puts the mark, lengths and checksums round blocks, which the input separates by their lengths.
+/// Builds a file of the input's blocks: adds the magic number, lengths and checksums. In the input
+/// a length byte precedes each block.
 fn file(input: &[u8]) -> Vec<u8> {
     let mut file = b"VMPITR1\n".to_vec();
     let mut rest = input;

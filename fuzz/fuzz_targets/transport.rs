@@ -1,6 +1,7 @@
-//! A requester and a responder in any state, given packets that may be true, forged, late or doubled: nothing panics,
-//! no memory beyond what was granted is touched (the adapter of the transport's tests asserts it), every request
-//! completes once and in order, and whatever is said is a packet.
+//! Fuzzes a requester and a responder in any state with genuine, forged, late or duplicated
+//! packets: nothing panics, no memory outside the granted range is accessed (asserted by the
+//! adapter of the transport's tests), every request completes once and in order, and everything
+//! sent parses as a packet.
 #![no_main]
 
 #[allow(dead_code)]
@@ -80,7 +81,7 @@ fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest
     }
 }
 
-/// A request, and those that have waited for it.
+/// Handles a request packet and then the early ones that waited for it.
 fn serve(responder: &mut Responder, packet: &Packet<'_>, there: &mut Adapter) {
     let _ = responder.handle(packet, there);
     while let Some(early) = responder.next_early(there) {

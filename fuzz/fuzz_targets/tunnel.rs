@@ -1,5 +1,5 @@
-//! What another host may say through a tunnel, in pieces of any size: every frame that is taken is written again as the bytes
-//! that it came as, and after what is no frame nothing is taken.
+//! Fuzzes the TCP fallback's frame parser with a stream in chunks of any size: every accepted frame
+//! encodes to the same bytes, and after an invalid frame the parser accepts nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Responders of UC and UD in any state, given forged packets: nothing panics, no memory beyond what was granted is
-//! touched, and no receive is lost or ended twice.
+//! Fuzzes the UC and UD responders in any state with forged packets: nothing panics, no memory
+//! outside the granted range is accessed, and no receive is lost or completed twice.
 #![no_main]
 
 #[allow(dead_code)]
@@ -59,7 +59,7 @@ fuzz_target!(|input: &[u8]| {
                 let Ok(packet) = Packet::parse(&bytes) else {
                     continue;
                 };
-                // Mostly in order, or no message would ever be whole.
+                // Mostly in order, since otherwise no message would ever complete.
                 let mut packet = packet;
                 if choices.next() % 4 != 0 {
                     packet.headers.bth.psn = psn;

@@ -1,4 +1,4 @@
-//! What a file is.
+//! File attributes.
 
 use pyo3::prelude::*;
 use verbena_rfio_protocol::types;

@@ -1,8 +1,8 @@
-//! A connection whose replies an event loop of Python's waits for.
+//! A connection driven by a Python event loop.
 //!
-//! Nothing here waits but the constructor. Requests are numbered; `advance`, which the loop calls
-//! when the descriptor is ready, returns what has come of which. A connection belongs to one loop
-//! and is used in that loop's thread.
+//! Only the constructor blocks. Requests are numbered; the loop calls `advance` when the descriptor
+//! is ready, which returns the results of ended requests. A connection belongs to one loop and is
+//! used in that loop's thread.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ use super::place::Place;
 use super::ranges::{MOST, Plan};
 use super::waiting;
 
-/// What a request is to return.
+/// Result type of a request.
 #[derive(Debug)]
 enum Wanted {
     Attributes,
@@ -97,7 +97,7 @@ impl Connection {
 }
 
 impl Begun {
-    /// What came of a request that has ended.
+    /// Returns the result of an ended request.
     fn finish(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let url = &self.url;
         let done = py.detach(|| self.ticket.wait()).about(url)?;
@@ -168,7 +168,7 @@ impl Connection {
     /// Sends and receives what can be without waiting. Of each request that has ended: its number,
     /// whether it was done, and what it returns or raises.
     fn advance(&self, py: Python<'_>) -> PyResult<Vec<(u64, bool, Py<PyAny>)>> {
-        // What fails here, the requests say.
+        // Each affected request reports the error itself.
         let _ = py.detach(|| self.exchange.advance());
         let ended: Vec<(u64, Begun)> = {
             let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! The connections of this process: one for each server.
+//! This process's connections, one per server.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -13,7 +13,10 @@ use super::place::Place;
 
 static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 
-/// The connection to a server. How it is made, the environment says.
+/// Returns the connection to a server; connects, with the environment's options, if there is none.
+///
+/// # Errors
+/// `OSError`: the connection fails.
 pub fn to(py: Python<'_>, place: &Place) -> PyResult<Arc<Exchange>> {
     let kept = CONNECTIONS.kept(&place.address);
     let (fresh, exchange) = py
@@ -31,8 +34,11 @@ pub fn to(py: Python<'_>, place: &Place) -> PyResult<Arc<Exchange>> {
     Ok(exchange)
 }
 
-/// One request without data, and its reply. A connection that was kept may have been closed by a server that was started
-/// anew; what changes nothing is then asked once more.
+/// Sends a request without data and returns its reply. A kept connection may have been closed by a
+/// restarted server, so a request that changes nothing is then sent once more.
+///
+/// # Errors
+/// `OSError`: the connection fails. The inner result is the request's.
 pub fn ask(py: Python<'_>, place: &Place, request: &Request) -> PyResult<Result<Reply, Error>> {
     let exchange = to(py, place)?;
     match py.detach(|| exchange.call(request.clone())) {

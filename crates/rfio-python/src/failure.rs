@@ -1,4 +1,5 @@
-//! The client's errors as Python's: `OSError`, of which Python makes the class that the number calls for.
+//! Converts the client's errors to Python's `OSError`, for which Python selects the subclass by
+//! errno.
 
 use std::ffi::OsStr;
 
@@ -7,9 +8,9 @@ use pyo3::prelude::*;
 use verbena_rfio::client::Error;
 use verbena_rfio_protocol::Status;
 
-/// The errno that says most nearly what happened.
+/// Returns the errno closest to an error.
 fn errno(error: &Error) -> i32 {
-    // A stream that ends early has no number of the system's, with TLS for example.
+    // The early end of a stream has no errno, for example with TLS.
     if let Error::Connection(why) = error
         && why.raw_os_error().is_none()
     {
@@ -26,12 +27,12 @@ fn errno(error: &Error) -> i32 {
     }
 }
 
-/// What is raised for an error about a file.
+/// Returns the exception for an error with a file.
 pub fn about(error: &Error, url: &OsStr) -> PyErr {
     PyOSError::new_err((errno(error), error.to_string(), url.to_owned()))
 }
 
-/// What is raised for an error about two files.
+/// Returns the exception for an error with two files.
 pub fn about_both(error: &Error, old: &OsStr, new: &OsStr) -> PyErr {
     let nothing: Option<i32> = None;
     let arguments = (
@@ -44,14 +45,17 @@ pub fn about_both(error: &Error, old: &OsStr, new: &OsStr) -> PyErr {
     PyOSError::new_err(arguments)
 }
 
-/// An error with a number of the system's.
+/// Returns an error with an errno.
 pub fn system(what: &str, errno: i32) -> Error {
     Error::Local(what.into(), std::io::Error::from_raw_os_error(errno))
 }
 
-/// Results of the client as Python takes them.
+/// Conversion of the client's results to Python's.
 pub trait About<T> {
-    /// The error is about this file.
+    /// Names the file that an error is about.
+    ///
+    /// # Errors
+    /// `OSError` for the client's error.
     fn about(self, url: &OsStr) -> PyResult<T>;
 }
 

@@ -1,4 +1,4 @@
-//! An open file.
+//! Open files.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,10 @@ use super::place::Place;
 use super::ranges::Ranges;
 use super::{connections, names, waiting};
 
-/// Bytes that one request copies from file to file on a server.
+/// Bytes that one request copies between files on a server.
 const COPIED_AT_ONCE: u64 = 1 << 30;
 
-/// Data of Python's that are written from where they are.
+/// Python's buffer, written without a copy.
 struct Written(PyBackedBytes);
 
 impl Memory for Written {
@@ -29,7 +29,7 @@ impl Memory for Written {
         &self.0
     }
     fn bytes_mut(&mut self) -> &mut [u8] {
-        // What is written is not filled.
+        // A write request never fills its memory.
         &mut []
     }
 }
@@ -39,12 +39,13 @@ impl Memory for Written {
 #[derive(Debug)]
 pub struct File {
     place: Place,
-    /// The protocol's, as they are for the file that is there.
+    /// Protocol flags for reopening: without create, exclusive and truncate.
     flags: u32,
-    /// What it was when it was opened.
+    /// Attributes at open.
     opened: Attributes,
-    /// Whether it is written by this connection alone and not opened anew: the server lets others
-    /// have a file when its writer's connection is lost, and may have lost data that it had taken.
+    /// Whether this is the file's sole writer. Such a file is not reopened: after the connection is
+    /// lost, the server grants the file to other clients and may have lost data that it had
+    /// accepted.
     sole: bool,
     open: Mutex<Option<Arc<SharedFile>>>,
 }
@@ -54,7 +55,8 @@ impl File {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The file on a connection that stands, opened again if need be. It must still be the same one.
+    /// Returns the file on a live connection; reopens it if necessary, and checks that it is still
+    /// the same file.
     fn on_connection(&self, py: Python<'_>) -> PyResult<Arc<SharedFile>> {
         let url = &self.place.url;
         let there = self.lock().clone().ok_or_else(closed).about(url)?;
@@ -75,7 +77,8 @@ impl File {
         Ok(opened)
     }
 
-    /// Gives it a name, by the connection that wrote it.
+    /// Gives the file a new name by a request on its own connection. `version` is the protocol
+    /// version that has the request.
     fn to_name(
         &self,
         py: Python<'_>,
@@ -192,7 +195,7 @@ impl File {
 
     /// Writes at the end of a file that is open for appending.
     fn append(&self, py: Python<'_>, data: PyBackedBytes) -> PyResult<usize> {
-        // Where the end is by then, the server says: it has the file open for appending, too.
+        // The server determines the end when it writes, since it has the file open for appending.
         let end = self.size(py)?;
         self.write(py, end, data)
     }

@@ -1,14 +1,17 @@
-//! `rfio_fsspec._native`: RFIO's client as Python calls it.
+//! `rfio_fsspec._native`: RFIO's client for Python.
 //!
-//! It stands on [`verbena_rfio::client::Exchange`]: a connection for each server, with the requests of all files and threads on
-//! it, and no thread of its own. What Python sees is described for type checkers in `python/rfio_fsspec/_native.pyi`.
+//! It uses [`verbena_rfio::client::Exchange`]: one connection per server carries the requests of
+//! all files and threads, without a thread of its own. `python/rfio_fsspec/_native.pyi` describes
+//! the interface for type checkers.
 //!
-//! # The law
+//! # Rules
 //!
-//! - Whoever waits for the network has let go of the interpreter's lock, and looks for signals now and then: Ctrl-C ends a wait.
-//! - The locks of this module are taken only while the interpreter's lock is held, and for a look. Python forks under that lock,
-//!   so a child finds them unlocked. What they guard is then the parent's, and opened anew when it is used.
-//! - The interface is Python's stable one, from 3.9 on: one file for all versions.
+//! - A thread that waits for the network has released the interpreter's lock (GIL) and regularly
+//!   checks for signals, so Ctrl-C ends a wait.
+//! - The locks of this module are held only briefly and with the GIL held. Python forks with the
+//!   GIL held, so a child finds them unlocked. The connections and files that they guard belong to
+//!   the parent; the child reopens them on use.
+//! - The interface is Python's stable ABI from 3.9 on: one file for all versions.
 
 mod attributes;
 mod connection;

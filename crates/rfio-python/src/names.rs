@@ -1,4 +1,4 @@
-//! What is done by name.
+//! Operations on paths.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -15,13 +15,13 @@ use super::connections::ask;
 use super::failure::{About, about_both, system};
 use super::place::Place;
 
-/// Entries of a directory that one request asks for.
+/// Maximum number of directory entries per request.
 const PAGE: u32 = 4096;
 
-/// Names in a directory, and what they are.
+/// Names in a directory, with their attributes.
 type Entries = Vec<(OsString, Attributes)>;
 
-/// Asks for one thing about a path.
+/// Sends one request about a path.
 fn on(py: Python<'_>, url: OsString, request: impl FnOnce(Path) -> Request) -> PyResult<Reply> {
     let place = Place::new(url.clone()).about(&url)?;
     let request = request(place.path.clone());
@@ -37,6 +37,9 @@ pub fn status_of(path: Path, follow: bool) -> Request {
 }
 
 /// Returns the attributes in a reply.
+///
+/// # Errors
+/// EPROTO: the reply is another one.
 pub fn attributes_of(reply: Reply) -> Result<Attributes, Error> {
     match reply {
         Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes.into()),
@@ -54,8 +57,10 @@ pub fn listing_of(path: Path, cookie: u64) -> Request {
     })
 }
 
-/// Returns the entries in a reply, and the next cookie; 0 at the end. Fails if the whole listing is
-/// too long.
+/// Returns the entries in a reply and the next cookie, 0 at the end.
+///
+/// # Errors
+/// The whole listing exceeds `bounds`; EPROTO: the reply is another one.
 pub fn listed(reply: Reply, bounds: &mut ListingBounds) -> Result<(Entries, u64), Error> {
     let Reply::Listing(listing) = reply else {
         return Err(system("reply", libc::EPROTO));
@@ -166,7 +171,10 @@ pub fn rename(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
     done.map_err(|error| about_both(&error, &old, &new))
 }
 
-/// Two paths of one server.
+/// Returns two paths on one server.
+///
+/// # Errors
+/// EXDEV: the servers differ.
 pub fn both(from: &Place, to: Place) -> Result<TwoPaths, Error> {
     match from.address == to.address {
         true => Ok(TwoPaths {

@@ -1,4 +1,5 @@
-//! Where a URL leads. Names are bytes to a server; those that are no UTF-8 come as Python has them (`surrogateescape`).
+//! Parses URLs. Names on a server are bytes; those that are not UTF-8 use Python's
+//! `surrogateescape`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -6,26 +7,29 @@ use std::os::unix::ffi::OsStrExt;
 use verbena_rfio::client::{Address, Error, Location};
 use verbena_rfio_protocol::types::Path;
 
-/// A file or directory of a server.
+/// A file or directory on a server.
 #[derive(Debug)]
 pub struct Place {
-    /// The server.
+    /// Server.
     pub address: Address,
-    /// The path there.
+    /// Path on the server.
     pub path: Path,
-    /// As it was given.
+    /// Original URL.
     pub url: OsString,
 }
 
 impl Place {
-    /// Reads `rfio://host[:port]/path`.
+    /// Parses `rfio://host[:port]/path`.
+    ///
+    /// # Errors
+    /// The URL is malformed, or its path is too long or contains a NUL byte.
     pub fn new(url: OsString) -> Result<Self, Error> {
         let bytes = url.as_bytes();
         let shown = || url.to_string_lossy().into_owned();
         let rest = bytes
             .strip_prefix(b"rfio://")
             .ok_or_else(|| Error::Setup(format!("'{}' does not begin with rfio://", shown())))?;
-        // A Unix socket in brackets has slashes of its own.
+        // The path of a Unix socket in brackets contains slashes.
         let bracket = rest.starts_with(b"[").then(|| position(rest, b']'));
         let from = bracket.flatten().unwrap_or(0);
         let slash = position(&rest[from..], b'/').map_or(rest.len(), |slash| from + slash);

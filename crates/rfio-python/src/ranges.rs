@@ -1,4 +1,4 @@
-//! Ranges of a file that are on their way. Those of several files may be, at once.
+//! Reads of file ranges in flight, also of several files at once.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,11 @@ use verbena_rfio_protocol::types::{Handle, Range};
 use super::failure::{About, system};
 use super::waiting;
 
-/// Bytes of one range of the protocol, at most; longer ones are asked for in parts.
+/// Maximum length of a range in the protocol, in bytes; longer ones are requested in parts.
 pub const MOST: u64 = 1 << 30;
 
-/// How ranges are asked for: which of them each part belongs to, and its length.
+/// Mapping of protocol ranges to requested ranges: for each part, the index of its range and its
+/// length.
 #[derive(Debug)]
 pub struct Plan {
     parts: Vec<(usize, usize)>,
@@ -23,15 +24,18 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Cuts ranges into parts of at most `most` bytes; also returns the request and its memory.
+    /// Splits ranges into parts of at most `most` bytes; also returns the request and its memory.
+    ///
+    /// # Errors
+    /// ENOMEM, or EOVERFLOW if a range ends beyond 2^64.
     pub fn new(
         handle: Handle,
         wanted: &[(u64, u64)],
         most: u64,
     ) -> Result<(Self, Errand, Vec<u8>), Error> {
         let most = most.clamp(1, MOST);
-        // Checked before any memory is allocated: lengths may be any number, and a process without
-        // memory for the lists is ended.
+        // Lengths are arbitrary numbers, so allocations must be able to fail: a failed ordinary
+        // allocation would abort the process.
         let (count, total) =
             wanted
                 .iter()
@@ -73,7 +77,7 @@ impl Plan {
         ))
     }
 
-    /// Joins what has come: the bytes of each range.
+    /// Returns the received bytes of each range.
     pub fn join<'py>(
         &self,
         py: Python<'py>,
@@ -94,11 +98,11 @@ impl Plan {
     }
 }
 
-/// What was asked for, and how.
+/// A request in flight and the plan to decode it.
 #[derive(Debug)]
 struct Begun {
     ticket: Ticket,
-    /// It is closed behind the request.
+    /// Keeps the file open until the request has ended.
     _file: Arc<SharedFile>,
     plan: Plan,
 }
@@ -112,7 +116,10 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Begins to read.
+    /// Starts a read.
+    ///
+    /// # Errors
+    /// `OSError`: the ranges are too large or the connection fails.
     pub fn begin(
         py: Python<'_>,
         file: Arc<SharedFile>,

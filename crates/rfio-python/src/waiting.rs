@@ -1,4 +1,4 @@
-//! Waiting for what was begun, without the interpreter's lock.
+//! Waits for requests with the interpreter's lock (GIL) released.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -9,16 +9,19 @@ use verbena_rfio::client::exchange::{Done, Ticket, wait_any};
 
 use super::failure::{About, system};
 
-/// How soon a signal is seen.
+/// Interval at which waits check for signals.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Drops what may have last words for a server, which take their time.
+/// Drops a value with the GIL released, since it may have to send a last request to a server.
 pub fn let_go<T: Send>(value: T) {
-    // Without an interpreter, at its end, nobody is kept waiting either.
+    // Without an interpreter, when the process exits, the value is dropped directly.
     Python::try_attach(|py| py.detach(|| drop(value)));
 }
 
-/// Memory for so many bytes, if there is any.
+/// Allocates zeroed memory.
+///
+/// # Errors
+/// ENOMEM.
 pub fn zeroed(size: usize) -> Result<Vec<u8>, Error> {
     let mut memory = Vec::new();
     memory
@@ -28,7 +31,10 @@ pub fn zeroed(size: usize) -> Result<Vec<u8>, Error> {
     Ok(memory)
 }
 
-/// Begins something and waits for it. A signal whose handler raises takes it back.
+/// Starts a request and waits for it. If a signal handler raises, the request is cancelled.
+///
+/// # Errors
+/// `OSError` from the request, or the signal handler's exception.
 pub fn for_what_begins(
     py: Python<'_>,
     url: &OsStr,
@@ -44,12 +50,16 @@ pub fn for_what_begins(
     }
 }
 
-/// Waits for what was begun.
+/// Waits for a started request.
+///
+/// # Errors
+/// As [`for_what_begins`].
 pub fn for_ticket(py: Python<'_>, url: &OsStr, ticket: Ticket) -> PyResult<Done> {
     loop {
         py.check_signals()?;
         if py.detach(|| is_done_soon(&ticket)).about(url)? {
-            // The memory comes back here, where the interpreter's lock is held: it may be one of Python's objects.
+            // The memory may be a Python object, so it returns here, to a caller that holds the
+            // GIL.
             return py.detach(|| ticket.wait()).about(url);
         }
     }

@@ -1,4 +1,4 @@
-//! The command lines of all tools, as typed.
+//! Command lines of all RFIO tools.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -129,7 +129,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Returns the options: those of the command line, otherwise those of the environment.
+    /// Returns the environment's options, overridden by the command line's.
+    ///
+    /// # Errors
+    /// A certificate, key or secrets file cannot be used.
     pub fn options(&self) -> Result<Options, Error> {
         let typed = ClientFiles {
             trusted: self.tls_ca.clone(),
@@ -230,7 +233,7 @@ pub struct Copy {
     pub connection: Connection,
 }
 
-/// `--include` and `--exclude`, in the order in which they were given.
+/// `--include` and `--exclude` rules, in command-line order.
 #[derive(Debug, Clone, Default)]
 pub struct Rules(pub Vec<Rule>);
 
@@ -729,7 +732,7 @@ fn octal(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("'{text}' is not an octal mode such as 644"))
 }
 
-/// Returns every tool's command line, for manual pages and completion.
+/// Returns every tool's command line, for manual pages and shell completion.
 pub fn all() -> Vec<Command> {
     vec![
         Copy::command(),
@@ -745,7 +748,11 @@ pub fn all() -> Vec<Command> {
     ]
 }
 
-/// Parses a command line. Prints errors to standard error and returns RFIO's exit code for them.
+/// Parses the command line.
+///
+/// # Errors
+/// Help, version or a usage error was printed; returns the exit code: RFIO's
+/// [`crate::exit::BAD_PARAMETER`] for an error.
 pub fn parse<T: Parser>() -> Result<T, std::process::ExitCode> {
     T::try_parse().map_err(|error| {
         let _ = error.print();

@@ -1,8 +1,8 @@
-//! Attributes, times and rates as people read them.
+//! Formats attributes, times and sizes for display.
 
 use verbena_rfio_protocol::types::Attributes;
 
-/// Writes a line to standard output, as `println` does, but does not mind when nobody reads it: a daemon outlives the
+/// Writes a line to standard output as `println` does, but ignores errors: a daemon outlives the
 /// pipe that it was started with, and `rfdir | head -1` is no failure.
 #[macro_export]
 macro_rules! say {
@@ -12,7 +12,7 @@ macro_rules! say {
     }};
 }
 
-/// Type and permission bits as ls(1) writes them.
+/// Returns type and permission bits in the format of ls(1).
 pub fn mode(mode: u32) -> String {
     let kind = match mode & libc::S_IFMT {
         libc::S_IFDIR => 'd',
@@ -36,11 +36,12 @@ pub fn mode(mode: u32) -> String {
     text
 }
 
-/// A moment in UTC: `2026-02-28 23:59:59` (days to a date as in the proleptic Gregorian calendar).
+/// Returns a UTC time as `2026-02-28 23:59:59`, from nanoseconds since 1970 (proleptic Gregorian
+/// calendar).
 pub fn moment(nanoseconds: i64) -> String {
     let seconds = nanoseconds.div_euclid(1_000_000_000);
     let (days, rest) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Counted from 1 March of year 0, so that the leap day is the last of its year.
+    // Days are counted from 1 March of year 0, so that the leap day ends a year.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
@@ -63,7 +64,7 @@ pub fn moment(nanoseconds: i64) -> String {
     )
 }
 
-/// A line of a listing.
+/// Returns a line of a listing, similar to `ls -l`.
 pub fn line(name: &str, about: &Attributes) -> String {
     format!(
         "{} {:>3} {:>8} {:>8} {:>14} {} {name}",
@@ -76,7 +77,7 @@ pub fn line(name: &str, about: &Attributes) -> String {
     )
 }
 
-/// Bytes with a decimal unit.
+/// Returns a byte count with a decimal unit.
 pub fn bytes(count: u64) -> String {
     let mut value = count as f64;
     for unit in ["B", "kB", "MB", "GB", "TB"] {

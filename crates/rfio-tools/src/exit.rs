@@ -1,27 +1,27 @@
-//! Exit codes, RFIO's own: one table.
+//! RFIO's exit codes.
 
 use std::process::ExitCode;
 
 use verbena_rfio_protocol::{Status, shown};
 
-/// Done.
+/// Success.
 pub const OK: u8 = 0;
-/// The command line makes no sense.
+/// Invalid command line, or EINVAL.
 pub const BAD_PARAMETER: u8 = 1;
-/// The system said no.
+/// The system or the server refused the operation.
 pub const SYSTEM: u8 = 2;
-/// Something else.
+/// Any other error.
 pub const UNKNOWN: u8 = 3;
-/// Somebody else is writing the destination, or the server has no room for another session.
+/// Another process writes the destination, or the server has no room for another session.
 pub const BUSY: u8 = 16;
-/// The destination is full.
+/// No space at the destination (ENOSPC or EDQUOT).
 pub const NO_SPACE: u8 = 28;
-/// A signal ended it.
+/// Ended by a signal.
 pub const KILLED: u8 = 196;
-/// Data differ from their checksum.
+/// Checksum mismatch.
 pub const BAD_CHECKSUM: u8 = 200;
 
-/// The exit code of a status.
+/// Returns the exit code of a status.
 pub fn code(status: Status) -> u8 {
     match (status, status.as_errno()) {
         (Status::OK, _) => OK,
@@ -36,15 +36,16 @@ pub fn code(status: Status) -> u8 {
     }
 }
 
-/// Says what went wrong, with the program's name before it.
+/// Prints an error to standard error, after the program's name.
 pub fn report(program: &str, what: impl std::fmt::Display) {
     use std::io::Write;
-    // The words may be a server's. Whoever closed standard error wants none.
+    // The text may come from a server, so unprintable characters are escaped. A closed standard
+    // error is ignored.
     let what = shown::line(&what.to_string());
     let _ = writeln!(std::io::stderr(), "{program}: {what}");
 }
 
-/// The exit code as the system takes it.
+/// Returns an exit code as [`ExitCode`].
 pub fn with(code: u8) -> ExitCode {
     ExitCode::from(code)
 }

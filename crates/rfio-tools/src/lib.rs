@@ -1,5 +1,5 @@
-//! What RFIO's programs share: exit codes, sizes as people write them, and the command lines themselves, from which help,
-//! manual pages and shell completion are made.
+//! Code shared by RFIO's programs: exit codes, human-readable sizes, and the command lines, which
+//! also produce help, manual pages and shell completion.
 
 pub mod arguments;
 pub mod daemon;

@@ -1,4 +1,4 @@
-//! Sessions for tools that act on names: one per server, however many names.
+//! Sessions for tools that act on names: one per server, for any number of names.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// None yet.
+    /// Returns an empty set.
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -26,7 +26,10 @@ impl Sessions {
         }
     }
 
-    /// The session with a server.
+    /// Returns the session with a server; connects if there is none or it is broken.
+    ///
+    /// # Errors
+    /// The connection fails or the server refuses the user.
     pub fn with(&mut self, address: &Address) -> Result<&Arc<Exchange>, Error> {
         let kept = self.sessions.get(address);
         if kept.is_none_or(|session| session.is_broken()) {
@@ -37,7 +40,10 @@ impl Sessions {
     }
 }
 
-/// Reads a place that must be on a server.
+/// Parses a location on a server.
+///
+/// # Errors
+/// The text is not a location, or it is a local path.
 pub fn place(text: &OsStr) -> Result<(Address, Path), Error> {
     match Location::parse(text.as_bytes()) {
         Ok(Location::Remote(address, path)) => Ok((address, path)),
@@ -49,7 +55,10 @@ pub fn place(text: &OsStr) -> Result<(Address, Path), Error> {
     }
 }
 
-/// What a path is, following a symbolic link.
+/// Returns a path's attributes and follows a symbolic link.
+///
+/// # Errors
+/// The request fails, or the server violates the protocol.
 pub fn status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error> {
     match session.call(Request::Status(OnPath { path: path.clone() }))? {
         Reply::Status(about) => Ok(about.attributes),
@@ -60,7 +69,10 @@ pub fn status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error>
     }
 }
 
-/// What a path is, a symbolic link itself.
+/// Returns a path's attributes, those of the link itself for a symbolic link.
+///
+/// # Errors
+/// As [`status`].
 pub fn link_status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error> {
     match session.call(Request::LinkStatus(OnPath { path: path.clone() }))? {
         Reply::LinkStatus(about) => Ok(about.attributes),
@@ -71,7 +83,10 @@ pub fn link_status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, E
     }
 }
 
-/// A name in a directory.
+/// Returns the path of a name in a directory.
+///
+/// # Errors
+/// The path is not valid, for example too long.
 pub fn below(directory: &Path, name: &[u8]) -> Result<Path, Error> {
     let slash: &[u8] = if directory.as_bytes().ends_with(b"/") {
         b""
@@ -82,8 +97,8 @@ pub fn below(directory: &Path, name: &[u8]) -> Result<Path, Error> {
         .ok_or_else(|| Error::Setup("path too long".into()))
 }
 
-/// Runs a tool over its places: each failure is reported and the others go on, unless a server does
-/// not let the user in; the exit code is the first failure's.
+/// Runs `act` for each place and returns the exit code of the first failure. Reports every failure
+/// and continues with the next place, but stops if a server rejects the user's authentication.
 pub fn each(
     program: &str,
     places: &[OsString],

@@ -1,6 +1,9 @@
-//! Sizes as people write them: `4096`, `64k`, `256M`, `1G`; the letters are powers of 1024.
+//! Parses human-readable sizes: `4096`, `64k`, `256M`, `1G`; the suffixes are powers of 1024.
 
-/// Reads a size in bytes.
+/// Parses a size and returns bytes.
+///
+/// # Errors
+/// The text is not an integer with an optional suffix, or the size exceeds 64 bits.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || {
         format!(

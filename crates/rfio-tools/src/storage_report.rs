@@ -1,18 +1,18 @@
-//! WLCG Storage Resource Reporting: what a service offers and how full it is, as the JSON document
-//! (schema 4.2) that a site publishes.
+//! Builds the WLCG Storage Resource Reporting document (JSON, schema 4.2) that a site publishes: a
+//! service's capacity and usage.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// A part of the storage, with the virtual organisations that it is for.
+/// Part of the storage assigned to virtual organisations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
-    /// Its name in the report.
+    /// Name in the report.
     pub name: String,
     /// The virtual organisations.
     pub vos: Vec<String>,
-    /// Where it is, `HOST:/PATH`.
+    /// Location, `HOST:/PATH`.
     pub place: String,
 }
 
@@ -35,37 +35,37 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// What a service said of a share.
+/// A share's capacity and usage, as reported by its service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     /// The share.
     pub share: Share,
-    /// Its path on the service.
+    /// Path on the service.
     pub path: String,
-    /// The URL at which the service is reached.
+    /// URL of the service.
     pub endpoint: String,
-    /// The number of the share's file system on the service.
+    /// Device number of the share's file system on the service.
     pub device: u64,
-    /// Bytes of the file system.
+    /// Size of the file system in bytes.
     pub total: u64,
-    /// Bytes of it that no unprivileged user can fill any more.
+    /// Bytes that an unprivileged user can no longer allocate.
     pub used: u64,
 }
 
-/// What the report says of the service as a whole.
+/// The service as a whole.
 #[derive(Debug, Clone, Default)]
 pub struct Service {
-    /// Its name.
+    /// Name.
     pub name: Option<String>,
-    /// Its identifier, by custom the host's name.
+    /// Identifier, by custom the host's name.
     pub id: Option<String>,
-    /// The quality level, one of the schema's.
+    /// Quality level, one of the schema's.
     pub quality: String,
 }
 
-/// The report at a time, in seconds since 1970.
+/// Returns the report; `now` is in seconds since 1970.
 pub fn report(service: &Service, shares: &[Measured], now: u64) -> Value {
-    // Shares on one file system share its bytes.
+    // Shares on one file system share its bytes, so each file system counts once.
     let systems: BTreeMap<(&str, u64), (u64, u64)> = shares
         .iter()
         .map(|one| ((one.endpoint.as_str(), one.device), (one.total, one.used)))

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A signal ends the copy with RFIO's code; the partial file stays for `--continue`.
+/// Exits with RFIO's code at SIGINT, SIGTERM or SIGHUP; the partial file stays for `--continue`.
 fn end_on_signal() -> std::io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::spawn(move || {
@@ -96,7 +96,7 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
                 false => copy_file(from, to, &manner, &progress),
             });
             if let Err(error) = result {
-                // The other sources would be further failures of the same user there.
+                // Every other source on that server would fail for the same user.
                 let is_the_end = error.error.is_of_identity();
                 note(error);
                 if is_the_end {
@@ -119,11 +119,11 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
     Ok(code)
 }
 
-/// Most names of what is left out that the summary has; their count is of all.
+/// Maximum number of left-out names in the summary; the count covers all of them.
 const NAMES_TOLD: usize = 1000;
 
-/// Connects the sessions that a tree's copy needs of each server: one for names, and one for each
-/// lane.
+/// Connects the sessions that a recursive copy needs with each server: one for names and one per
+/// parallel transfer.
 fn prepare(arguments: &Copy, manner: &Manner) {
     let places = arguments
         .places
@@ -182,7 +182,7 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
     })
 }
 
-/// Bytes a second that each session needs at least, so that no server takes it for one whose client has gone.
+/// Minimum rate of a session in bytes per second; at less, a server may take the client for dead.
 const SLOWEST: u64 = 64 << 10;
 
 fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
@@ -200,7 +200,7 @@ fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
     Ok(Some(Arc::new(Pace::new(rate))))
 }
 
-/// Each source with its own destination: a directory receives sources under their names.
+/// Returns each source with its destination: a directory receives sources under their names.
 fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>, Error> {
     let parse = |text: &OsString| {
         Location::parse(text.as_bytes()).map_err(|bad| Error::Setup(bad.to_string()))
@@ -211,7 +211,7 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .expect("the command line has two places at least");
     let mut destination = parse(last)?;
     let mut into = is_directory(&destination, manner)?;
-    // A tree that an earlier attempt has begun there is continued there, and not below it.
+    // A tree that an earlier attempt has begun at the destination is continued there, not below it.
     if let (true, true, [only]) = (into, arguments.recursive, sources) {
         let source = parse(only)?;
         let continues = manner.earlier == Earlier::Continue && is_directory(&source, manner)?;
@@ -219,7 +219,8 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
             into = false;
         }
     }
-    // The way to the directory is the user's, with its links; what is below is the copy's, which follows none.
+    // Symbolic links in the user's path to the directory are resolved here, since the copy follows
+    // none below it.
     if let (true, Location::Local(path)) = (into, &mut destination) {
         *path = path
             .canonicalize()
@@ -261,7 +262,7 @@ fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Locati
             .map(<[u8]>::to_vec),
     };
     match (directory, name) {
-        // The root of a service: its content goes into the directory itself.
+        // The content of a service's root goes into the directory itself.
         (directory, None) => Ok(directory.clone()),
         (_, Some(name)) if name == b"-" && matches!(source, Location::Local(_)) => {
             Err(Error::Setup(format!(
@@ -278,10 +279,11 @@ fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Locati
     }
 }
 
-/// Whether a place is a directory.
+/// Returns whether a location is a directory.
 ///
 /// # Errors
-/// Only that its server does not let the user in; what else is wrong shows when it is copied.
+/// The server rejects the user's authentication. Any other failure returns false and shows again
+/// when the location is copied.
 fn is_directory(location: &Location, manner: &Manner) -> Result<bool, Error> {
     match location {
         Location::Local(path) => Ok(path.is_dir()),
@@ -290,7 +292,7 @@ fn is_directory(location: &Location, manner: &Manner) -> Result<bool, Error> {
                 let session = manner.sessions.take(address, &manner.options)?;
                 status(&session, path)
             };
-            // A session that stood ready may have been lost meanwhile.
+            // The session may have been lost since it was prepared.
             let about = look().or_else(|error| match error {
                 Error::Refused(_) => Err(error),
                 error if error.is_of_identity() => Err(error),
@@ -305,7 +307,7 @@ fn is_directory(location: &Location, manner: &Manner) -> Result<bool, Error> {
     }
 }
 
-/// The progress bar: share, rate over the last second or so, time that is left at that rate.
+/// Draws the progress bar: share, rate over about the last second, and time left at that rate.
 fn show(progress: &Progress, begun: Instant, done: &AtomicBool) {
     let mut marks = std::collections::VecDeque::from([(begun, 0u64)]);
     while !done.load(Ordering::Acquire) {
@@ -338,17 +340,17 @@ fn show(progress: &Progress, begun: Instant, done: &AtomicBool) {
     eprint!("\r\x1b[K");
 }
 
-/// User and system time of this process, in seconds.
+/// Returns this process's user plus system time, in seconds.
 fn cpu_seconds() -> f64 {
-    // SAFETY: `rusage` is plain integers, for which zero is a value.
+    // SAFETY: `rusage` is plain integers, for which zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: a pointer to live memory of the right type.
+    // SAFETY: the pointer is to a live `rusage`.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
     seconds(usage.ru_utime) + seconds(usage.ru_stime)
 }
 
-/// How the data travelled.
+/// Returns the name of the data path.
 fn path(report: &Report) -> &'static str {
     match report.routes {
         [false, false] => "no network",

@@ -1,5 +1,5 @@
-//! `rfio-manual DIRECTORY`: writes the manual pages and the shell completions of all tools, from their command lines, to
-//! their places below a `share` directory.
+//! `rfio-manual DIRECTORY`: writes the manual pages and shell completions of all tools below a
+//! `share` directory.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -51,14 +51,14 @@ fn write(directory: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Where shells look for completions of installed programs.
+/// Directories in which shells look for completions of installed programs.
 const SHELLS: [(&str, Shell); 3] = [
     ("bash-completion/completions", Shell::Bash),
     ("zsh/site-functions", Shell::Zsh),
     ("fish/vendor_completions.d", Shell::Fish),
 ];
 
-/// The table of [`exit`], as a section.
+/// The codes of [`exit`] as a manual section.
 const EXIT_STATUS: &str = "\
 .SH \"EXIT STATUS\"
 .nf

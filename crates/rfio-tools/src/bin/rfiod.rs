@@ -14,7 +14,7 @@ use verbena_rfio_tools::arguments::{self, Daemon};
 use verbena_rfio_tools::daemon::{administration, descriptors, plan, privileges, ready};
 use verbena_rfio_tools::{exit, say};
 
-/// How much longer than its sessions a daemon that stops waits for its workers.
+/// Extra time that a stopping daemon gives its workers after its sessions' deadline.
 const GRACE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -48,7 +48,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     for warning in &plan.warnings {
         exit::report("rfiod", format_args!("warning: {warning}"));
     }
-    // Before any thread starts, so that none misses the stop.
+    // Before any thread starts, so that no thread misses the stop signal.
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;
     let service = Arc::clone(&plan.context.service);
@@ -119,7 +119,7 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     Ok(())
 }
 
-/// Says what it means to serve as root.
+/// Warns of serving as root without a mapping or rights.
 fn warn_of_root(service: &Service) {
     let is_restricted = service.identities.is_some() || service.rights().is_some();
     if rustix::process::geteuid().is_root() && !is_restricted {
@@ -130,7 +130,8 @@ fn warn_of_root(service: &Service) {
     }
 }
 
-/// Ends the process when it is told to stop again, or when storage does not answer.
+/// Starts threads that exit the process at a second stop signal, or when storage does not answer
+/// within `patience` plus [`GRACE`].
 fn end_anyway(mut signals: Signals, patience: Duration) {
     let end = |why: &str| {
         exit::report("rfiod", format_args!("ends with pending requests: {why}"));
@@ -175,8 +176,8 @@ fn give_logs(service: &Service, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Has a file that reaches RLIMIT_FSIZE be an error of the request, or of the log, and not the
-/// daemon's end.
+/// Ignores SIGXFSZ, so that reaching RLIMIT_FSIZE is an error of the request or of the log and does
+/// not kill the daemon.
 fn ignore_file_size_signal() {
     // SAFETY: ignoring a signal installs no handler.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };

@@ -1,4 +1,4 @@
-//! `rfmkdir`: makes directories.
+//! `rfmkdir`: creates directories.
 
 use std::sync::Arc;
 

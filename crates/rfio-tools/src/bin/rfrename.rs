@@ -1,4 +1,4 @@
-//! `rfrename`: renames on one server.
+//! `rfrename`: renames a file or directory on one server.
 
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;

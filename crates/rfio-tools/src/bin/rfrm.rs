@@ -44,7 +44,8 @@ fn unlink(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
         .map(|_| ())
 }
 
-/// Depth first. A directory is removed after what is in it; links are removed, never followed.
+/// Removes a tree. Each directory is removed after its content; symbolic links are removed, never
+/// followed.
 fn remove_tree(session: &Arc<Exchange>, root: &Path) -> Result<(), Error> {
     let mut found = vec![root.clone()];
     let mut directories = Vec::new();

@@ -1,4 +1,4 @@
-//! `rfsrr`: WLCG storage resource reporting.
+//! `rfsrr`: reports storage as WLCG Storage Resource Reporting.
 
 use std::io::Write;
 use std::path::Path as LocalPath;
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the report; an error, and what it is about.
+/// Writes the report. An error comes with its subject, as a prefix for the message.
 fn run(arguments: &StorageReport) -> Result<(), (String, Error)> {
     let plain = |error| (String::new(), error);
     let mut sessions = Sessions::new(arguments.connection.options().map_err(plain)?);
@@ -60,7 +60,7 @@ fn run(arguments: &StorageReport) -> Result<(), (String, Error)> {
     }
 }
 
-/// Replaces the file atomically: a reader sees the old report or the new one.
+/// Replaces the file atomically: a reader sees the old or the new report.
 fn write_whole(path: &LocalPath, text: &str) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".new-{}", std::process::id()));

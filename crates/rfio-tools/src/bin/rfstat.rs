@@ -1,4 +1,4 @@
-//! `rfstat`: shows what files are.
+//! `rfstat`: shows files' attributes.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `rfiod sessions` and `rfiod end`: questions to a running daemon.
+//! `rfiod sessions` and `rfiod end`: requests to a running daemon.
 
 use serde_json::{Value, json};
 use verbena_rfio::server::admin;
@@ -7,7 +7,7 @@ use crate::arguments::{Administration, EndSession, ListSessions};
 use crate::display::moment;
 use crate::say;
 
-/// Asks, and says the answer.
+/// Sends the request and prints the answer.
 ///
 /// # Errors
 /// The daemon does not answer, or there is no such session.

@@ -1,31 +1,31 @@
-//! How the descriptors that the process may have open are shared out.
+//! Divides the process's file descriptors among the daemon and its clients.
 //!
 //! # Invariant
-//! All that clients can have open at once, with what the daemon itself needs, is no more than the
-//! process may have open; and one user gets no more than half of what there is for users, so that
-//! nobody is kept out by another one.
+//! The descriptors of all clients and of the daemon itself never exceed the process's limit. One
+//! user gets at most half of each share, so that one user cannot lock out the others.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use verbena_rfio::server::quota::Caps;
 
-/// The fewest descriptors for clients with which a service is of use.
+/// Minimum of descriptors for clients; with fewer the service is of no use.
 const LEAST: usize = 32;
 
-/// What the daemon has open whatever it does: standard streams, listeners, logs, the adapter, user
-/// databases that are asked.
+/// Descriptors of the daemon itself: standard streams, listeners, logs, the adapter, user database
+/// lookups.
 const OWN: usize = 32;
-/// Of an event loop: what it waits with, and what wakes it.
+/// Per event loop: its poll descriptor and its wake-up descriptor.
 const LOOP: usize = 2;
-/// Of a worker, besides the file that it opens: its ring, and what it looks at on the way.
+/// Per worker, besides the file that it opens: its io_uring, and directories on the path.
 const WORKER: usize = 5;
-/// Of the page of metrics: its listener, and scrapers.
+/// For metrics: the listener and its scrapers.
 const METRICS: usize = 65;
-/// Of a data queue pair: its completion channel, and a socket that was a stranger's.
+/// Per data queue pair: its completion channel, and the socket of a connection that is not yet
+/// authenticated.
 const QUEUE_PAIR: usize = 2;
 
-/// What the daemon is started with.
+/// The daemon's configuration, as far as it needs descriptors.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
     /// Event loops.
@@ -36,16 +36,16 @@ pub struct Needs {
     pub exports: usize,
     /// Whether metrics are served.
     pub metrics: bool,
-    /// Whether data may travel by RDMA.
+    /// Whether RDMA is enabled.
     pub fabric: bool,
 }
 
-/// Caps on what clients have open.
+/// Limits on the descriptors of clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Clients {
-    /// Connections that have not proved who they are.
+    /// Connections that are not yet authenticated.
     pub strangers: usize,
-    /// The rest.
+    /// All other limits.
     pub caps: Caps,
 }
 
@@ -55,11 +55,11 @@ impl Needs {
         OWN + LOOP * self.loops + WORKER * self.workers + self.exports + metrics
     }
 
-    /// Shares `files` descriptors out to clients, at most as many as the options ask for. Returns a
-    /// warning if a share is smaller than that.
+    /// Divides `files` descriptors among clients, at most as many as requested. Returns a warning
+    /// if a limit is lower than requested.
     ///
     /// # Errors
-    /// There are too few to serve a client.
+    /// There are too few descriptors to serve a client.
     pub fn share_out(
         &self,
         files: usize,
@@ -131,7 +131,10 @@ impl Needs {
 const RAISE: &str = "raise it with LimitNOFILE= in the service's unit, or 'ulimit -Hn' before the \
                      start";
 
-/// Lets the process have as many files open as the system allows it; how many that is.
+/// Raises the limit of open files to the hard limit and returns it.
+///
+/// # Errors
+/// setrlimit(2) fails.
 pub fn raise_limit() -> io::Result<usize> {
     let most = getrlimit(Resource::Nofile).maximum;
     let raised = Rlimit {
@@ -142,7 +145,7 @@ pub fn raise_limit() -> io::Result<usize> {
     Ok(files(most))
 }
 
-/// Files that the process may have open as it is.
+/// Returns the current limit of open files.
 pub fn limit() -> usize {
     files(getrlimit(Resource::Nofile).current)
 }

@@ -1,19 +1,21 @@
-//! How much memory the daemon may count on: the machine's, or what its control group allows (cgroups(7)).
+//! Determines the memory available to the daemon: the machine's, or the limit of its control group
+//! (cgroups(7)).
 
 use std::fs;
 use std::path::Path;
 
-/// Of that, the part that blocks of files get when nobody says how much.
+/// The default block cache is this fraction of the memory.
 const PART: u64 = 16;
 const LEAST: u64 = 256 << 20;
 const MOST: u64 = 4 << 30;
 
-/// What `--cache` is when it is not given.
+/// Returns the default of `--cache`, in bytes.
 pub fn default_cache() -> u64 {
     share(memory())
 }
 
-/// A sixteenth; more where that is little, but no more than a quarter, and no more than readers of one machine use.
+/// Returns a sixteenth of the memory; at least 256 MiB but no more than a quarter, and at most
+/// 4 GiB, which is as much as readers of one machine use.
 fn share(memory: u64) -> u64 {
     (memory / PART).clamp(LEAST.min(memory / 4), MOST)
 }
@@ -25,7 +27,7 @@ fn memory() -> u64 {
     limits(&group, Path::new("/sys/fs/cgroup")).fold(machine, u64::min)
 }
 
-/// From /proc/meminfo, which counts in units of 1,024 bytes.
+/// Parses /proc/meminfo, whose unit is 1024 bytes.
 fn of_machine(text: &str) -> Option<u64> {
     let total = text
         .lines()
@@ -34,8 +36,8 @@ fn of_machine(text: &str) -> Option<u64> {
     Some(kibibytes << 10)
 }
 
-/// The limits of a group and of those above it, from what /proc/PID/cgroup says. In a container the group's own directory
-/// is the root.
+/// Returns the memory limits of a control group and its ancestors. `groups` is the content of
+/// /proc/PID/cgroup. In a container the group's own directory is the root.
 fn limits(groups: &str, root: &Path) -> impl Iterator<Item = u64> {
     let mut files = Vec::new();
     for line in groups.lines() {
@@ -56,7 +58,7 @@ fn limits(groups: &str, root: &Path) -> impl Iterator<Item = u64> {
                 .map(|group| hierarchy.join(group).join(name)),
         );
     }
-    // "max", or a number that no machine has, is no limit.
+    // "max" does not parse and so is no limit; a number above the machine's memory has no effect.
     files
         .into_iter()
         .filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok())

@@ -1,4 +1,4 @@
-//! `rfiod`: from the command line to a running service.
+//! Turns `rfiod`'s command line into a running service.
 
 pub mod administration;
 pub mod descriptors;

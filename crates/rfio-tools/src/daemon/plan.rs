@@ -1,4 +1,5 @@
-//! What was typed becomes what is done: everything that can be wrong is found here, before anything is served.
+//! Turns the command line into a service that is ready to start, and detects every configuration
+//! error before anything is served.
 
 use std::ffi::OsStr;
 use std::net::{Ipv6Addr, SocketAddr};
@@ -36,18 +37,21 @@ use super::descriptors::{Clients, Needs};
 use super::memory::default_cache;
 use crate::arguments::{Anonymous, Daemon, FabricChoice, StorageChoice};
 
-/// Ready to start.
+/// A service that is ready to start.
 #[derive(Debug)]
 pub struct Plan {
-    /// What is served, to whom.
+    /// Exports, users, limits and credentials.
     pub context: Context,
-    /// Where.
+    /// Addresses, threads and deadlines.
     pub layout: Layout,
-    /// What is not as it was asked for.
+    /// Settings that differ from the command line.
     pub warnings: Vec<String>,
 }
 
-/// Prepares a service from its command line, in a process that may have so many files open.
+/// Prepares a service from its command line; `files` is the process's limit of open files.
+///
+/// # Errors
+/// An option is invalid, or one of its files, directories or devices cannot be used.
 pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
     let exports = arguments
         .export
@@ -112,7 +116,10 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
 /// Reloads the configuration that may change while the service runs: the exports' directories,
 /// rights, local users, bans, limits by user and address, secrets of users and tickets, token
 /// issuers with their keys, certificate and key, and the rules for clients' certificates. Open
-/// sessions continue, except those of banned users. On an error nothing changes.
+/// sessions continue, except those of banned users.
+///
+/// # Errors
+/// A file is invalid or cannot be read, or an export cannot be opened; then nothing changes.
 pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let (secrets, issuers) = (secrets(arguments)?, issuers(arguments)?);
     let (rules, tls) = (address_rules(arguments)?, certificates(arguments)?);
@@ -120,7 +127,7 @@ pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     let user_limits = user_limits(arguments, &context.service)?;
     let token_issuers = token_issuers(arguments)?;
     context.service.exports.reopen()?;
-    // What takes something from users before what lets users in.
+    // Restrictions take effect before credentials that admit users.
     context.service.replace_bans(bans);
     context.service.replace_rights(rights);
     context.service.quotas.replace_limits(user_limits);
@@ -135,7 +142,8 @@ pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
     Ok(())
 }
 
-/// What clients are shown, and what they may show.
+/// Returns the TLS configuration: the server's certificate, and the rules for clients'
+/// certificates.
 fn certificates(arguments: &Daemon) -> Result<Option<tls::Server>, String> {
     let (Some(chain), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) else {
         return Ok(None);
@@ -155,7 +163,7 @@ fn certificates(arguments: &Daemon) -> Result<Option<tls::Server>, String> {
     server.map(Some).map_err(|bad| bad.to_string())
 }
 
-/// The adapter that data are to travel by, if any.
+/// Opens the RDMA adapter, unless data travel over TCP.
 fn adapter(choice: FabricChoice) -> Result<Option<Arc<Adapter>>, String> {
     match choice {
         FabricChoice::Tcp => Ok(None),
@@ -166,7 +174,7 @@ fn adapter(choice: FabricChoice) -> Result<Option<Arc<Adapter>>, String> {
     }
 }
 
-/// How files are read.
+/// Returns the way in which files are read.
 fn storage(choice: StorageChoice) -> Result<Storage, String> {
     let wish = match choice {
         StorageChoice::Auto => Wish::Auto,
@@ -176,7 +184,7 @@ fn storage(choice: StorageChoice) -> Result<Storage, String> {
     Storage::open(wish).map_err(|error| format!("--storage io-uring: {error}"))
 }
 
-/// `[NAME=]DIR[:ro|:rw]`. Both names are bytes.
+/// Parses `[NAME=]DIR[:ro|:rw]`. Both names are bytes.
 fn export(text: &OsStr, must_be_mount_point: bool) -> Result<Export, String> {
     let text = text.as_bytes();
     let (rest, access) = match (text.strip_suffix(b":ro"), text.strip_suffix(b":rw")) {
@@ -258,7 +266,7 @@ fn secrets(arguments: &Daemon) -> Result<Secrets, String> {
     }
 }
 
-/// Whose tickets are taken.
+/// Returns the issuers whose tickets are accepted, with their secrets.
 fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
     match &arguments.tickets {
         Some(path) => Secrets::load(path).map_err(|bad| bad.to_string()),
@@ -266,7 +274,7 @@ fn issuers(arguments: &Daemon) -> Result<Secrets, String> {
     }
 }
 
-/// Whose tokens are taken.
+/// Returns the issuers whose tokens are accepted.
 fn token_issuers(arguments: &Daemon) -> Result<Issuers, String> {
     match &arguments.tokens {
         Some(path) => Issuers::load(path).map_err(|bad| bad.to_string()),
@@ -283,29 +291,29 @@ fn address_rules(arguments: &Daemon) -> Result<Rules, String> {
     Rules::parse(&text).map_err(|bad| format!("{}, {bad}", path.display()))
 }
 
-/// What users may do by path.
+/// Returns the users' rights by path.
 fn rights(arguments: &Daemon) -> Result<Option<Rights>, String> {
     lines_of(arguments.rights.as_deref(), Rights::parse)
 }
 
-/// Which local users they act as.
+/// Returns the mapping of users to local users.
 fn mapping(arguments: &Daemon) -> Result<Option<Mapping>, String> {
     lines_of(arguments.map.as_deref(), Mapping::parse)
 }
 
-/// The banned users.
+/// Returns the banned users.
 fn bans(arguments: &Daemon) -> Result<Bans, String> {
     Ok(lines_of(arguments.banned.as_deref(), Bans::parse)?.unwrap_or_default())
 }
 
-/// What single users may have.
+/// Returns the limits of single users.
 fn user_limits(arguments: &Daemon, service: &Service) -> Result<UserLimits, String> {
     let caps = service.quotas.caps();
     let parse = |text: &[u8]| UserLimits::parse(text, caps);
     Ok(lines_of(arguments.user_limits.as_deref(), parse)?.unwrap_or_default())
 }
 
-/// What a file says that nobody else may change.
+/// Parses a file that other users cannot change.
 fn lines_of<T>(
     path: Option<&Path>,
     parse: impl Fn(&[u8]) -> Result<T, BadLine>,
@@ -340,7 +348,7 @@ fn layout(arguments: &Daemon) -> Layout {
         ..Layout::default()
     };
     layout.listen = match &arguments.listen[..] {
-        // Only a Unix socket was asked for.
+        // Only a Unix socket was requested.
         [] if arguments.local.is_some() => Vec::new(),
         [] => vec![any_address(arguments.port)],
         addresses => addresses.to_vec(),
@@ -349,7 +357,7 @@ fn layout(arguments: &Daemon) -> Layout {
         layout.shards = threads.max(1);
     }
     if let Some(workers) = arguments.workers {
-        // One more is started, for whoever else comes.
+        // The server starts one more, so that one user cannot occupy all of them.
         layout.workers = usize::from(workers) - 1;
     }
     layout.deadlines = Deadlines {
@@ -361,7 +369,7 @@ fn layout(arguments: &Daemon) -> Layout {
     layout
 }
 
-/// Every address of both families where the host has both, else IPv4's.
+/// Returns the wildcard address of both families if the host has IPv6, else IPv4's.
 fn any_address(port: u16) -> SocketAddr {
     let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
     match std::net::TcpListener::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))) {

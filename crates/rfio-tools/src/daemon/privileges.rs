@@ -1,24 +1,29 @@
-//! Giving up root: user, group, and every supplementary group, checked afterwards.
+//! Drops root: changes user, group and supplementary groups permanently, and verifies the result.
 
 use std::io;
 
 use verbena_rfio::auth::peer;
 
-/// Becomes another user for good.
+/// Becomes another user permanently.
+///
+/// # Errors
+/// There is no such user, the process lacks the privilege, or the kernel still reports old IDs.
 pub fn become_user(name: &str) -> io::Result<()> {
     let (uid, gid) = peer::ids_of(name)?;
     // SAFETY: a null list of length zero is allowed and empties the groups.
     check(unsafe { libc::setgroups(0, std::ptr::null()) })?;
     // SAFETY: plain integers; glibc applies it to every thread.
     check(unsafe { libc::setresgid(gid, gid, gid) })?;
-    // SAFETY: as above.
+    // SAFETY: plain integers; glibc applies it to every thread.
     check(unsafe { libc::setresuid(uid, uid, uid) })?;
-    // SAFETY: plain integers; what is executed from here on cannot gain rights.
+    // SAFETY: plain integers; programs that this thread executes from here on cannot gain
+    // privileges.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     verify(uid, gid)
 }
 
-/// A service that believes it gave up its rights and did not is worse than one that does not start.
+/// Checks that the kernel reports the new IDs only: continuing with root's rights by mistake is
+/// worse than a failed start.
 fn verify(uid: u32, gid: u32) -> io::Result<()> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let field = |name: &str| {

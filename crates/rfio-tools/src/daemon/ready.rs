@@ -1,10 +1,11 @@
-//! Telling systemd that the service is ready, or stopping (sd_notify(3): a datagram to the socket it names).
+//! Notifies systemd of the service's state (sd_notify(3): a datagram to the socket that systemd
+//! names).
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state if systemd wants to know.
+/// Sends a state such as `READY=1`; does nothing if `NOTIFY_SOCKET` is not set.
 pub fn notify(state: &str) {
     let Some(path) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
@@ -14,7 +15,7 @@ pub fn notify(state: &str) {
         None => SocketAddr::from_pathname(&path),
     };
     if let (Ok(socket), Ok(address)) = (UnixDatagram::unbound(), address) {
-        // Nobody is helped by an error here.
+        // The service runs without the notification, so an error is ignored.
         let _ = socket.send_to_addr(state.as_bytes(), &address);
     }
 }
