@@ -1,4 +1,4 @@
-"""Rows as pandas frames. pandas is asked for when a frame is, and by nothing else."""
+"""Rows as pandas frames. pandas is imported only when a frame is requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pandas.DataFrame:
-    """A frame with `columns` first. A column of which no row has a value is left out."""
+    """Returns a frame with `columns` first. Columns in which no row has a value are omitted."""
     try:
         import pandas
     except ImportError as error:
