@@ -68,7 +68,7 @@ class Results:
 
     @cached_property
     def runs(self) -> pandas.DataFrame:
-        """A frame with one row for each target: what was run, when, and how it ended."""
+        """A frame with one row for each target: its benchmarks, time and outcome."""
         ends = {record["label"]: record for record in self._of("end")}
         rows = [{**{name: record.get(name) for name in RUNS}, "started": record["started"] or None,
                  **{name: ends.get(record["label"], {}).get(name) for name in ("outcome", "seconds", "reason")}}
