@@ -62,10 +62,10 @@ class RfioFileSystem(Asynchronous):
         `retry`: seconds for which read requests are retried after their connection was lost; 0 disables retries. Write requests are
         never retried."""
         if unknown := sorted(set(options) - self._GENERAL):
-            raise TypeError(f"rfio:// takes no option {', '.join(unknown)}: who connects and how comes from the environment "
+            raise TypeError(f"rfio:// has no option {', '.join(unknown)}; configure connections through the environment "
                             "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC, RFIO_TIMEOUT)")
         if not retry >= 0:
-            raise ValueError(f"retry is {retry!r}, not a number of seconds from 0 on")
+            raise ValueError(f"retry is {retry!r}, not a number of seconds of at least 0")
         super().__init__(*arguments, **options)
         self.auto_mkdir = auto_mkdir
         self.retry = retry
@@ -223,7 +223,7 @@ class RfioFileSystem(Asynchronous):
         path1, path2 = (path if isinstance(path, list) else os.fspath(path) for path in (path1, path2))
         if isinstance(path1, list) and isinstance(path2, list):
             if len(path1) != len(path2):
-                raise ValueError(f"{len(path1)} paths to move, and {len(path2)} new ones")
+                raise ValueError(f"{len(path1)} paths to move, but {len(path2)} new names")
             pairs = list(zip(map(self._strip_protocol, path1), map(self._strip_protocol, path2)))
         else:
             into = isinstance(path1, list) or has_magic(path1) or path2.endswith("/") or self.isdir(path2)
@@ -386,7 +386,7 @@ class RfioFileSystem(Asynchronous):
         if kind not in FLAGS:
             raise ValueError(f"mode {mode!r} is none")
         if not autocommit:
-            raise ValueError(f"a file opened with {mode!r} is changed in place, which no transaction can take back")
+            raise ValueError(f"a file opened with {mode!r} is changed in place, and cannot be part of a transaction")
         how = os.O_RDWR | FLAGS[kind]
         file = self._made(path, how) if how & os.O_CREAT else _native.File(self._url(path), how)
         return io.BufferedRandom(RfioUpdate(file, path, mode), block_size or io.DEFAULT_BUFFER_SIZE)

@@ -295,7 +295,7 @@ class Asynchronous(AsyncFileSystem):
         """Opens a file with awaitable reads and writes."""
         from .streamed import opened
         if compression:
-            raise ValueError("open_async neither compresses nor decompresses")
+            raise ValueError("open_async does not support compression")
         return await opened(self._open, self._strip_protocol(path), mode, block_size)
 
     async def _find(self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, **kwargs: Any) -> Any:

@@ -72,7 +72,7 @@ class RfioFile(AbstractBufferedFile):
 
     def _refuse_inherited(self) -> None:
         if os.getpid() != self._process:
-            raise OSError(errno.EBADF, f"opened for writing by process {self._process}; a child of a fork opens its own", self.path)
+            raise OSError(errno.EBADF, f"opened for writing by process {self._process}; a forked child must open its own file", self.path)
 
     def _initiate_upload(self) -> None:
         if not self._upload:
@@ -145,7 +145,7 @@ class RfioFile(AbstractBufferedFile):
 
     def _warn(self) -> None:
         if self._upload and not self._upload.is_inherited and not sys.is_finalizing():
-            warnings.warn(f"{self.path} was written and never closed, so that it is not known to be whole: it is discarded",
+            warnings.warn(f"{self.path} was written but never closed; discarding it, as it may be incomplete",
                           RuntimeWarning, stacklevel=2)
 
     def __del__(self) -> None:

@@ -121,5 +121,5 @@ def _is_seen(task: asyncio.Task[Any]) -> None:
 async def opened(open_file: Callable[..., Any], path: str, mode: str, block_size: Optional[int]) -> AsyncFile:
     """Opens a file to read (`rb`), to write (`wb`, `xb`) or to append to (`ab`). Drops the file if the task was cancelled."""
     if mode not in ("rb", "wb", "xb", "ab"):
-        raise ValueError(f"mode {mode!r} is none of rb, wb, xb and ab, which open_async has")
+        raise ValueError(f"open_async supports the modes rb, wb, xb and ab, not {mode!r}")
     return AsyncFile(await in_thread(partial(open_file, path, mode, block_size)))

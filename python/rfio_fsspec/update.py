@@ -59,7 +59,7 @@ class RfioUpdate(io.RawIOBase):
             raise ValueError(f"whence is {whence}, not 0, 1 or 2")
         position = bases[whence]() + offset
         if position < 0:
-            raise ValueError(f"position {position} lies before the file's beginning")
+            raise ValueError(f"position {position} is before the start of the file")
         self._position = position
         return position
 

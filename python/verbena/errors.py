@@ -28,5 +28,5 @@ class CommandError(RuntimeError):
         self.results = results
 
     def __str__(self) -> str:
-        said = self.text or "it gave no reason"
+        said = self.text or "no error message"
         return f"{said}\n(exit code {self.exit_code} of: {shlex.join(self.command)})"

@@ -14,7 +14,7 @@ def frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pandas.Data
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("verbena's frames are those of pandas, and pandas is not installed: pip install pandas") from error
+        raise ImportError("verbena's frames need pandas, which is not installed; run 'pip install pandas'") from error
     if not rows:
         return pandas.DataFrame(columns=list(columns))
     names = dict.fromkeys([*columns, *(name for row in rows for name in row)])

@@ -23,7 +23,7 @@ def new_axes(panels: int) -> list[Axes]:
         import matplotlib
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plot() draws by matplotlib, and matplotlib is not installed: pip install matplotlib") from error
+        raise ImportError("plot() needs matplotlib, which is not installed; run 'pip install matplotlib'") from error
     columns = min(panels, 3)
     lines = math.ceil(panels / columns)
     figure = pyplot.figure(figsize=(max(6.4, 4.6 * columns), 3.9 * lines), layout="constrained")
@@ -48,10 +48,10 @@ def draw_points(points: Sequence[dict[str, Any]], metric: Optional[str], ax: Opt
                 found.setdefault((point["benchmark"], one["name"], one["unit"]), []).append((point, one["value"]))
     if not found:
         names = sorted({one["name"] for point in points for one in point["metrics"]})
-        raise ValueError(f"no figure {metric!r} to draw; there are: {', '.join(names)}" if names else "no point to draw")
+        raise ValueError(f"no figure {metric!r} to draw; available: {', '.join(names)}" if names else "no points to draw")
     if ax is not None and len(found) > 1:
         names = sorted(benchmark for benchmark, _, _ in found)
-        raise ValueError(f"one pair of axes has room for one benchmark, and these are {', '.join(names)}: name one")
+        raise ValueError(f"one pair of axes shows one benchmark, and the results have {', '.join(names)}; select one")
     panels = new_axes(len(found)) if ax is None else [ax]
     for panel, ((benchmark, name, unit), figures) in zip(panels, found.items()):
         _panel(panel, figures)

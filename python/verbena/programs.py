@@ -26,7 +26,7 @@ def program(name: str = "verbena") -> Path:
     if name in NAMES and (found := shutil.which(name)):
         return Path(found)
     raise FileNotFoundError(f"no program {name!r} in {own.parent} or in the path; "
-                            "`pip install` of the wheel, or `make install`, puts it there")
+                            "install the wheel with 'pip install', or run 'make install'")
 
 
 def become(name: str, executable: Optional[Path] = None) -> NoReturn:

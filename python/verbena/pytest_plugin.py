@@ -43,8 +43,8 @@ REFUSALS = pytest.StashKey[Refusals]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("verbena")
     group.addoption("--rdma", action="store_true", help="run the tests on Verbena's software adapter")
-    group.addoption("--rdma-devices", type=int, metavar="N", help="give the adapter N devices (with --rdma)")
-    group.addoption("--rdma-link", metavar="LINK", help="make its ports infiniband or roce (with --rdma)")
+    group.addoption("--rdma-devices", type=int, metavar="N", help="set the adapter's number of devices (with --rdma)")
+    group.addoption("--rdma-link", metavar="LINK", help="set the link of its ports, infiniband or roce (with --rdma)")
 
 
 def on_the_adapter() -> bool:
@@ -118,7 +118,7 @@ def rdma_devices() -> list[str]:
     # On the adapter the preloaded library emulates this directory.
     devices = sorted(os.listdir(DEVICES)) if DEVICES.is_dir() else []
     if not devices:
-        pytest.skip("this machine has no RDMA device; `pytest --rdma` runs on one in software")
+        pytest.skip("this machine has no RDMA device; run 'pytest --rdma' to use the software adapter")
     return devices
 
 

@@ -171,8 +171,8 @@ def _files(run: Path) -> list[Path]:
         return found
     if not run.exists():
         raise FileNotFoundError(f"{run} does not exist")
-    raise FileNotFoundError(f"{run} has no {RESULTS}, nor has a directory in it; "
-                            "`verbena bench --out DIR` and `verbena evaluate --out DIR` leave such a DIR")
+    raise FileNotFoundError(f"neither {run} nor its subdirectories have a {RESULTS}; "
+                            "`verbena bench --out DIR` and `verbena evaluate --out DIR` write one")
 
 
 def _records(lines: Iterable[str], file: Union[str, os.PathLike[str]]) -> Iterator[dict[str, Any]]:
@@ -183,9 +183,9 @@ def _records(lines: Iterable[str], file: Union[str, os.PathLike[str]]) -> Iterat
             record = json.loads(line)
             kind = record["record"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{file}:{number}: this is no record of a run: {error}") from error
+            raise ValueError(f"{file}:{number}: not a record of a run: {error}") from error
         if number == 1 and (kind != "run" or record.get("schema") != SCHEMA):
-            raise ValueError(f"{file}: this is not the beginning of results of schema {SCHEMA}, but record {kind!r}, "
+            raise ValueError(f"{file}: not results of schema {SCHEMA}: the first record is {kind!r}, "
                              f"schema {record.get('schema')!r}; another version of Verbena may have written it")
         yield record
     if number == 0:

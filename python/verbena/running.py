@@ -101,7 +101,7 @@ def run(program: Union[PathLike, Sequence[PathLike]], *arguments: object, path: 
 def _advice(words: list[str], code: int) -> str:
     """Returns a hint if the caller passed a command line as one word."""
     if code == 127 and len(words) == 1 and len(words[0].split()) > 1:
-        return f"arguments are words of their own: verbena.run({', '.join(map(repr, words[0].split()))})"
+        return f"pass each argument as a separate word: verbena.run({', '.join(map(repr, words[0].split()))})"
     return ""
 
 
