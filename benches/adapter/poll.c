@@ -1,5 +1,5 @@
-/* What it costs to poll a completion queue that is empty: with no peer but the process itself, and
- * with 32 that are connected and quiet. */
+/* Cost of polling an empty completion queue: without other peers, and
+ * with 32 connected, idle peers. */
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static void quiet(struct peer *parent)
 {
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	peer_connect(parent, &endpoint);
-	/* Until the parent is done this process sleeps. */
+	/* This process sleeps until the parent has finished. */
 	peer_meet(parent);
 }
 

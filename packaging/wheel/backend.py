@@ -23,7 +23,7 @@ NO_EDITABLE = "editable installs are not supported because the programs are comp
 def build_wheel(wheel_directory: str, config_settings: Optional[dict] = None, metadata_directory: Optional[str] = None) -> str:
     """Compiles, makes the wheel, and returns its name."""
     _refuse(config_settings)
-    # It reports what is missing itself.
+    # It reports the missing requirement itself.
     if status := subprocess.run([ROOT / "packaging/products/build", "--locked"], check=False).returncode:
         sys.exit(status)
     try:
