@@ -46,7 +46,7 @@ def figures() -> Figures:
     found: Figures = {}
     for name, mtu, prepare, measure in (("MTU 1500", 1500, nothing, at_usual_mtu),
                                         ("MTU 9000", 9000, nothing, at_large_mtu),
-                                        ("a cable that loses", 1500, loss.prepare, at_losses)):
+                                        ("lossy cable", 1500, loss.prepare, at_losses)):
         place = Place("bench", f"hosts, {name}")
         try:
             with Hosts(place, mtu) as hosts:
@@ -56,9 +56,9 @@ def figures() -> Figures:
                 for name in names:
                     found[name] = statistics.median(one[name] for one in rounds if name in one)
         except NoNamespaces as words:
-            print(f"between hosts nothing is measured: {words}", file=sys.stderr)
+            print(f"between hosts: not measured: {words}", file=sys.stderr)
         except SetupFailed as words:
-            print(f"the hosts could not be made: {words}", file=sys.stderr)
+            print(f"between hosts: setting up the network namespaces failed: {words}", file=sys.stderr)
         finally:
             place.close()
     return found
