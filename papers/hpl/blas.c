@@ -254,7 +254,7 @@ void cblas_dgemm(int order, int of_a, int of_b, int m, int n, int k, double a, c
 		 double b, double *ct, int ldc)
 {
 	refuse(order != COLUMN_MAJOR, "dgemm");
-	/* While HPL waits for a panel, it multiplies nothing between probes. */
+	/* While HPL waits for a panel, it passes empty operands between probes. */
 	if (m == 0 || n == 0)
 		return;
 	start();
