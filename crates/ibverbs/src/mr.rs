@@ -448,8 +448,8 @@ pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     })
 }
 
-/// Slot of ibv_advise_mr: checks its arguments and does nothing else. The kernel decides where pages
-/// are, and an operation pages in the ones it needs.
+/// Slot of ibv_advise_mr: checks its arguments and does nothing else. The kernel decides where
+/// pages are, and an operation pages in the ones it needs.
 ///
 /// # Safety
 /// `pd` must be null or live; `list` must have `count` elements.
