@@ -129,7 +129,7 @@ def others() -> list[Target]:
 
 def show(only: list[str]) -> bool:
     """Prints the table, of some parts or all. Returns whether all of its targets are met."""
-    print(f"{'figures':58} {'figure':>9} {'rival':>9} {'unit':9} {'ratio':>6}  target")
+    print(f"{'comparison':58} {'figure':>9} {'rival':>9} {'unit':9} {'ratio':>6}  target")
     good = True
     for line in targets():
         if only and line.part not in only:
