@@ -9,7 +9,7 @@ using namespace XrdCl;
 namespace rfio
 {
 
-/* Whether the server's user may read or write is not known from here: a bit for anybody counts. */
+/* The access of the server's user is not known here: a permission bit of any user class counts. */
 static uint32_t flags_of(mode_t mode)
 {
 	uint32_t flags = 0;
@@ -29,7 +29,7 @@ static uint32_t flags_of(mode_t mode)
 std::unique_ptr<StatInfo> stat_of(const rfio_attributes &about)
 {
 	const int64_t second = 1000000000;
-	/* A server's answer in full: there is no other way to change time, mode and owner. */
+	/* A complete server response: time, mode and owner cannot be set otherwise. */
 	std::ostringstream answer;
 	answer << about.inode << ' ' << about.size << ' ' << flags_of(about.mode) << ' ' << about.modified / second << ' '
 	       << about.changed / second << ' ' << about.accessed / second << ' ' << std::oct << std::setfill('0')

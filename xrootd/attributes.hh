@@ -1,4 +1,4 @@
-/* What files are, as XrdCl has it. */
+/* File attributes in XrdCl's form. */
 #ifndef RFIO_XROOTD_ATTRIBUTES_HH
 #define RFIO_XROOTD_ATTRIBUTES_HH
 

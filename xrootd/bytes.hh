@@ -1,4 +1,4 @@
-/* What requests do with the bytes of an open file of RFIO. `about` names it in errors. */
+/* Requests on the data of an open RFIO file. `about` names it in errors. */
 #ifndef RFIO_XROOTD_BYTES_HH
 #define RFIO_XROOTD_BYTES_HH
 

@@ -22,7 +22,7 @@ class Adler
 public:
 	void append(const unsigned char *bytes, size_t count)
 	{
-		/* So many bytes of 255 cannot overflow 32 bits, so the remainder is taken once for them all. */
+		/* This number of bytes of 255 cannot overflow 32 bits, so one remainder for all of them suffices. */
 		const size_t most = 5552;
 		const uint32_t modulus = 65521;
 		while (count > 0) {
@@ -78,7 +78,7 @@ Outcome checksum_of(const std::string &name, const std::string &parameters)
 	const std::string wanted = value_of(parameters, "cks.type");
 	const std::string kind = wanted.empty() ? "adler32" : wanted;
 	if (kind != "adler32" && kind != "crc32c")
-		return refusal(kXR_Unsupported, "no checksum '" + kind + "' here; there are adler32 and crc32c");
+		return refusal(kXR_Unsupported, "checksum '" + kind + "' is not supported; use adler32 or crc32c");
 
 	const Descriptor file(rfio_open64(name.c_str(), O_RDONLY));
 	uint32_t sum = 0;

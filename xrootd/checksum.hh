@@ -9,11 +9,11 @@
 namespace rfio
 {
 
-/* The answer to `query config chksum`: the kinds there are, numbered, the one that is meant without a name first. */
+/* The answer to `query config chksum`: the numbered kinds, the default first. */
 extern const char *const checksum_kinds;
 
-/* The answer to a query for a file's checksum: the kind and the sum in hex. The server computes crc32c where the file is;
- * for adler32 the file comes here. */
+/* The answer to a query for a file's checksum: the kind and the sum in hex. The server computes crc32c itself;
+ * for adler32 this process reads the file. */
 Outcome checksum_of(const std::string &name, const std::string &parameters);
 
 }

@@ -1,4 +1,4 @@
-/* An open file of the C library, closed with its owner. */
+/* An open file of the C library, closed by the destructor. */
 #ifndef RFIO_XROOTD_DESCRIPTOR_HH
 #define RFIO_XROOTD_DESCRIPTOR_HH
 

@@ -35,7 +35,7 @@ XRootDStatus make_directories(const Server &server, const std::string &path, mod
 	return done();
 }
 
-/* A link is what it leads to; one that leads to nothing is what it is. */
+/* Replaces a link's attributes by those of its target; keeps those of a dangling link. */
 static void follow(const std::string &name, rfio_attributes &about)
 {
 	rfio_attributes target;
@@ -43,7 +43,7 @@ static void follow(const std::string &name, rfio_attributes &about)
 		about = target;
 }
 
-/* Adds what is in the directory `below` of `path`. */
+/* Adds the entries of the directory `below` of `path`. */
 static XRootDStatus add(DirectoryList &found, const Server &server, const std::string &path, const std::string &below,
                         DirListFlags::Flags flags)
 {
@@ -56,9 +56,9 @@ static XRootDStatus add(DirectoryList &found, const Server &server, const std::s
 	rfio_attributes about;
 	int more = 0;
 	while (status.IsOK() && (more = rfio_readentry(open, name, sizeof name, &about)) > 0) {
-		/* Links are not followed on the way down: they may lead back up. */
+		/* Links are not followed in the recursion: they may lead back up. */
 		const bool descends = (flags & DirListFlags::Recursive) && S_ISDIR(about.mode);
-		/* Who asks for what is below is told what it is, too, as by servers of XRootD. */
+		/* A recursive listing always has attributes, as with XRootD's servers. */
 		std::unique_ptr<StatInfo> stat;
 		if (flags & (DirListFlags::Stat | DirListFlags::Recursive)) {
 			follow(directory + "/" + name, about);

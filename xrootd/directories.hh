@@ -1,4 +1,4 @@
-/* Directories of a server: made with what is missing above them, and listed. */
+/* Creates and lists directories of a server. */
 #ifndef RFIO_XROOTD_DIRECTORIES_HH
 #define RFIO_XROOTD_DIRECTORIES_HH
 
@@ -12,13 +12,13 @@
 namespace rfio
 {
 
-/* Makes a directory and whatever is missing above it; one that is there already is as good. */
+/* Creates a directory and its missing parents; succeeds if it exists. */
 XrdCl::XRootDStatus make_directories(const Server &server, const std::string &path, mode_t mode);
 
-/* The directory above a path. */
+/* Returns the parent directory of a path. */
 std::string parent_of(const std::string &path);
 
-/* What is in a directory; with DirListFlags::Recursive what is below it as well, by its path from there. */
+/* Lists a directory; with DirListFlags::Recursive also its subdirectories, by their relative paths. */
 Outcome list(const Server &server, const std::string &path, XrdCl::DirListFlags::Flags flags);
 
 }

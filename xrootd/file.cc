@@ -20,9 +20,9 @@ namespace rfio
 struct File::State
 {
 	const int port;
-	/* The file's descriptor, -1 while it is closed. Set by the worker alone. */
+	/* The file's descriptor, -1 while it is closed. Only the worker sets it. */
 	std::atomic<int> descriptor{-1};
-	/* Its URL, which is read from other threads. */
+	/* Its URL, read by other threads. */
 	mutable std::mutex lock;
 	std::string url;
 
@@ -50,7 +50,7 @@ File::~File()
 	});
 }
 
-/* The C library's flags: without New and Delete nothing is made, with them the file can be written. */
+/* Returns the C library's flags: without New and Delete no file is created, with them the file is writable. */
 static int system_flags(OpenFlags::Flags flags)
 {
 	const bool writes = flags & (OpenFlags::Update | OpenFlags::New | OpenFlags::Delete);
@@ -89,12 +89,12 @@ Outcome File::State::open(const std::string &where, OpenFlags::Flags flags, Acce
 
 Outcome File::State::close()
 {
-	/* Closed it is even if that failed, as after close(2). */
+	/* It is closed even after a failure, as by close(2). */
 	const int last = descriptor.exchange(-1);
 	return status_of(rfio_close(last), named());
 }
 
-/* What is refused while a file is not open. */
+/* The error of requests on a file that is not open. */
 static XRootDStatus not_open()
 {
 	return XRootDStatus(stError, errInvalidOp, 0, "the file is not open");

@@ -1,4 +1,4 @@
-/* XrdCl's files: each with a thread of its own, which carries out its requests in their order. */
+/* XrdCl's files. Each has a thread that executes its requests in order. */
 #ifndef RFIO_XROOTD_FILE_HH
 #define RFIO_XROOTD_FILE_HH
 
@@ -14,7 +14,7 @@ namespace rfio
 class File : public XrdCl::FilePlugIn
 {
 public:
-	/* `port` is that of URLs without one. */
+	/* `port` is the default port of URLs. */
 	explicit File(int port);
 	~File() override;
 
@@ -40,9 +40,9 @@ public:
 	bool GetProperty(const std::string &name, std::string &value) const override;
 
 private:
-	/* What requests share with the file, and may outlive it with. */
+	/* The state that requests share with the file; it may outlive the file. */
 	struct State;
-	/* Has something done with the file, if it is open. */
+	/* Runs a request on the file if it is open. */
 	XrdCl::XRootDStatus use(XrdCl::ResponseHandler *handler, std::function<Outcome(State &)> act);
 
 	std::shared_ptr<State> state;

@@ -21,7 +21,7 @@ FileSystem::FileSystem(const std::string &url, int port) : server(URL(url), port
 
 XRootDStatus FileSystem::Locate(const std::string &path, OpenFlags::Flags, ResponseHandler *handler, uint16_t)
 {
-	/* An asterisk in front asks for directories as well, which are always told here. */
+	/* A leading asterisk requests directories too, which the answer always includes. */
 	const std::string plain = path.compare(0, 1, "*") == 0 ? path.substr(1) : path;
 	return worker.ask(handler, [server = server, name = server.name_of(plain)]() -> Outcome {
 		rfio_attributes about;
@@ -45,7 +45,7 @@ XRootDStatus FileSystem::Mv(const std::string &source, const std::string &dest, 
 	});
 }
 
-/* What a server says of its configuration: a line for each word; one that it does not know is its own answer. */
+/* Returns a server's configuration: a line for each word; an unknown word is its own answer. */
 static Outcome configuration(const std::string &words)
 {
 	std::istringstream asked(words);
@@ -67,7 +67,7 @@ XRootDStatus FileSystem::Query(QueryCode::Code code, const Buffer &argument, Res
 		case QueryCode::Config:
 			return configuration(text);
 		default:
-			return refusal(kXR_Unsupported, "only checksums and the configuration can be asked for");
+			return refusal(kXR_Unsupported, "only queries for checksums and the configuration are supported");
 		}
 	});
 }

@@ -1,4 +1,4 @@
-/* XrdCl's view of a server: names, what they are, and their checksums. */
+/* XrdCl's view of a server: names, attributes and checksums. */
 #ifndef RFIO_XROOTD_FILE_SYSTEM_HH
 #define RFIO_XROOTD_FILE_SYSTEM_HH
 
@@ -14,7 +14,7 @@ namespace rfio
 class FileSystem : public XrdCl::FileSystemPlugIn
 {
 public:
-	/* `port` is that of URLs without one. */
+	/* `port` is the default port of URLs. */
 	FileSystem(const std::string &url, int port);
 
 	XrdCl::XRootDStatus Locate(const std::string &path, XrdCl::OpenFlags::Flags flags, XrdCl::ResponseHandler *handler,

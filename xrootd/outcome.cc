@@ -11,10 +11,10 @@ namespace rfio
 
 void Outcome::tell(ResponseHandler *handler) &&
 {
-	/* Nobody is told of the end of a file that was let go while it was open. */
+	/* The close of a file that was dropped while open has no handler. */
 	if (handler == nullptr)
 		return;
-	/* The call that every handler understands: by default it leads to the one without hosts. */
+	/* Every handler implements this call: by default it calls the variant without hosts. */
 	handler->HandleResponseWithHosts(new XRootDStatus(status), response.release(), new HostList);
 }
 
@@ -28,7 +28,7 @@ XRootDStatus refusal(int code, const std::string &reason)
 	return XRootDStatus(stError, errErrorResponse, static_cast<uint32_t>(code), reason);
 }
 
-/* XrdCl's number for one of RFIO's own. */
+/* XrdCl's number of an RFIO error. */
 static uint16_t code_of(int number)
 {
 	switch (number) {
@@ -52,7 +52,7 @@ static uint16_t code_of(int number)
 
 XRootDStatus failure(const std::string &about)
 {
-	/* Before anything else is called that could fail. */
+	/* Before any other call that may fail. */
 	const int remote = rfio_errno, number = rfio_serrno();
 	const std::string reason = about + ": " + rfio_serror();
 

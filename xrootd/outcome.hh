@@ -1,4 +1,4 @@
-/* What came of a request, and how a handler is told. */
+/* The result of a request, and its delivery to a handler. */
 #ifndef RFIO_XROOTD_OUTCOME_HH
 #define RFIO_XROOTD_OUTCOME_HH
 
@@ -21,7 +21,7 @@ public:
 		response->Set(object.release());
 	}
 
-	/* The handler, if there is one, owns what it is given, and may delete itself and the file that it belongs to. */
+	/* Passes the result to the handler, if there is one. The handler owns it, and may delete itself and its file. */
 	void tell(XrdCl::ResponseHandler *handler) &&;
 
 private:
@@ -29,16 +29,16 @@ private:
 	std::unique_ptr<XrdCl::AnyObject> response;
 };
 
-/* Everything went well, and there is nothing more to say. */
+/* Success without a response. */
 XrdCl::XRootDStatus done();
 
 /* The last error of the C library in this thread. */
 XrdCl::XRootDStatus failure(const std::string &about);
 
-/* A refusal as a server of XRootD gives it; `code` is one of kXR_... */
+/* An error as from a server of XRootD; `code` is one of kXR_... */
 XrdCl::XRootDStatus refusal(int code, const std::string &reason);
 
-/* What a call of the C library that returns -1 for an error came to. */
+/* The status of a C library call that returns -1 for an error. */
 XrdCl::XRootDStatus status_of(int result, const std::string &about);
 
 }

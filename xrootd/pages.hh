@@ -8,7 +8,7 @@
 namespace rfio
 {
 
-/* Data at an offset, with the CRC32C of each page of the file: the first and the last may be parts of one. */
+/* Data at an offset, with the CRC32C of each page of the file: the first and last may be partial. */
 std::unique_ptr<XrdCl::PageInfo> pages(uint64_t offset, uint32_t length, void *data);
 
 }

@@ -1,7 +1,7 @@
 /*
- * The plug-in as XrdCl loads it: `url`, `lib` and `enable` of its configuration are XrdCl's. Ours are `port`, which is the
- * port of URLs that name none, and `behind`: with "xrootd" the server of the URL is XRootD's own, which gives tickets for
- * the bytes of files.
+  * The plug-in as loaded by XrdCl: `url`, `lib` and `enable` of its configuration are XrdCl's. RFIO's are `port`, the default
+  * port of URLs, and `behind`: with "xrootd" the server of the URL is a server of XRootD, which issues tickets for the data
+  * of files.
  */
 #include "file.hh"
 #include "file_system.hh"
@@ -22,7 +22,7 @@ namespace rfio
 
 using Configuration = std::map<std::string, std::string>;
 
-/* RFIO's port. */
+/* RFIO's default port. */
 static const int usual_port = 5001;
 
 class Factory : public PlugInFactory
@@ -30,7 +30,7 @@ class Factory : public PlugInFactory
 public:
 	Factory(bool serves_all, int port) : serves_all(serves_all), port(port) {}
 
-	/* Without a plug-in XrdCl does it itself. */
+	/* Without a plug-in XrdCl handles the file itself. */
 	FilePlugIn *CreateFile(const std::string &url) override
 	{
 		return serves(url) ? new File(port) : nullptr;
@@ -47,12 +47,12 @@ private:
 		return serves_all || URL(url).GetProtocol() == "rfio";
 	}
 
-	/* Whether whatever XrdCl asks for is on servers of RFIO: it was told their names. */
+	/* Whether all URLs are on RFIO servers: the configuration lists their names. */
 	const bool serves_all;
 	const int port;
 };
 
-/* For a server of XRootD: what is not the bytes of a file is XrdCl's as ever. */
+/* For a server of XRootD: everything except the data of files stays with XrdCl. */
 class Behind : public PlugInFactory
 {
 public:
@@ -67,7 +67,7 @@ public:
 	}
 };
 
-/* The port of the configuration, or 0 if it makes no sense. */
+/* The configured port, or 0 if it is invalid. */
 static int port_of(const Configuration &configuration)
 {
 	const auto found = configuration.find("port");
@@ -84,7 +84,7 @@ static PlugInFactory *factory(const Configuration &configuration)
 	if (behind != configuration.end() && behind->second == "xrootd")
 		return new Behind;
 	if (behind != configuration.end()) {
-		DefaultEnv::GetLog()->Error(1, "RFIO plug-in: it can be behind 'xrootd', not behind '%s'", behind->second.c_str());
+		DefaultEnv::GetLog()->Error(1, "RFIO plug-in: 'behind' must be 'xrootd', not '%s'", behind->second.c_str());
 		return nullptr;
 	}
 	const int port = port_of(configuration);

@@ -3,7 +3,7 @@
 namespace rfio
 {
 
-/* What XrdCl makes of a URL that names no port. */
+/* XrdCl's port of a URL without one. */
 static const int xrootd_port = 1094;
 
 Server::Server(const XrdCl::URL &url, int port)

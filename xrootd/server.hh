@@ -1,4 +1,4 @@
-/* RFIO's names of what XrdCl names by URLs. */
+/* Converts XrdCl's URLs to RFIO's names. */
 #ifndef RFIO_XROOTD_SERVER_HH
 #define RFIO_XROOTD_SERVER_HH
 
@@ -11,13 +11,13 @@ namespace rfio
 class Server
 {
 public:
-	/* The server of a URL. XrdCl gives a URL without a port XRootD's, which stands for `port` here. */
+	/* The server of a URL. XrdCl assigns XRootD's port to a URL without one; `port` replaces it. */
 	Server(const XrdCl::URL &url, int port);
 
-	/* RFIO's name of a path there; what follows a question mark is for XRootD's servers. */
+	/* Returns RFIO's name of a path on this server; the part after a question mark is for XRootD's servers. */
 	std::string name_of(const std::string &path) const;
 
-	/* Host and port as the URL has them. */
+	/* Host and port as in the URL. */
 	const std::string &host() const { return host_id; }
 
 private:
@@ -25,7 +25,7 @@ private:
 	std::string front;
 };
 
-/* A path without what follows the question mark, and that. */
+/* The parts of a path before and after the question mark. */
 std::string path_of(const std::string &text);
 std::string parameters_of(const std::string &text);
 

@@ -15,34 +15,34 @@ using namespace XrdCl;
 namespace rfio
 {
 
-/* What a server that issues tickets is asked (issuer/plugin.cc); it answers "HOST:PORT TICKET", or ":PORT TICKET" for its own
+/* The query for a ticket (issuer/plugin.cc). The server answers "HOST:PORT TICKET", or ":PORT TICKET" for its own
  * host. */
 static const char question[] = "rfio.ticket";
 
 struct Ticketed::State
 {
-	/* XRootD's own, which no plug-in serves. */
+	/* XRootD's file, without a plug-in. */
 	XrdCl::File file{false};
-	/* RFIO's descriptor of the same file, or -1 while XRootD moves the bytes. Set by the worker alone. */
+	/* RFIO's descriptor of the same file, or -1 while XRootD transfers the data. Only the worker sets it. */
 	std::atomic<int> descriptor{-1};
 	std::string url;
 	bool needs_bytes = true;
 
 	bool is_by_ticket() const { return descriptor >= 0; }
 
-	/* Has RFIO move the bytes, if the server gives a ticket that is taken. */
+	/* Transfers the data by RFIO if the server issues a ticket that rfiod accepts. */
 	void redeem();
 };
 
-/* Both ends of a third-party copy are opened by a client that reads and writes nothing itself; a server's own reader, which
- * XRootD has given a key, does. */
+/* For a third-party copy, the client opens both files and transfers no data itself; a server's own reader, which has a key
+ * from XRootD, does. */
 static bool is_rendezvous(const std::string &url)
 {
 	const URL::ParamsMap &parameters = URL(url).GetParams();
 	return parameters.count("tpc.src") || parameters.count("tpc.dst") || parameters.count("tpc.stage");
 }
 
-/* The name of the host that a file is on. */
+/* The name of a file's host. */
 static std::string host_of(const XrdCl::File &file)
 {
 	std::string server;
@@ -63,7 +63,7 @@ void Ticketed::State::redeem()
 	const std::string text(answer->GetBuffer(), answer->GetSize());
 	const size_t space = text.find(' ');
 	if (space == std::string::npos) {
-		log->Warning(FileMsg, "RFIO plug-in: the server of %s gives a ticket that is none", url.c_str());
+		log->Warning(FileMsg, "RFIO plug-in: the server of %s gives an invalid ticket", url.c_str());
 		return;
 	}
 	std::string server = text.substr(0, space);
@@ -89,7 +89,7 @@ public:
 
 	void HandleResponseWithHosts(XRootDStatus *status, AnyObject *response, HostList *hosts) override
 	{
-		/* Nothing of this file may end in a thread of XrdCl's, which its end would wait for. */
+		/* Destroy no part of this file in a thread of XrdCl's, for which the destructor would wait. */
 		const std::unique_ptr<Opened> self(this);
 		const std::shared_ptr<Worker> by = std::move(worker);
 		by->ask([state = std::move(state), by, handler = handler, status, response, hosts] {
@@ -124,7 +124,7 @@ XRootDStatus Ticketed::Open(const std::string &url, OpenFlags::Flags flags, Acce
 	state->needs_bytes = !is_rendezvous(url);
 	auto opened = std::make_unique<Opened>(state, worker, handler);
 	const XRootDStatus status = state->file.Open(url, flags, mode, opened.get(), timeout);
-	/* Who is not begun is not told. */
+	/* A failed start has no notification. */
 	if (status.IsOK())
 		opened.release();
 	return status;
@@ -142,7 +142,7 @@ XRootDStatus Ticketed::Close(ResponseHandler *handler, uint16_t timeout)
 			if (status.IsOK())
 				return;
 		} else {
-			/* What was written may not be there: that is what is told, whatever comes of the other end. */
+			/* Written data may be lost: report that, regardless of the result of XRootD's close. */
 			const XRootDStatus other = state->file.Close(timeout);
 			if (!other.IsOK())
 				DefaultEnv::GetLog()->Info(FileMsg, "RFIO plug-in: %s", other.ToString().c_str());
@@ -164,7 +164,7 @@ XRootDStatus Ticketed::use(ResponseHandler *handler, std::function<Outcome(int, 
 
 XRootDStatus Ticketed::Stat(bool force, ResponseHandler *handler, uint16_t timeout)
 {
-	/* XrdCl remembers what the file was before RFIO wrote. */
+	/* XrdCl caches the attributes from before RFIO's writes. */
 	return state->file.Stat(force || state->is_by_ticket(), handler, timeout);
 }
 
@@ -211,7 +211,7 @@ XRootDStatus Ticketed::PgWrite(uint64_t offset, uint32_t size, const void *buffe
 {
 	if (!state->is_by_ticket())
 		return state->file.PgWrite(offset, size, buffer, checksums, handler, timeout);
-	/* RFIO's blocks have checksums of their own, from here to the server. */
+	/* RFIO's blocks have their own checksums between here and the server. */
 	return Write(offset, size, buffer, handler, timeout);
 }
 

@@ -1,9 +1,9 @@
 /*
- * Files of a server of XRootD whose bytes a server of RFIO moves.
- *
- * XrdCl opens the file as ever: the server of XRootD judges tokens, redirects, makes new files, and has the file open until it
- * is closed. Whoever has it open is given a ticket for its bytes, good once, if the server gives any. If it does not, or the
- * ticket is not taken, XRootD moves the bytes too, and the log says why.
+  * Files of a server of XRootD whose data are transferred by an RFIO server.
+  *
+  * XrdCl opens the file as usual: the server of XRootD checks tokens, redirects, creates files, and keeps the file open until
+  * it is closed. A client with an open file gets a single-use ticket for its data, if the server issues any. If it does not, or
+  * if rfiod rejects the ticket, XRootD transfers the data, too, and the log has the reason.
  */
 #ifndef RFIO_XROOTD_TICKETED_HH
 #define RFIO_XROOTD_TICKETED_HH
@@ -50,11 +50,11 @@ public:
 	bool GetProperty(const std::string &name, std::string &value) const override;
 
 private:
-	/* What requests share with the file, and may outlive it with. */
+	/* The state that requests share with the file; it may outlive the file. */
 	struct State;
-	/* Tells of an open once the ticket is redeemed. */
+	/* Reports an open after the ticket was redeemed. */
 	class Opened;
-	/* Has something done with the bytes, by their descriptor and the file's name. */
+	/* Runs a request on the data, with their descriptor and the file's name. */
 	XrdCl::XRootDStatus use(XrdCl::ResponseHandler *handler, std::function<Outcome(int, const std::string &)> act);
 
 	std::shared_ptr<State> state;

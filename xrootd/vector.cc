@@ -11,12 +11,12 @@ using namespace XrdCl;
 namespace rfio
 {
 
-/* The ranges of chunks, and how long they are together; or why not. */
+/* Converts chunks to ranges and computes their total length; fails with the reason. */
 static XRootDStatus ranges_of(const ChunkList &chunks, const std::string &about, std::vector<iovec64> &ranges, uint64_t &total)
 {
 	for (const ChunkInfo &chunk : chunks) {
 		if (chunk.length > INT_MAX || (total += chunk.length) > UINT32_MAX)
-			return refusal(kXR_ArgTooLong, about + ": more than a vector may have");
+			return refusal(kXR_ArgTooLong, about + ": the vector is too long");
 		ranges.push_back({static_cast<__off64_t>(chunk.offset), static_cast<int>(chunk.length)});
 	}
 	return done();
@@ -34,7 +34,7 @@ Outcome read_vector(int descriptor, const std::string &about, const ChunkList &c
 	const XRootDStatus fits = ranges_of(chunks, about, ranges, total);
 	if (!fits.IsOK())
 		return fits;
-	/* Straight to where they belong, if that is one piece of memory. */
+	/* Read directly into the destination if it is contiguous. */
 	std::vector<char> aside(buffer ? 0 : total);
 	char *const into = buffer ? static_cast<char *>(buffer) : aside.data();
 	std::vector<int> lengths(ranges.size());

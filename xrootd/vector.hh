@@ -9,11 +9,11 @@
 namespace rfio
 {
 
-/* Reads the chunks of an open file, behind each other into `buffer`, or, if it is null, each into its own. */
+/* Reads the chunks of an open file, contiguously into `buffer`, or, if it is null, each into its own. */
 Outcome read_vector(int descriptor, const std::string &about, const XrdCl::ChunkList &chunks, void *buffer);
 
-/* The same for a file that a ticket has opened, which has no requests under way: the server is asked once for all chunks, and
- * each is copied from there. */
+/* The same for a file that a ticket has opened, without concurrent requests: requests all chunks from the server at once, and
+ * copies each from the reply. */
 Outcome read_announced(int descriptor, const std::string &about, const XrdCl::ChunkList &chunks, void *buffer);
 
 }

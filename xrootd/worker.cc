@@ -17,10 +17,10 @@ struct Worker::Queue
 	std::deque<std::function<void()>> requests;
 	bool ends = false;
 
-	/* The one whose thread this is. */
+	/* The queue of the current thread. */
 	static thread_local const Queue *current;
 
-	/* Carries out what waits, the oldest first. */
+	/* Executes the waiting requests, the oldest first. */
 	void drain(std::unique_lock<std::mutex> &held)
 	{
 		while (!requests.empty()) {
@@ -66,7 +66,7 @@ void Worker::ask(std::function<void()> request)
 	queue->changed.notify_one();
 }
 
-/* An exception may not leave a thread: the request has failed. */
+/* Turns an exception into a failed request, as it must not leave the thread. */
 static Outcome carried_out(const std::function<Outcome()> &request)
 {
 	try {

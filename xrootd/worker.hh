@@ -1,4 +1,4 @@
-/* A thread that carries out requests one after the other and tells their handlers. */
+/* A thread that executes requests in order and notifies their handlers. */
 #ifndef RFIO_XROOTD_WORKER_HH
 #define RFIO_XROOTD_WORKER_HH
 
@@ -14,24 +14,24 @@ class Worker
 {
 public:
 	Worker();
-	/* What was asked for is still carried out. Nobody waits for it: the one who ends a worker may be a handler that the
-	 * worker is just telling, or hold a lock that a handler needs. So requests may only use what they own. */
+	/* Pending requests are still executed. The destructor does not wait for them: its caller may be a handler that the
+	 * worker is notifying, or hold a lock that a handler needs. So requests may only use data that they own. */
 	~Worker();
 
 	Worker(const Worker &) = delete;
 	Worker &operator=(const Worker &) = delete;
 
-	/* Has a request carried out, and its handler told from the worker's thread. */
+	/* Queues a request; the worker's thread notifies its handler. */
 	XrdCl::XRootDStatus ask(XrdCl::ResponseHandler *handler, std::function<Outcome()> request);
 
-	/* The same for a request that is the last. From a handler, in the worker's own thread, it is carried out at once, and
-	 * before it what still waits: XrdCl closes a file that a handler lets go, and waits for it. */
+	/* Queues the last request. If a handler calls it, in the worker's own thread, it runs immediately, after all waiting
+	 * requests: XrdCl closes a file that a handler drops, and waits for it. */
 	XrdCl::XRootDStatus finish(XrdCl::ResponseHandler *handler, std::function<Outcome()> request);
 
-	/* Has something carried out that tells whom it likes. */
+	/* Queues a function that notifies handlers itself. */
 	void ask(std::function<void()> request);
 
-	/* The same for what is the last. */
+	/* Queues the last function. */
 	void finish(std::function<void()> request);
 
 private:

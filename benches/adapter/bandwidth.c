@@ -1,5 +1,5 @@
-/* How many 8 B writes a second one queue pair takes in lists of 16, and the bandwidth of large
- * writes and reads beside that of memcpy between two buffers of the same size and kind. */
+/* Rate of 8 B writes of one queue pair in lists of 16, and the bandwidth of large writes and reads,
+ * compared with that of memcpy between two buffers of the same size and kind. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static void complete(struct endpoint *endpoint)
 		check_failed(__FILE__, __LINE__, "%s", ibv_wc_status_str(wc.status));
 }
 
-/* The last of each list is signalled; inline, as any program would post 8 B. */
+/* The last write of each list is signalled; all are inline, as usual for 8 B. */
 static double writes_a_second(struct endpoint *endpoint, struct ibv_mr *mr, struct window window)
 {
 	struct ibv_send_wr requests[LIST], *bad;
@@ -101,14 +101,14 @@ static double bytes_a_second(struct endpoint *endpoint, struct ibv_mr *mr, struc
 	return (double)count * size / ((double)(now() - start) / 1e9);
 }
 
-/* The bound: the same bytes from one buffer to another, by the C library. */
+/* The bound: memcpy of the same bytes between two buffers. */
 static double copied_a_second(void *to, const void *from, uint32_t size)
 {
 	unsigned count = (unsigned)(VOLUME / size);
 	uint64_t start = now();
 	for (unsigned copy = 0; copy < count; copy++) {
 		memcpy(to, from, size);
-		/* So that the compiler does not leave out all but the last. */
+		/* Prevents the compiler from omitting all copies but the last. */
 		__asm__ volatile("" : : "r"(to) : "memory");
 	}
 	return (double)count * size / ((double)(now() - start) / 1e9);

@@ -1,4 +1,4 @@
-/* 8 B writes by the kernel's copy between processes: through the adapter, and bare. Run with
+/* 8 B writes by process_vm_writev(2): through the adapter, and directly. Run with
  * VERBENA_PATH=cma. */
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* What the adapter costs beside time: memory of queue pairs and of registered regions, processor
- * time of a process that does nothing, and the one-time cost of registration. */
+/* Costs of the adapter other than latency: memory of queue pairs and of registered regions, CPU
+ * time of an idle process, and the one-time cost of registration. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #define REGISTERED (64 * MEBIBYTE)
 #define GIBIBYTE (1024 * MEBIBYTE)
 
-/* A figure of /proc/self/smaps_rollup or status, in bytes. */
+/* A value of /proc/self/smaps_rollup or status, in bytes. */
 static double kibibytes_of(const char *file, const char *name)
 {
 	char line[256];
@@ -37,8 +37,8 @@ static double kibibytes_of(const char *file, const char *name)
 	return value * 1024;
 }
 
-/* Resident memory of this process, each page once however often it is mapped: what the machine
- * has less because of it. */
+/* Resident memory of this process, each page counted once even if it is mapped several times: the
+ * memory that the machine has less. */
 static double resident(void)
 {
 	return kibibytes_of("/proc/self/smaps_rollup", "Pss:");
@@ -52,7 +52,7 @@ static void connect_to_each_other(struct endpoint *one, struct endpoint *other)
 	endpoint_connect(other, endpoint_address(one));
 }
 
-/* 10,000 queue pairs of one process, connected two by two, before and after each has sent and
+/* 10,000 queue pairs of one process, connected in pairs, before and after each has sent and
  * received a message. */
 static void queue_pairs(void)
 {
@@ -99,7 +99,7 @@ static void idle_peer(struct peer *parent)
 	peer_meet(parent);
 }
 
-/* 100 queue pairs, connected to another process and open, and then two seconds of nothing. */
+/* 100 queue pairs, connected to another process and open, then idle for two seconds. */
 static void idle(void)
 {
 	struct peer peer = peer_start(idle_peer);
@@ -108,7 +108,7 @@ static void idle(void)
 		pairs[pair] = endpoint_beside(&first, endpoint_defaults());
 		peer_connect(&peer, &pairs[pair]);
 	}
-	/* What connecting has set in motion comes to rest. */
+	/* Wait until the activity after connecting has ended. */
 	struct timespec rest = { .tv_nsec = 500000000 }, pause = { .tv_sec = 2 };
 	nanosleep(&rest, NULL);
 	uint64_t before = process_time();
@@ -127,7 +127,7 @@ static void *touched(uint64_t length)
 	return memory;
 }
 
-/* New memory each time: the first registration of a page is the one that costs. */
+/* New memory each time, as only the first registration of a page is expensive. */
 static void registration(void)
 {
 	struct endpoint first = endpoint_open(endpoint_defaults());
@@ -150,8 +150,8 @@ static void registration(void)
 	CHECK_CALL(ibv_dereg_mr(mr));
 }
 
-/* Instructions of a registration and its end: of memory that never was registered, and once more
- * of the same. */
+/* Instructions of a registration and a deregistration: of memory that was never registered, and
+ * again of the same memory. */
 static void counted_registration(void)
 {
 	static const struct {

@@ -1,6 +1,6 @@
-/* 8 B operations between two processes on two cores, and the floor under them: one cache line that
- * the two write in turn. The floor and the operations are measured in alternation, so that both
- * see the same machine. */
+/* 8 B operations between two processes on two cores, compared with a lower bound: one cache line
+ * that the two write alternately. Bound and operations are measured alternately, so that both see
+ * the machine in the same state. */
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define SIZE 8
 #define LINE 64
 
-/* The floor: two lines in memory that both processes map. */
+/* The lower bound: two lines in memory that both processes map. */
 struct floor {
 	_Alignas(2 * LINE) _Atomic uint64_t ping;
 	_Alignas(2 * LINE) _Atomic uint64_t pong;
@@ -45,7 +45,7 @@ static double floor_ask(uint64_t first)
 	return (double)(now() - start) / ROUNDS / 2;
 }
 
-/* Both sides of the adapter's benches. */
+/* Both sides of the adapter's benchmarks. */
 struct side {
 	struct endpoint endpoint;
 	struct ibv_mr *mr;
@@ -80,7 +80,7 @@ static inline void complete(struct endpoint *endpoint)
 		check_failed(__FILE__, __LINE__, "%s", ibv_wc_status_str(wc.status));
 }
 
-/* Every request is inline and signalled, as ib_write_lat and ib_send_lat do by default. */
+/* Every request is inline and signalled, the default of ib_write_lat and ib_send_lat. */
 static inline void post_8(struct side *side, struct ibv_send_wr *request)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)side->out, .length = SIZE };
@@ -124,7 +124,7 @@ static double write_ask(struct side *side, uint64_t first)
 	return (double)(now() - start) / ROUNDS / 2;
 }
 
-/* Into a line of its own, beside the word that writes change. */
+/* Into a separate line, not that of the word that writes change. */
 static inline void receive_8(struct side *side)
 {
 	post_receive(&side->endpoint, 0, piece_of(side->mr, 2 * LINE, SIZE));
@@ -136,11 +136,11 @@ static inline void send_8(struct side *side)
 	post_8(side, &request);
 }
 
-/* Two completions a turn: the message that came and the one that went. */
+/* Two completions per round: the received message and the sent one. */
 static void send_answer(struct side *side)
 {
 	for (uint64_t turn = 0; turn < ROUNDS; turn++) {
-		/* The receive for the next message is there before this one is answered. */
+		/* Post the receive for the next message before replying to this one. */
 		complete(&side->endpoint);
 		receive_8(side);
 		send_8(side);

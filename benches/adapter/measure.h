@@ -1,24 +1,24 @@
-/* What the adapter benches share: two pinned processes, batches, medians, and one way of printing.
+/* Shared by the adapter's benchmarks: two pinned processes, batches, medians, output format.
  *
- * A bench prints lines "name value", nanoseconds, bytes or numbers a second as the name says. All
- * comparison and all targets are in `benches/run`. */
+ * A benchmark prints lines "name value", in nanoseconds, bytes or operations per second as the name
+ * says. `benches/run` makes all comparisons and has all targets. */
 #ifndef VERBENA_BENCHES_MEASURE_H
 #define VERBENA_BENCHES_MEASURE_H
 
 #include <stdint.h>
 
-/* Batches of which the median is taken: what the scheduler of a shared machine does to some of
- * them does not matter then. */
+/* Number of batches. Their median is used, so that preemption on a shared machine in some of
+ * them has no effect. */
 #define BATCHES 41
 
-/* Pins this process to the first or the second of the processors that it may use. With only one,
- * both share it, and the result says so. */
+/* Pins this process to the first or the second of its allowed processors. If there is only one,
+ * both processes share it, and the result says so. */
 void pin(unsigned which);
 
-/* Nanoseconds for which the calling thread had a processor. */
+/* CPU time of the calling thread in nanoseconds. */
 uint64_t processor_time(void);
 
-/* The median of some values, which are sorted by this. */
+/* Sorts the values and returns their median. */
 double median(double *values, unsigned count);
 
 void print_result(const char *name, double value);

@@ -1,5 +1,5 @@
-/* What a message of 8 B costs the processor, on both sides together: instructions and locked
- * instructions, counted; and time. */
+/* CPU cost of an 8 B message, on both sides together: counted instructions and locked
+ * instructions, and time. */
 
 #include <dirent.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "steps.h"
 #include "work.h"
 
-#define WARM 10 /* every table has its room, every function its address */
+#define WARM 10 /* until all tables are allocated and all functions are bound */
 #define COUNTED 10
 #define ATTEMPTS 10
 #define PATIENCE_MS 500
@@ -50,7 +50,7 @@ static inline void receive_8(struct side *side, struct ibv_qp *at)
 		check_failed(__FILE__, __LINE__, "ibv_post_recv fails");
 }
 
-/* Inline and signalled, as ib_send_lat does it by default. */
+/* Inline and signalled, the default of ib_send_lat. */
 static inline void send_8(struct side *side)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)side->memory, .length = SIZE };
@@ -73,7 +73,7 @@ static inline void complete(struct side *side)
 		check_failed(__FILE__, __LINE__, "%s", ibv_wc_status_str(wc.status));
 }
 
-/* The adapter's own thread of a process, which moves things on when the program does not poll. */
+/* The adapter's progress thread of a process, which works while the program does not poll. */
 static pid_t progress_thread(pid_t process)
 {
 	char path[64], name[32];
@@ -97,8 +97,8 @@ static pid_t progress_thread(pid_t process)
 
 enum word { AGAIN, HELD };
 
-/* A program that is stepped looks to that thread as one that has stopped polling, and would find
- * its work done. Stopped alone, it leaves the program everything. */
+/* To that thread, a single-stepped program seems to have stopped polling, and the thread would do
+ * the program's work. While only the thread is stopped, it leaves all work to the program. */
 static void stop_progress_thread(pid_t process)
 {
 	pid_t thread = progress_thread(process);
@@ -115,9 +115,9 @@ static void release_progress_thread(pid_t process)
 	CHECK_CALL((int)ptrace(PTRACE_DETACH, progress_thread(process), NULL, NULL));
 }
 
-/* Sends itself messages until the parent has stopped the adapter's own thread, so that this finds
- * the thread leaving everything to the program: if it believes that nobody polls, the next message
- * wakes it. */
+/* Sends messages to itself until the parent has stopped the progress thread, so that the thread is
+ * stopped in a state in which it leaves all work to the program. If it assumes that no thread
+ * polls, the next message wakes it. */
 static void be_busy_until_held(struct peer *parent, struct side *side)
 {
 	struct side from = *side;
@@ -140,8 +140,8 @@ static void be_busy_until_held(struct peer *parent, struct side *side)
 	}
 }
 
-/* The other end of this. A thread that was stopped while it held a lock keeps the program from going
- * on, and is let go again. */
+/* The counterpart of be_busy_until_held. A thread that was stopped while it held a lock blocks the
+ * program, and is continued. */
 static void hold_progress_thread(struct peer *child)
 {
 	for (enum word word = AGAIN; word != HELD;) {
@@ -174,7 +174,7 @@ static void receive_own(struct side *side)
 	receive_8(side, side->endpoint.qp);
 }
 
-/* What one process does with each message: two calls, each when the parent lets it. */
+/* The part of one process in each message: two calls, each when the parent permits it. */
 static void take_part(struct peer *parent, void (*first)(struct side *side),
 		      void (*second)(struct side *side), bool receives)
 {
@@ -215,7 +215,7 @@ static void have_call(struct peer *child)
 	peer_meet(child);
 }
 
-/* Brings two children to connect to each other. */
+/* Connects two children. */
 static void introduce(struct peer *one, struct peer *other)
 {
 	struct address of_one, of_other;
@@ -233,12 +233,12 @@ static void print_steps(const char *instructions, const char *locked, struct ste
 	print_result(locked, (double)steps.locked / COUNTED);
 }
 
-/* What the four calls of a message take, in the order of their names below. */
+/* Costs of the four calls of a message, in the order of their names below. */
 struct calls {
 	struct steps sends[2], receives[2];
 };
 
-/* One process at a time, so that each call finds what it is there for and is counted once. */
+/* One process at a time, so that each call finds its work and is counted once. */
 static struct calls exchange(void)
 {
 	struct calls calls;
@@ -246,7 +246,7 @@ static struct calls exchange(void)
 	introduce(&from, &to);
 	peer_meet(&from);
 	peer_meet(&to);
-	/* Both poll now, and have been for longer than the threads take to notice. */
+	/* Both have polled for longer than the threads need to notice. */
 	struct timespec while_polling = { .tv_nsec = 20000000 };
 	nanosleep(&while_polling, NULL);
 	hold_progress_thread(&from);
@@ -281,8 +281,8 @@ static struct steps all_of(struct calls calls)
 static void counted(void)
 {
 	struct calls calls;
-	/* Where the machine took the processor from a program that polls, its thread was held while
-	 * it wanted to be woken, and each message would ring for it: a system call. */
+	/* If the machine preempted a polling program, its thread was stopped while it waited for
+	 * a wakeup, and each message would ring the doorbell: a system call. */
 	for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
 		calls = exchange();
 		if (all_of(calls).system_calls == 0)
@@ -296,8 +296,8 @@ static void counted(void)
 	print_result("message_system_calls", (double)all_of(calls).system_calls / COUNTED);
 }
 
-/* Both sides in one thread, so that no time goes by waiting for the other: what is left is what the
- * processor does. The lines that two processes would hand to each other stay in one cache. */
+/* Both sides in one thread, so that no time is spent waiting for the peer: only the CPU cost is
+ * left. Cache lines that two processes would exchange stay in one cache. */
 static void processor(void)
 {
 	pin(0);

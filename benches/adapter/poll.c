@@ -1,5 +1,5 @@
-/* What it costs to poll a completion queue that is empty: with no peer but the process itself, and
- * with 32 that are connected and quiet. */
+/* Cost of polling an empty completion queue: without other peers, and
+ * with 32 connected, idle peers. */
 
 #include <stdlib.h>
 
@@ -17,7 +17,7 @@ static void quiet(struct peer *parent)
 {
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	peer_connect(parent, &endpoint);
-	/* Until the parent is done this process sleeps. */
+	/* This process sleeps until the parent has finished. */
 	peer_meet(parent);
 }
 
@@ -25,7 +25,7 @@ static void poll(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 	if (ibv_poll_cq(cq, 1, &wc) != 0)
-		check_failed(__FILE__, __LINE__, "an empty queue gives something");
+		check_failed(__FILE__, __LINE__, "an empty queue returned a completion");
 }
 
 static void measure(struct ibv_cq *cq, const char *time, const char *instructions,

@@ -1,5 +1,5 @@
-/* What registered memory costs elsewhere: a small registration in a process that has many, and
- * fork with much of it. */
+/* Costs of registered memory for other operations: a small registration in a process with many
+ * regions, and fork with much registered memory. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ static char *pages(uint64_t length)
 	return memory;
 }
 
-/* Every second page is read-only, so that each is a mapping of its own. The regions lie among
- * them, and so does what is registered last. */
+/* Every second page is read-only, so that each is a separate mapping. The regions and the last
+ * registration lie among them. */
 static void small(void)
 {
 	struct endpoint first = endpoint_open(endpoint_defaults());
@@ -57,7 +57,7 @@ static void small(void)
 	print_result("small_registration_ns", median(among, MEASURED));
 }
 
-/* Bytes that a process has for itself alone. */
+/* Private memory of a process in bytes. */
 static double own_bytes(void)
 {
 	char line[256];
@@ -72,7 +72,7 @@ static double own_bytes(void)
 	return kibibytes * 1024;
 }
 
-/* The time of the call, and what the child then has for itself. */
+/* The time of the call, and the private memory of the child. */
 static double fork_ns(double *childs)
 {
 	int ends[2];
@@ -108,7 +108,7 @@ static void forking(void)
 {
 	CHECK_CALL(ibv_fork_init());
 	struct endpoint first = endpoint_open(endpoint_defaults());
-	/* Small pages, of which a fork copies an entry each. */
+	/* Small pages, for each of which a fork copies an entry. */
 	char *memory = pages(FORKED);
 	CHECK_CALL(madvise(memory, FORKED, MADV_NOHUGEPAGE));
 	memset(memory, 1, FORKED);

@@ -46,7 +46,7 @@ static void step(int signal, siginfo_t *info, void *context)
 	(void)signal;
 	(void)info;
 	uint64_t at = (uint64_t)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-	/* A repeated string instruction traps after each round. */
+	/* A repeated string instruction traps after each iteration. */
 	if (at == at_last)
 		return;
 	at_last = at;

@@ -1,7 +1,7 @@
-/* How many instructions a piece of code takes, and how many of them are locked. Counted by single
- * steps of the calling thread: the processor's trap flag raises SIGTRAP after every instruction, so
- * neither performance counters nor a debugger are needed, and the figure is exact. Time measured
- * meanwhile means nothing. */
+/* Counts the instructions of a piece of code, and the locked ones, by single-stepping the calling
+ * thread: the processor's trap flag raises SIGTRAP after every instruction, so the count is exact
+ * and needs neither performance counters nor a debugger. Times measured meanwhile are
+ * meaningless. */
 #ifndef VERBENA_BENCHES_STEPS_H
 #define VERBENA_BENCHES_STEPS_H
 
@@ -9,16 +9,16 @@
 
 struct steps {
 	uint64_t instructions;
-	/* With a lock prefix, exchanges with memory (which lock by themselves), and full fences:
-	 * what waits for the stores before it. */
+	/* With a lock prefix, exchanges with memory (implicitly locked), and full fences: instructions
+	 * that wait for earlier stores. */
 	uint64_t locked;
 	uint64_t system_calls;
 };
 
-/* Ends the process as one that cannot be tried, on processors that it does not know. */
+/* Skips the benchmark on unsupported processors. */
 void steps_begin(void);
 
-/* What was executed since, without the counting itself. */
+/* Returns the counts since steps_begin, without the counting itself. */
 struct steps steps_end(void);
 
 /* Adds one count to another. */

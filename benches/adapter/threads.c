@@ -1,5 +1,5 @@
-/* What a second thread brings that has a queue pair and a completion queue of its own: 8 B writes
- * into another process, which sleeps, and 8 B messages of each thread to itself. */
+/* Scaling with a second thread that has its own queue pair and completion queue: 8 B writes into a
+ * sleeping process, and 8 B messages of each thread to itself. */
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static char *memory;
 
 struct worker {
 	struct endpoint to_peer;
-	/* Two queue pairs of this process that are connected to each other. */
+	/* Two connected queue pairs of this process. */
 	struct endpoint asks, answers;
 	unsigned number;
 };
@@ -88,8 +88,8 @@ static void messages(struct worker *worker)
 	}
 }
 
-/* What the threads do next: `count` of them, from one meeting at the barrier to the next. They live
- * as long as the program, as those of programs do that have a queue pair for each. */
+/* The next work of the threads: `count` of them work from one barrier to the next. They live as
+ * long as the program, as in programs with a queue pair per thread. */
 static struct {
 	pthread_barrier_t meeting;
 	void (*body)(struct worker *);
@@ -110,7 +110,7 @@ static void *work(void *argument)
 	}
 }
 
-/* Operations a second of `count` threads together. */
+/* Total operations per second of `count` threads. */
 static double rate(void (*body)(struct worker *), unsigned count)
 {
 	turn.body = body;

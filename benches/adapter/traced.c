@@ -37,7 +37,7 @@ static bool is_system_call(pid_t thread, uint64_t at)
 	       code[0] == 0x0f && code[1] == 0x05;
 }
 
-/* Steps until counting is over. Signals other than the steps' own are delivered. */
+/* Single-steps until counting has ended. Delivers signals other than those of the steps. */
 static void trace(pid_t thread)
 {
 	int status;
@@ -58,7 +58,7 @@ static void trace(pid_t thread)
 			has_counted = true;
 			if (ptrace(PTRACE_GETREGS, thread, 0, &registers) != 0)
 				break;
-			/* A repeated string instruction stops after each round. */
+			/* A repeated string instruction traps after each iteration. */
 			if (registers.rip != at_last) {
 				board->instructions++;
 				board->system_calls += is_system_call(thread, registers.rip);
@@ -82,7 +82,7 @@ static void begin(void)
 	}
 	*board = (struct board){ 0 };
 	pid_t thread = (pid_t)syscall(SYS_gettid);
-	/* Without the handlers of fork: the process is left as it is. */
+	/* Without fork handlers: they would change the process. */
 	tracer = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 	CHECK(tracer >= 0);
 	if (tracer == 0) {

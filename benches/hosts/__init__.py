@@ -1,1 +1,1 @@
-"""Figures between two hosts, which are network namespaces here, with their floors."""
+"""Figures between two hosts, here network namespaces, with their lower bounds."""

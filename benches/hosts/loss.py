@@ -1,6 +1,6 @@
-"""Writes of 1 MiB over a cable that loses packets at random, beside the same cable when it loses none.
+"""Writes of 1 MiB over a cable that drops packets at random, compared with the same cable without loss.
 
-The kernel cuts each train of packets before the cable, so that a packet is lost at a time and not sixty.
+The kernel splits each batch of packets before the cable, so that single packets are lost and not sixty at once.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from roce.hosts import ROCE, Host, Hosts
 
 TABLE = ("netdev", "cable")
 CHAIN = (*TABLE, "arrivals")
-# Of a thousand packets, in both directions.
+# Lost packets per thousand, in both directions.
 LOSSES = (0, 1, 10, 100)
 
 
 def prepare(hosts: Hosts) -> None:
-    """Both ends of the cable, with a place for the rule."""
+    """Prepares both ends of the cable for the rule."""
     for host in hosts.members:
         host.setup("ip", "link", "set", host.interface, "gso_max_segs", "1")
         host.setup("nft", "add", "table", *TABLE)
@@ -23,7 +23,7 @@ def prepare(hosts: Hosts) -> None:
 
 
 def lose(hosts: Hosts, permille: int) -> None:
-    """From now on so many are lost."""
+    """Sets the loss rate."""
     for host in hosts.members:
         host.setup("nft", "flush", "chain", *CHAIN)
         if permille:
@@ -31,6 +31,6 @@ def lose(hosts: Hosts, permille: int) -> None:
 
 
 def rule(host: Host, permille: int) -> None:
-    """What takes packets out where they arrive."""
+    """Installs the rule that drops received packets."""
     host.setup("nft", "add", "rule", *CHAIN, "udp", "dport", str(ROCE), "numgen", "random", "mod", "1000", "<",
                str(permille), "drop")

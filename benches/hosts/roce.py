@@ -1,8 +1,8 @@
-"""RoCEv2 between two network namespaces joined by a cable, beside what the kernel's own UDP and TCP do on it in the same run.
+"""RoCEv2 between two network namespaces joined by a cable, compared with the kernel's UDP and TCP in the same run.
 
-Latencies are perftest's typical ones and throughputs its averages, in rounds that take turns with the floors; of the
-rounds the median counts. Processor time is that of the processes of both ends, and leaves out what the kernel does in the
-names of others.
+Latencies are perftest's typical values and throughputs its averages, in rounds that alternate with the bounds; figures are medians
+over the rounds. CPU time is that of the processes of both sides, without the kernel's work on behalf of
+others.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ AVERAGE = re.compile(r"^ *1048576 +\d+ +[\d.]+ +([\d.]+)", re.MULTILINE)
 FIGURE = re.compile(r"^(\w+) ([\d.]+)$", re.MULTILINE)
 PROCESSOR = re.compile(r"^processor ([\d.]+) ([\d.]+)$", re.MULTILINE)
 MEBIBYTE = 1 << 20
-# The kernel's IPv4 addresses come second in the table of GIDs.
+# The kernel's IPv4 address is the second entry of the GID table.
 GID = "1"
 
 Figures = dict[str, float]
 
 
 def figures() -> Figures:
-    """Everything, as far as there can be hosts here."""
+    """Returns all figures that can be measured between hosts on this machine."""
     found: Figures = {}
     for name, mtu, prepare, measure in (("MTU 1500", 1500, nothing, at_usual_mtu),
                                         ("MTU 9000", 9000, nothing, at_large_mtu),
-                                        ("a cable that loses", 1500, loss.prepare, at_losses)):
+                                        ("lossy cable", 1500, loss.prepare, at_losses)):
         place = Place("bench", f"hosts, {name}")
         try:
             with Hosts(place, mtu) as hosts:
@@ -56,20 +56,20 @@ def figures() -> Figures:
                 for name in names:
                     found[name] = statistics.median(one[name] for one in rounds if name in one)
         except NoNamespaces as words:
-            print(f"between hosts nothing is measured: {words}", file=sys.stderr)
+            print(f"between hosts: not measured: {words}", file=sys.stderr)
         except SetupFailed as words:
-            print(f"the hosts could not be made: {words}", file=sys.stderr)
+            print(f"between hosts: setting up the network namespaces failed: {words}", file=sys.stderr)
         finally:
             place.close()
     return found
 
 
 def nothing(_: Hosts) -> None:
-    """The cable as it is."""
+    """Leaves the cable unchanged."""
 
 
 def at_losses(hosts: Hosts) -> Figures:
-    """One round over a cable that loses ever more."""
+    """Runs one round over a cable with increasing loss."""
     found: Figures = {}
     for permille in loss.LOSSES:
         loss.lose(hosts, permille)
@@ -78,7 +78,7 @@ def at_losses(hosts: Hosts) -> Figures:
 
 
 def at_usual_mtu(hosts: Hosts) -> Figures:
-    """One round of what is measured at an MTU of 1500 bytes."""
+    """Runs one round of the measurements at an MTU of 1500 bytes."""
     found: Figures = {}
     for way in ("udp", "tcp", "sleeping"):
         found.update(sockets(hosts, way))
@@ -96,23 +96,23 @@ def at_usual_mtu(hosts: Hosts) -> Figures:
 
 
 def at_large_mtu(hosts: Hosts) -> Figures:
-    """And at one of 9000, with packets of 4096 bytes."""
+    """Runs one round at an MTU of 9000, with packets of 4096 bytes."""
     return bandwidth(hosts, "hosts_write_9000")
 
 
 def timed(command: Sequence[object]) -> list[str]:
-    """The command with the processor time that it takes, of it and of all that it starts, in its output."""
+    """Returns the command with its CPU time, including child processes, in its output."""
     return ["bash", "-c", 'TIMEFORMAT="processor %U %S"; time "$@"', "bash", *map(str, command)]
 
 
 def processor(*ended: Ended) -> Optional[float]:
-    """The processor time of both sides, in seconds."""
+    """Returns the CPU time of both sides, in seconds."""
     found = [PROCESSOR.search(one.output) for one in ended]
     return sum(float(match[1]) + float(match[2]) for match in found) if all(found) else None
 
 
 def talk(hosts: Hosts, server: list[str], client: list[str], ready: Callable[[], bool]) -> tuple[Ended, Ended]:
-    """A server on the first host and a client on the second, as soon as it is ready; both to their ends."""
+    """Runs a server on the first host and, when it is ready, a client on the second; waits for both."""
     first, second = hosts.members
     deadline = time.monotonic() + SECONDS
     serving = hosts.start(first, "server", server)
@@ -126,7 +126,7 @@ def talk(hosts: Hosts, server: list[str], client: list[str], ready: Callable[[],
 
 
 def perftest(hosts: Hosts, command: list[str], table: re.Pattern) -> Optional[tuple[re.Match, Ended, Ended]]:
-    """A tool of perftest: its result, and both sides."""
+    """Runs a tool of perftest: returns its result and both sides."""
     first, second = hosts.members
     words = [*command, "-F", "-d", DEVICE, "-p", PORT, "-x", GID]
     served, asked = talk(hosts, timed(first.on_adapter(*words)), timed(second.on_adapter(*words, first.address)),
@@ -136,7 +136,7 @@ def perftest(hosts: Hosts, command: list[str], table: re.Pattern) -> Optional[tu
 
 
 def bandwidth(hosts: Hosts, figure: str) -> Figures:
-    """Writes of 1 MiB for some seconds."""
+    """Measures writes of 1 MiB for some seconds."""
     result = perftest(hosts, ["ib_write_bw", "-s", str(MEBIBYTE), "-D", str(SECONDS_OF_STREAM)], AVERAGE)
     if result is None:
         return {}
@@ -149,7 +149,7 @@ def bandwidth(hosts: Hosts, figure: str) -> Figures:
 
 
 def iperf(hosts: Hosts) -> Figures:
-    """One stream of TCP."""
+    """Measures one TCP stream."""
     first, second = hosts.members
     command = ["iperf3", "-p", PORT]
     served, asked = talk(
@@ -167,7 +167,7 @@ def iperf(hosts: Hosts) -> Figures:
 
 
 def sockets(hosts: Hosts, way: str) -> Figures:
-    """A floor: the answering side runs until it is ended."""
+    """Measures a lower bound; the server runs until it is ended."""
     executable = c_program.compile_program(HERE / "sockets.c")
     first, second = hosts.members
     answering = hosts.start(first, "answer", first.inside([str(executable), f"answer {way}"]))
@@ -183,7 +183,7 @@ def sockets(hosts: Hosts, way: str) -> Figures:
 
 
 def streams_program(hosts: Hosts, client: str, **more: str) -> Ended:
-    """A client of the program of streams, into one receiver."""
+    """Runs a client of the streams program against one receiver."""
     executable = c_program.compile_program(HERE / "streams.c")
     first, second = hosts.members
     environment = ["env", f"PEER={first.address}", *(f"{key}={value}" for key, value in more.items())]
@@ -193,7 +193,7 @@ def streams_program(hosts: Hosts, client: str, **more: str) -> Ended:
 
 
 def streams(hosts: Hosts) -> Figures:
-    """One stream, and many, into one receiver; and how far from the mean the many were at most, as a factor."""
+    """Measures one stream, and many, to one receiver, and the largest deviation of the many from their mean, as a factor."""
     rates = {}
     for count in (1, STREAMS):
         ended = streams_program(hosts, "send", STREAMS=str(count))
@@ -207,7 +207,7 @@ def streams(hosts: Hosts) -> Figures:
 
 
 def read(ended: Ended) -> Figures:
-    """The figures that a program has printed."""
+    """Returns the figures that a program has printed."""
     if not ended.succeeded:
         print(ended.evidence(), file=sys.stderr)
     return {name: float(value) for name, value in FIGURE.findall(ended.output)}

@@ -1,7 +1,7 @@
-/* The floors under messages between two hosts: 64 B there and back over the kernel's sockets, without the adapter.
+/* Lower bounds of messages between two hosts: round trips of 64 B over the kernel's sockets, without the adapter.
  *
- * One side answers for ever, the other asks it, at the address in PEER, and prints half of the median round trip, in
- * nanoseconds. UDP and TCP are polled by both sides; of sleeping UDP both sides sleep in recv(2). */
+ * The server replies forever. The client sends requests to the address in PEER, and prints half of the median round trip in
+ * nanoseconds. For UDP and TCP both sides poll; for sleeping UDP both sides sleep in recv(2). */
 
 #include <arpa/inet.h>
 #include <netinet/tcp.h>
@@ -42,7 +42,7 @@ static void take(int socket, const struct way *way, char *bytes, struct sockaddr
 
 static void give(int socket, const struct way *way, const char *bytes, const struct sockaddr_in *to)
 {
-	/* A connected socket has its peer. */
+	/* A connected socket has its peer's address. */
 	bool is_connected = way->type == SOCK_STREAM;
 	CHECK_EQUAL(sendto(socket, bytes, SIZE, 0, is_connected ? NULL : (const struct sockaddr *)to,
 			   is_connected ? 0 : sizeof *to),

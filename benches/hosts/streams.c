@@ -1,9 +1,9 @@
-/* Streams of writes from processes of one host into one process of another, and a connection on which nothing happens.
+/* Streams of writes from processes of one host into one process of another, and an idle connection.
  *
- * "receive" is the process into which all write; it sleeps, and its adapter serves. "send" starts STREAMS processes, each
- * with a queue pair to the one at PEER, and prints what each of them had written in the time, in bytes a second. "idle"
- * writes once and then does nothing, and prints the datagrams and the processor time that this takes. All sleep while they
- * wait, so that more of them than processors keep nobody from working. */
+ * "receive" is the process into which all write; it sleeps, and its adapter serves the writes. "send" starts STREAMS processes, each
+ * with a queue pair to the process at PEER, and prints the rate of each in bytes per second. "idle"
+ * writes once and then does nothing, and prints the datagrams and the CPU time that this takes. All processes sleep while they
+ * wait, so that they do not block each other if they outnumber the processors. */
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -27,10 +27,10 @@
 #define WINDOW 4
 #define DURATION (3 * SECOND)
 #define IDLE_SECONDS 5
-/* Until what a write makes necessary is over. */
+/* Seconds until the activity after a write has ended. */
 #define SETTLING 2
 
-/* What the processes of the sending host share. */
+/* Shared by the processes of the sending host. */
 static struct shared {
 	struct address ours[MOST], theirs[MOST];
 	struct window windows[MOST];
@@ -41,7 +41,7 @@ static struct shared {
 static struct settings settings(void)
 {
 	struct settings settings = endpoint_defaults();
-	/* Sixteen streams may wait for each other. */
+	/* Sixteen streams may block each other. */
 	settings.timeout = 17;
 	settings.retry_count = 7;
 	return settings;
@@ -73,7 +73,7 @@ static void receive(void)
 		endpoint_connect(&endpoints[index], address);
 	}
 	peer_meet(&peer);
-	/* Until the others have ended. */
+	/* Wait until the others have ended. */
 	peer_meet(&peer);
 	for (uint32_t index = 0; index < count; index++)
 		CHECK_CALL(ibv_dereg_mr(regions[index]));
@@ -82,7 +82,7 @@ static void receive(void)
 	endpoint_close(&endpoints[0]);
 }
 
-/* Waits for a completion asleep. */
+/* Waits for a completion by sleeping. */
 static void complete(struct endpoint *endpoint)
 {
 	struct ibv_wc wc;
@@ -180,7 +180,7 @@ static void send_streams(void)
 		printf("stream %.0f\n", (double)shared->bytes[index] * SECOND / DURATION);
 }
 
-/* Datagrams that this host has sent and received. */
+/* Datagrams sent and received by this host. */
 static uint64_t datagrams(void)
 {
 	FILE *file = fopen("/proc/self/net/snmp", "r");

@@ -1,7 +1,7 @@
-/* Latency and bandwidth of an MPI library by the method of the OSU benchmarks, and by nothing of the suite: warm-up of fixed
- * length, means over loops, the library's own clock; 64 messages and an answer, over one buffer. OSU prints the mean of one loop;
- * here it is the median of the means of as many parts of it, so that a neighbour's slice of a processor is not all that is seen.
- * Each process is bound to a processor, as the suite binds them.
+/* Latency and bandwidth of an MPI library by the method of the OSU benchmarks, independent of the suite: warm-up of fixed
+ * length, means over loops, the library's own clock; 64 messages and a reply, over one buffer. OSU prints the mean of one loop;
+ * this program prints the median of the means of as many parts of it, so that one preemption does not dominate the result.
+ * Each process is bound to a processor, as in the suite.
  *
  *     reference latency|bandwidth BYTES      prints microseconds one way, or 10^6 bytes a second */
 
@@ -49,7 +49,7 @@ static int ascending(const void *one, const void *other) {
     return (a > b) - (a < b);
 }
 
-/* To the processor that is as manieth of those allowed as this process is of all. */
+/* Binds this process to the allowed processor whose index is the rank of the process. */
 static void bind_to_one(void) {
     cpu_set_t allowed, one;
     int left = rank;

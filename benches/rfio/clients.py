@@ -1,4 +1,4 @@
-"""The clients of our own service, measured like the others: rfcp by verbs and over TCP, and xrdcp with the plug-in."""
+"""The clients of Verbena's file service, measured like the others: rfcp over verbs and TCP, and xrdcp with the plug-in."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from rfio.service import TOOLS, Service
 
 
 class Rfcp:
-    """rfcp, by whatever its service moves data with."""
+    """rfcp, over the transport of its service."""
 
     def __init__(self, name: str, service: Service):
         self.name, self.service = name, service
 
     def measure(self, name: str, to: Path, *options: str) -> rivals.Cost:
-        """One copy from the service."""
+        """Copies once from the service."""
         return self._measure(*options, self.service.at(name), to)
 
     def store(self, source: Path, name: str, *options: str) -> rivals.Cost:
-        """One copy to the service."""
+        """Copies once to the service."""
         return self._measure(*options, source, self.service.at(name))
 
     def reading(self, name: str, to: Path) -> tuple[list[str], dict[str, str]]:
-        """The command that copies from the service, and its environment."""
+        """Returns the command that copies from the service, and its environment."""
         return self._command(self.service.at(name), to)
 
     def _command(self, *arguments: object) -> tuple[list[str], dict[str, str]]:
@@ -40,7 +40,7 @@ class Rfcp:
 
 
 class XrdcpOnRfio:
-    """XRootD's client on our service, by the plug-in that `make xrootd` makes."""
+    """XRootD's client on Verbena's service, with the plug-in of `make xrootd`."""
 
     name = "xrdcp-rfio"
 
@@ -53,13 +53,13 @@ class XrdcpOnRfio:
 
     @staticmethod
     def lacks() -> Optional[str]:
-        """What the machine does not have."""
+        """Returns the missing requirement of this machine."""
         if shutil.which("xrdcp") is None:
             return "xrdcp"
         return None if (TOOLS / "lib/libXrdClRfio-5.so").is_file() else "libXrdClRfio-5.so (make xrootd)"
 
     def measure(self, name: str, to: Path) -> rivals.Cost:
-        """One copy from the service."""
+        """Copies once from the service."""
         service = self.service
         command = run("xrdcp", "--force", "--nopbar", f"root://127.0.0.1:{service.port}//{name}", to)
         return rivals.measure(service.daemon.pid, command, RFIO_FABRIC=service.fabric, XRD_PLUGINCONFDIR=str(self.plugins),

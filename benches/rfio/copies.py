@@ -1,4 +1,4 @@
-"""One large file, by everybody in turn: dropped where a tool can do that, and written to a file in memory."""
+"""One large file, copied by all programs in turn: to /dev/null if a tool can do that, and to a file in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sizes import Sizes
 
 
 def measure(service: Service, ours: Rfcp, others: list, sizes: Sizes) -> None:
-    """Repetitions of what is compared take turns, so that a disturbance falls on all."""
+    """Measures repetitions of compared figures alternately, so that a disturbance affects all."""
     sinks = {"dropped": Path("/dev/null"), "kept": service.here / "copy"}
     for _ in range(sizes.turns):
         pread(service.export / "hot", sizes.large)
@@ -33,7 +33,7 @@ def measure(service: Service, ours: Rfcp, others: list, sizes: Sizes) -> None:
 
 
 def record(name: str, cost: rivals.Cost, size: int) -> None:
-    """Notes a copy."""
+    """Records a copy."""
     gibibytes = size / (1 << 30)
     note(f"{name}.bytes_per_s", size / cost.seconds)
     note(f"{name}.cpu_s_per_gib", (cost.client_cpu + cost.server_cpu) / gibibytes)
@@ -41,7 +41,7 @@ def record(name: str, cost: rivals.Cost, size: int) -> None:
 
 
 def pread(path: Path, size: int) -> None:
-    """The same file read into memory by pread(2), a mebibyte at a time."""
+    """Reads the same file into memory by pread(2), a mebibyte at a time."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.pread.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64]
     buffer = ctypes.create_string_buffer(1 << 20)
@@ -54,7 +54,7 @@ def pread(path: Path, size: int) -> None:
 
 
 def write(path: Path, size: int) -> None:
-    """A file of that size written from memory by pwrite(2), a mebibyte at a time: no copy that is kept can cost less."""
+    """Writes a file of that size from memory by pwrite(2), a mebibyte at a time: the lower bound of a copy to a file."""
     buffer = bytearray(random.Random(1).randbytes(1 << 20))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     start, spent = time.monotonic(), time.process_time()

@@ -1,4 +1,4 @@
-"""24 readers of one file at once, by rfcp by verbs and over TCP and by curl from nginx in turn; and one reader alone."""
+"""24 concurrent readers of one file: rfcp over verbs and TCP and curl from nginx in turn; and one reader alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from figures import note
 from sizes import Sizes
 
 READERS = 24
-#: Whom they are.
+#: The programs.
 TOOLS = ("rfcp", "rfcp-tcp", "curl")
 NOWHERE = Path("/dev/null")
 
 
 def measure(tools: dict, sizes: Sizes) -> None:
-    """Bytes a second of all readers together."""
+    """Measures the total bytes per second of all readers."""
     for _ in range(sizes.turns):
         for tool in filter(tools.get, TOOLS):
             for count in (1, READERS):
@@ -24,7 +24,7 @@ def measure(tools: dict, sizes: Sizes) -> None:
 
 
 def together(tool, count: int) -> float:
-    """Seconds until the last reader has the whole file."""
+    """Returns the seconds until the last reader has the whole file."""
     begun = time.monotonic()
     command, environment = tool.reading("hot", NOWHERE)
     readers = [subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

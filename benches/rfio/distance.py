@@ -1,5 +1,5 @@
-"""Trees of small files over a long way: two network namespaces, joined by a relay that delays and paces (`relay.c`), the
-service and rsync's on one side and the clients on the other."""
+"""Trees of small files over a long distance: two network namespaces, joined by a relay that delays and limits the rate (`relay.c`);
+the service and rsync's daemon on one side and the clients on the other."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from vectors import compile_it
 HERE = Path(__file__).resolve().parent
 ROUND_TRIP_US = 20_000
 BITS_PER_S = 1_000_000_000
-#: What the link holds on its way there and back.
+#: The bandwidth-delay product of the link.
 QUEUE_BYTES = BITS_PER_S // 8 * ROUND_TRIP_US // 1_000_000
-#: Files of one directory.
+#: Files per directory.
 TOGETHER = 100
 PROBED_BYTES = 64 << 20
 PROBE_PORT = 7
 
 
 class Side:
-    """A network namespace, as long as its process lives."""
+    """A network namespace, which exists as long as its process."""
 
     def __init__(self, place: Place, number: int):
         self.address, self.interface = f"10.8.0.{number}", f"far{number}"
@@ -45,29 +45,29 @@ class Side:
         wait_for(lambda: self._namespace() not in (None, own), "the network namespace")
 
     def _namespace(self) -> Optional[str]:
-        # `sleep` and no longer what makes the namespace: then it is made.
+        # When the process has become `sleep`, the namespace exists.
         made = Path(f"/proc/{self.keeper.pid}/comm").read_text().strip() == "sleep"
         return os.readlink(f"/proc/{self.keeper.pid}/ns/net") if made else None
 
     def inside(self, command: list[str]) -> list[str]:
-        """The command line that runs a command there."""
+        """Returns the command line that runs a command in the namespace."""
         return ["nsenter", "-t", str(self.keeper.pid), "-n", "--", *command]
 
     def configure(self) -> None:
-        """Its address, and queues that hold what TCP sends before the relay takes it."""
+        """Sets its address, and queues for the data that TCP sends before the relay takes them."""
         for words in ("link set lo up", f"addr add {self.address}/24 dev {self.interface}",
                       f"link set {self.interface} mtu 1500 txqueuelen 10000 up"):
             subprocess.run(self.inside(["ip", *words.split()]), check=True, timeout=SECONDS)
 
     def listens(self, port: int) -> bool:
-        """Whether a program listens on a TCP port there."""
+        """Returns whether a program listens on a TCP port in the namespace."""
         lines = Path(f"/proc/{self.keeper.pid}/net/tcp").read_text().splitlines()[1:]
         return any(line.split()[3] == LISTEN_STATE and int(line.split()[1].rpartition(":")[2], 16) == port
                    for line in lines)
 
 
 class FarService(Service):
-    """The service on the far side, over TCP, and its tools on the near one."""
+    """The service on the far side, over TCP, and its tools on the near side."""
 
     def __init__(self, place: Place, near: Side, far: Side):
         self.near, self.far = near, far
@@ -89,7 +89,7 @@ class FarService(Service):
 
 
 class FarRsync(rivals.Rsync):
-    """rsync's daemon on the far side, and its client on the near one."""
+    """rsync's daemon on the far side, and its client on the near side."""
 
     def __init__(self, export: Path, place: Path, near: Side, far: Side):
         super().__init__(export, place)
@@ -106,7 +106,7 @@ class FarRsync(rivals.Rsync):
 
 
 def lacks() -> Optional[str]:
-    """What the machine does not have."""
+    """Returns the missing requirement of this machine."""
     if os.geteuid() != 0:
         return "distance: not measured: rsync's daemon and network namespaces need root"
     missing = [name for name in ("unshare", "nsenter", "ip", "rsync") if shutil.which(name) is None]
@@ -114,7 +114,7 @@ def lacks() -> Optional[str]:
 
 
 def measure(place: Place, sizes: Sizes) -> None:
-    """Both lengths by turns, and the link itself before and after."""
+    """Measures both file lengths alternately, and the link itself before and after."""
     with ExitStack() as stack:
         near, far = Side(place, 1), Side(place, 2)
         join(place, near, far)
@@ -131,7 +131,7 @@ def measure(place: Place, sizes: Sizes) -> None:
 
 
 def join(place: Place, near: Side, far: Side) -> None:
-    """Starts the relay between both."""
+    """Starts the relay between both sides."""
     program = place.directory / "relay"
     compile_it("cc", program, HERE / "relay.c", "-pthread")
     words = [near.keeper.pid, near.interface, far.keeper.pid, far.interface, ROUND_TRIP_US // 2, BITS_PER_S, QUEUE_BYTES]
@@ -142,7 +142,7 @@ def join(place: Place, near: Side, far: Side) -> None:
 
 
 def probe(place: Place, near: Side, far: Side) -> None:
-    """What the link is found to be."""
+    """Measures the link."""
     program = [sys.executable, str(HERE / "probe.py")]
     server = place.start("probe", far.inside([*program, "serve", far.address, str(PROBE_PORT)]))
     try:
@@ -157,7 +157,7 @@ def probe(place: Place, near: Side, far: Side) -> None:
 
 
 def wait_for(holds, what: str) -> None:
-    """Until something is there."""
+    """Waits until a condition holds."""
     deadline = time.monotonic() + SECONDS
     while not holds():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The first copy after a start against later ones: what touching the cache for the first time costs."""
+"""The first copy after a start compared with later ones: the cost of touching the cache for the first time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LATER = 2
 
 
 def measure(export: Path, place: Callable[[str, ExitStack], Place], sizes: Sizes) -> None:
-    """By verbs and over TCP, a daemon of its own for each turn."""
+    """Measures over verbs and TCP, with a separate daemon for each repetition."""
     for _ in range(sizes.turns):
         for fabric in ("verbs", "tcp"):
             with ExitStack() as stack:
                 service = stack.enter_context(Service(place(f"first-{fabric}", stack), fabric, export=export, limits=()))
                 client = Rfcp("rfcp", service)
-                # The client's own start, without the file.
+                # The start-up time of the client itself, without the file.
                 client.measure("empty", Path("/dev/null"))
                 note(f"first.{fabric}.first_s", client.measure("hot", Path("/dev/null")).seconds)
                 for _ in range(LATER):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Sessions of one user that do their worst: half of them ask for checksums of a huge sparse file, half read it, each with
-as many requests under way as it may. Arguments: port, sessions. Says "ready" when all are at work, and ends with its
-standard input."""
+"""Run sessions of one user with the heaviest load: half of them request checksums of a huge sparse file, half read it, each with
+as many concurrent requests as permitted. Arguments: port, sessions. Prints "ready" when all are working, and exits when its
+standard input is closed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AHEAD = 8
 
 
 def hog(port: int, number: int, at_work: threading.Semaphore) -> None:
-    """One session, until the server or the process ends."""
+    """Runs one session, until the server or the process ends."""
     peer = Peer(port, 600)
     assert peer.log_in(b"", None, ANONYMOUS) == 0
     status, body, _ = peer.ask(OPEN, text(b"/huge") + READING)
@@ -31,7 +31,7 @@ def hog(port: int, number: int, at_work: threading.Semaphore) -> None:
     if number % 2:
         operation, request = CHECKSUM, handle + struct.pack(">QII", offset, 256 << 10, 1024)
     else:
-        # No checksums, no window: the data come with the reply.
+        # No checksums and no window: the data are in the reply.
         operation, request = READ, handle + struct.pack(">QI", offset, 4 << 20) + b"\0\0"
     try:
         for _ in range(AHEAD):

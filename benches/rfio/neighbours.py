@@ -1,4 +1,4 @@
-"""Light requests of one user while 128 sessions of another do their worst (`hogs.py`)."""
+"""Light requests of one user while 128 sessions of another user cause the heaviest load (`hogs.py`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATUS = 30
 
 
 def measure(place: Place) -> None:
-    """The 99th percentile of a thousand, three times."""
+    """Measures the 99th percentile of a thousand requests, three times."""
     with Service(place, "tcp", "--anonymous", "read", limits=()) as service:
         with open(service.export / "huge", "wb") as file:
             file.truncate(1 << 40)
@@ -39,7 +39,7 @@ def measure(place: Place) -> None:
 
 
 def one(light: Peer) -> float:
-    """Seconds for a request and its reply."""
+    """Returns the seconds for a request and its reply."""
     begun = time.monotonic()
     status, _, _ = light.ask(STATUS, text(b"/huge"))
     assert status == 0, status

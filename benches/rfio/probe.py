@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures a link: the round trip of a small datagram and the rate of one TCP stream.
 
-probe.py serve ADDRESS PORT: echoes datagrams and drops what comes by TCP; prints "serving".
-probe.py measure ADDRESS PORT BYTES: prints the median round trip in seconds and the rate in bytes a second, of the second
-half of the bytes, when the stream is up to speed.
+probe.py serve ADDRESS PORT: echoes datagrams and discards TCP data; prints "serving".
+probe.py measure ADDRESS PORT BYTES: prints the median round trip in seconds and the rate in bytes per second, over the second
+half of the bytes, when the stream has reached its rate.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROUND_TRIPS = 21
 
 
 def serve(address: str, port: int) -> None:
-    """Until it is ended."""
+    """Serves until it is ended."""
     datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     datagrams.bind((address, port))
     streams = socket.create_server((address, port))
@@ -29,7 +29,7 @@ def serve(address: str, port: int) -> None:
 
 
 def drop(streams: socket.socket) -> None:
-    """Takes connections one after the other; tells each peer, a byte for each half, when that half of the bytes has come."""
+    """Accepts connections one at a time; sends each peer a byte after each half of the data."""
     while True:
         stream, _ = streams.accept()
         size = int.from_bytes(stream.recv(8, socket.MSG_WAITALL), "big")

@@ -1,4 +1,4 @@
-"""Many readers of one file, alone and beside somebody who reads, once, what is five times as large."""
+"""Many readers of one file, alone and with a concurrent reader that reads a file of five times the size once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READERS = 24
 
 
 def measure(service: Service) -> None:
-    """Figure 6, by the benchmark that draws it."""
+    """Measures figure 6, with the benchmark that draws it."""
     out = service.directory / "readers"
     subprocess.run([VERBENA, "bench", "rfio.readers", "--launches", "3", "--out", out],
                    env=service.place.environment(), stdout=subprocess.DEVNULL, check=True)
@@ -28,7 +28,7 @@ def measure(service: Service) -> None:
 
 
 def beside_a_scan(service: Service, size: int) -> None:
-    """How long the readers take, with the long file read beside them and without, in turn."""
+    """Measures the readers' time with and without the concurrent read of the long file, alternately."""
     long = service.export / "long"
     part = random.Random(99).randbytes(16 << 20)
     with open(long, "wb") as file:
@@ -48,7 +48,7 @@ def beside_a_scan(service: Service, size: int) -> None:
 
 
 def together(service: Service) -> float:
-    """Seconds until the last reader has the whole file."""
+    """Returns the seconds until the last reader has the whole file."""
     begun = time.monotonic()
     readers = [service.begin("rfcp", "-q", service.at("hot"), "/dev/null") for _ in range(READERS)]
     for reader in readers:

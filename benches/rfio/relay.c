@@ -2,9 +2,9 @@
  *
  * relay PID INTERFACE PID INTERFACE DELAY_US BITS_PER_S QUEUE_BYTES
  *
- * Makes a TUN interface in the network namespace of each process and carries packets between them. A packet leaves when
- * those before it have left at the rate, and is delivered after the delay. A packet that would wait behind more than
- * QUEUE_BYTES is dropped, as a router does. Prints "carrying" when both interfaces are there. */
+  * Creates a TUN interface in the network namespace of each process and forwards packets between them. A packet leaves after
+  * the earlier ones at the given rate, and is delivered after the delay. A packet that would wait behind more than
+  * QUEUE_BYTES is dropped, as by a router. Prints "carrying" when both interfaces exist. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Packets on their way, bytes of the largest, and packets taken before those that are due are delivered. */
+/* Packets in flight, bytes of the largest, and number of packets received before due ones are delivered. */
 enum { SLOTS = 16384, LARGEST = 2048, AT_ONCE = 32 };
 
 struct packet {
@@ -50,7 +50,7 @@ static uint64_t now(void)
 	return (uint64_t)time.tv_sec * 1000000000u + time.tv_nsec;
 }
 
-/* A TUN interface in a process's network namespace; this process stays in that namespace. */
+/* Creates a TUN interface in a process's network namespace; this process stays in that namespace. */
 static int interface_of(const char *process, const char *name)
 {
 	char path[64];
@@ -73,7 +73,7 @@ static void *carry(void *argument)
 {
 	struct direction *way = argument;
 	uint64_t head = 0, tail = 0, free_at = 0;
-	/* Timers fire when they are due and not 50 us later. */
+	/* Timers fire on time and not 50 us later. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	for (;;) {
 		uint64_t time = now();

@@ -1,5 +1,5 @@
-"""Other ways to copy files over loopback, each with a server of its own: configuration, keys and port belong to the
-benchmark, and nothing that the machine runs is touched."""
+"""Other programs that copy files over loopback, each with a separate server: configuration, keys and port belong to the
+benchmark, and the machine's own services are not touched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Cost(NamedTuple):
-    """What a copy took."""
+    """The cost of a copy."""
 
     seconds: float
     client_cpu: float
@@ -31,7 +31,7 @@ class Rival:
 
     name = ""
     programs: tuple[str, ...] = ()
-    #: Where it is reached.
+    #: Its address.
     host = "127.0.0.1"
 
     def __init__(self, export: Path, place: Path):
@@ -40,37 +40,37 @@ class Rival:
 
     @classmethod
     def lacks(cls) -> Optional[str]:
-        """The first program that the machine does not have."""
+        """Returns the first missing program."""
         path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
         return next((name for name in cls.programs if shutil.which(name, path=path) is None), None)
 
     def server(self) -> list[str]:
-        """The command that serves until it is ended."""
+        """Returns the command that serves until it is ended."""
         raise NotImplementedError
 
     def copy(self, name: str, to: Path) -> list[str]:
-        """The command that copies a file, or a directory with everything in it."""
+        """Returns the command that copies a file, or a directory with its contents."""
         raise NotImplementedError
 
     def upload(self, source: Path, name: str) -> list[str]:
-        """The command that copies a directory to the server, under a name that is not there."""
+        """Returns the command that copies a directory to the server, under a free name."""
         raise NotImplementedError
 
     def there(self, command: list[str]) -> list[str]:
-        """The command line that runs a command on the server's host."""
+        """Returns the command line that runs a command on the server's host."""
         return command
 
     def here(self, command: list[str]) -> list[str]:
-        """The command line that runs a command on the client's host."""
+        """Returns the command line that runs a command on the client's host."""
         return command
 
     def listens(self) -> bool:
-        """Whether the server can be reached."""
+        """Returns whether the server is reachable."""
         return listening(self.port)
 
     @contextmanager
     def serving(self) -> Iterator["Rival"]:
-        """Serves meanwhile."""
+        """Runs the server meanwhile."""
         log = open(self.place / "server.log", "wb")
         self.process = subprocess.Popen(self.there(self.server()), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
@@ -86,20 +86,20 @@ class Rival:
             log.close()
 
     def measure(self, name: str, to: Path) -> Cost:
-        """One copy from the server."""
+        """Copies once from the server."""
         return measure(self.process.pid, self.here(self.copy(name, to)))
 
     def reading(self, name: str, to: Path) -> tuple[list[str], dict[str, str]]:
-        """The command that copies from the server, and its environment."""
+        """Returns the command that copies from the server, and its environment."""
         return self.here(self.copy(name, to)), dict(os.environ)
 
     def store(self, source: Path, name: str) -> Cost:
-        """One copy of a directory to the server."""
+        """Copies a directory once to the server."""
         return measure(self.process.pid, self.here(self.upload(source, name)))
 
 
 def measure(server: int, command: list[str], **environment: str) -> Cost:
-    """Runs a client; its time, and the processor time of both ends."""
+    """Runs a client; returns its time, and the CPU time of both sides."""
     def mine() -> float:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         return usage.ru_utime + usage.ru_stime
@@ -110,13 +110,13 @@ def measure(server: int, command: list[str], **environment: str) -> Cost:
     seconds = time.monotonic() - begun
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr[-500:]}")
-    # A server that forks learns of its children's end a little later.
+    # A server that forks reaps its children a little later.
     time.sleep(0.2)
     return Cost(seconds, mine() - spent, processor_seconds(server) - served)
 
 
 def processor_seconds(process: int) -> float:
-    """Of a process and its children: of those that have ended, which it has counted, and of those that run."""
+    """Returns the CPU time of a process and its children: of those that it has reaped, and of those that run."""
     about = Path(f"/proc/{process}")
     fields = (about / "stat").read_text().rpartition(")")[2].split()
     spent = sum(map(int, fields[11:15])) / TICK
@@ -142,7 +142,7 @@ class Xrootd(Rival):
             f"all.adminpath {self.place}\nall.pidpath {self.place}\nxrd.network nodnr\n")
         command = ["xrootd", "-c", str(configuration), "-l", str(self.place / "xrootd.log"), "-n", "bench"]
         if os.geteuid() == 0:
-            # It does not run as root.
+            # It refuses to run as root.
             shutil.chown(self.place, "nobody")
             for directory in (self.export, self.export.parent):
                 directory.chmod(0o755)
@@ -150,12 +150,12 @@ class Xrootd(Rival):
         return command
 
     def copy(self, name: str, to: Path) -> list[str]:
-        # Without checksums of pages, which version 5 computes in software: the fastest that it can do.
+        # Without checksums of pages, which version 5 computes in software: its fastest configuration.
         return ["env", "XRD_CPUSEPGWRTRD=0", "xrdcp", "--force", "--nopbar", f"root://127.0.0.1:{self.port}//{name}", str(to)]
 
 
 class Rsync(Rival):
-    """rsync's own protocol, without checksums of what is there, since nothing is."""
+    """rsync's own protocol, without checksums of existing files, as there are none."""
 
     name = "rsync"
     programs = ("rsync",)
@@ -168,7 +168,7 @@ class Rsync(Rival):
                 f"--config={configuration}"]
 
     def copy(self, name: str, to: Path) -> list[str]:
-        # With a slash a directory's contents, not the directory by its name.
+        # With a slash it copies a directory's contents, not the directory itself.
         slash = "/" if (self.export / name).is_dir() else ""
         return ["rsync", "--recursive", "--whole-file", "--inplace",
                 f"rsync://{self.host}:{self.port}/export/{name}{slash}", str(to)]
@@ -179,7 +179,7 @@ class Rsync(Rival):
 
 
 class Scp(Rival):
-    """OpenSSH, with its default cipher: what most people copy with. It encrypts, which the others here do not."""
+    """OpenSSH, with its default cipher: the most common copy program. Unlike the others here, it encrypts."""
 
     name = "scp"
     programs = ("sshd", "scp", "ssh-keygen")
@@ -194,7 +194,7 @@ class Scp(Rival):
             f"AuthorizedKeysFile {self.place / 'user.pub'}\nStrictModes no\nPasswordAuthentication no\n"
             "PermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n")
         if os.geteuid() == 0:
-            # Where it keeps nothing, and insists on.
+            # An empty directory that it requires.
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         return [shutil.which("sshd", path="/usr/sbin:/sbin:/usr/bin") or "sshd", "-D", "-e", "-f", str(configuration)]
 
@@ -205,7 +205,7 @@ class Scp(Rival):
         return [*self.client(), str(source), f"127.0.0.1:{self.export / name}"]
 
     def client(self) -> list[str]:
-        """The client, which asks nobody."""
+        """Returns the client, which asks for no confirmation."""
         options = ["-q", "-r", "-P", str(self.port), "-i", str(self.place / "user"), "-F", "none"]
         for option in ("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "BatchMode=yes"):
             options += ["-o", option]

@@ -1,4 +1,4 @@
-"""How much is measured: what the targets are of, or enough to see that every line works."""
+"""The amount of data: the full amount for the targets, or a small one to test the benchmark."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from typing import NamedTuple
 
 
 class Sizes(NamedTuple):
-    """Of one run."""
+    """Sizes of one run."""
 
     #: Bytes of the large file.
     large: int
-    #: Files of 1 KiB and of 64 KiB on one host.
+    #: Number of files of 1 KiB and of 64 KiB on one host.
     small: tuple[int, int]
     #: The same over the distance.
     far: tuple[int, int]
-    #: Turns of everybody.
+    #: Repetitions of each program.
     turns: int
-    #: Bytes of the file that is read beside the readers.
+    #: Bytes of the file that is read concurrently with the readers.
     scan: int
 
 

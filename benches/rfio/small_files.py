@@ -1,4 +1,4 @@
-"""Many files of 1 KiB and of 64 KiB, in both directions, by rfcp by verbs and over TCP and by rsync in turn."""
+"""Many files of 1 KiB and of 64 KiB, in both directions, by rfcp over verbs and TCP and by rsync, alternately."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from figures import note
 from sizes import Sizes
 
-#: The lengths, by the name that figures have.
+#: The file lengths, by the names of the figures.
 LENGTHS = {"1k": 1 << 10, "64k": 64 << 10}
-#: Whom they are copied by.
+#: The programs.
 TOOLS = ("rfcp", "rfcp-tcp", "rsync")
 
 
 def measure(export: Path, here: Path, tools: dict, sizes: Sizes) -> None:
-    """Both lengths, all files in one directory."""
+    """Measures both lengths, with all files in one directory."""
     for kind, count in zip(LENGTHS, sizes.small):
         tree = export / "tree"
         make(tree, LENGTHS[kind], count, count)
@@ -26,7 +26,7 @@ def measure(export: Path, here: Path, tools: dict, sizes: Sizes) -> None:
 
 
 def make(tree: Path, length: int, count: int, together: int) -> None:
-    """A tree of files, so many of them in each directory."""
+    """Creates a tree of files, `together` in each directory."""
     for number in range(count):
         directory = tree if together >= count else tree / str(number // together)
         directory.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def make(tree: Path, length: int, count: int, together: int) -> None:
 
 
 def turns(name: str, tree: Path, here: Path, tools: dict, count: int) -> None:
-    """Everybody who is there copies a tree here, and back under another name, by turns."""
+    """Each available program copies a tree from the server, and back under another name, alternately."""
     there = tree.with_name("up")
     files = number_of_files(tree)
     for _ in range(count):
@@ -52,5 +52,5 @@ def turns(name: str, tree: Path, here: Path, tools: dict, count: int) -> None:
 
 
 def number_of_files(tree: Path) -> int:
-    """Files below a directory."""
+    """Returns the number of files below a directory."""
     return sum(len(files) for _, _, files in os.walk(tree))

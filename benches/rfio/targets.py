@@ -1,4 +1,4 @@
-"""The figures beside their rivals and their targets, as ratios within one run."""
+"""The figures compared with those of the other programs and with the targets, as ratios within one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from figures import FIGURES, best, median
 
 
 class Target(NamedTuple):
-    """A line of the table: a figure, what it is divided by, and the limit of the ratio."""
+    """A row of the table: a figure, its divisor, and the limit of the ratio."""
 
     part: str
     what: str
@@ -21,7 +21,7 @@ class Target(NamedTuple):
 
 
 def targets() -> list[Target]:
-    """Every target, whether it was measured or not."""
+    """Returns all targets, whether measured or not."""
     return [*small_files(), *distance(), *copies(), *first(), *vectors(), *crowd(), *readers(), *others()]
 
 
@@ -45,12 +45,12 @@ def distance() -> list[Target]:
 
 
 def gigabytes(tool: str, sink: str) -> float:
-    """The rate of a tool."""
+    """Returns the rate of a tool."""
     return median(f"{tool}.{sink}.bytes_per_s") / 1e9
 
 
 def processor(tools: list[str], sink: str) -> float:
-    """Processor seconds of both ends for a gibibyte, of the cheapest."""
+    """Returns the CPU seconds of both sides for a gibibyte, of the cheapest tool."""
     return best([f"{tool}.{sink}.cpu_s_per_gib" for tool in tools], min)
 
 
@@ -107,7 +107,7 @@ def crowd() -> list[Target]:
 
 
 def counts() -> list[int]:
-    """How many readers of Figure 6 were measured."""
+    """Returns the numbers of readers of figure 6 that were measured."""
     return sorted(int(name.split(".")[1]) for name in FIGURES if name.endswith("aggregate-bandwidth"))
 
 
@@ -128,8 +128,8 @@ def others() -> list[Target]:
 
 
 def show(only: list[str]) -> bool:
-    """Prints the table, of some parts or all; whether all of its targets are met."""
-    print(f"{'what':58} {'figure':>9} {'rival':>9} {'unit':9} {'ratio':>6}  target")
+    """Prints the table, of some parts or all. Returns whether all of its targets are met."""
+    print(f"{'comparison':58} {'figure':>9} {'rival':>9} {'unit':9} {'ratio':>6}  target")
     good = True
     for line in targets():
         if only and line.part not in only:
@@ -141,12 +141,12 @@ def show(only: list[str]) -> bool:
         print(f"{line.what:58} {number(line.ours):>9} {number(line.theirs):>9} {line.unit:9} {ratio:6.2f}  {line.relation} "
               f"{line.limit:<4} {'met' if met else 'MISSED' if measured else 'not measured'}")
     if "distance.link.round_trip_s" in FIGURES:
-        print(f"the link: {1e3 * median('distance.link.round_trip_s'):.2f} ms there and back of 20, "
-              f"{median('distance.link.bytes_per_s') * 8 / 1e9:.3f} Gbit/s of 1 by one TCP stream, headers not counted")
+        print(f"link: round trip {1e3 * median('distance.link.round_trip_s'):.2f} ms of 20, "
+              f"{median('distance.link.bytes_per_s') * 8 / 1e9:.3f} Gbit/s of 1 over one TCP stream, without headers")
     print(f"({os.cpu_count()} processors, load {os.getloadavg()[0]:.1f})")
     return good
 
 
 def number(value: float) -> str:
-    """A figure with three digits."""
+    """Formats a figure with three digits."""
     return "-" if value != value else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,4 +1,4 @@
-/* 1,024 ranges of 4 KiB of a file on a server, as analysis programs read them: seeks and reads, and the same after one
+/* Reads 1,024 ranges of 4 KiB of a file on a server, like analysis programs: by seeks and reads, and again after one
  * announcement of the whole list. vector URL BYTES; prints the seconds of both, five times. */
 #include <fcntl.h>
 #include <rfio_api.h>
@@ -30,7 +30,7 @@ static void read_all(int file, char (*into)[LENGTH])
 
 int main(int count, char **arguments)
 {
-	/* No buffer of the client: a request for each read. */
+	/* No client buffer: a request for each read. */
 	int direct = 0;
 	long long size = count == 3 ? atoll(arguments[2]) : 0;
 	if (size < LENGTH)

@@ -1,5 +1,5 @@
-// The same 1,024 ranges of 4 KiB as vector.c, from an XRootD server by its own client: one vector read at a time.
-// vector_xrootd URL BYTES; prints the seconds of each of five.
+// Reads the same 1,024 ranges of 4 KiB as vector.c, from an XRootD server by its own client: one vector read at a time.
+// vector_xrootd URL BYTES; prints the seconds of each of five runs.
 #include <XrdCl/XrdClFile.hh>
 #include <chrono>
 #include <cstdio>

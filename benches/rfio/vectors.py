@@ -1,4 +1,4 @@
-"""1,024 pieces of 4 KiB: seeks and reads, and one vector, by C programs; and XRootD's vector of the same pieces."""
+"""1,024 ranges of 4 KiB: by seeks and reads, and by one vector, with C programs; and XRootD's vector read of the same ranges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 def measure(service: Service, over_tcp: Service, tools: dict, sizes: Sizes) -> None:
-    """All by turns; each program does it five times."""
+    """Runs all alternately; each program measures five times."""
     ours = service.directory / "vector"
     compile_it("cc", ours, HERE / "vector.c", f"-I{ROOT / 'crates/librfio/include'}", f"-L{TOOLS / 'lib'}", "-lrfio",
                f"-Wl,-rpath,{TOOLS / 'lib'}")
@@ -40,22 +40,22 @@ def measure(service: Service, over_tcp: Service, tools: dict, sizes: Sizes) -> N
 
 
 def xrootd_program(directory: Path) -> Path | None:
-    """The program of XRootD's client; without its library, nothing but a word on what is missing."""
+    """Returns the program of XRootD's client; without its library, prints the missing requirement."""
     program = directory / "vector_xrootd"
     try:
-        # The client's library finds the others that it needs by itself.
+        # The client's library finds its dependencies itself.
         compile_it("c++", program, HERE / "vector_xrootd.cc", "-std=c++17", "-I/usr/include/xrootd", "-lXrdCl")
         return program
     except FileNotFoundError as missing:
         why = f"{missing.filename} is missing (Debian: g++, Fedora: gcc-c++)"
     except RuntimeError as failed:
         why = f"XRootD's client library is missing (Debian: libxrootd-client-dev, Fedora: xrootd-client-devel): {failed}"
-    print(f"no vectors of XRootD: {why}", file=sys.stderr)
+    print(f"XRootD's vector reads: not measured: {why}", file=sys.stderr)
     return None
 
 
 def compile_it(compiler: str, program: Path, source: Path, *options: str) -> None:
-    """Compiles a program of the bench."""
+    """Compiles a program of the benchmark."""
     name = {"cc": "CC", "c++": "CXX"}[compiler]
     done = subprocess.run([os.environ.get(name, compiler), "-O2", "-o", program, source, *options], capture_output=True,
                           text=True, check=False)

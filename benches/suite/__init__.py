@@ -1,1 +1,1 @@
-"""Benches of the benchmark suite itself: beside perftest, and run against run."""
+"""Benchmarks of the benchmark suite itself: compared with perftest, and between runs."""

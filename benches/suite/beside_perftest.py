@@ -1,7 +1,7 @@
-"""The suite's medians beside perftest's typical figures: same operation, size, transport, adapter and processors, by turns.
+"""The suite's medians compared with perftest's typical figures: same operation, size, transport, adapter and processors, alternately.
 
-They may differ by a tenth or by 50 ns, for perftest prints hundredths of a microsecond and both are
-compiled apart; more would mean that one of them measures its own code.
+They may differ by a tenth or by 50 ns, as perftest prints hundredths of a microsecond and both are
+compiled separately; a larger difference means that one of them measures its own code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TYPICAL = re.compile(r"^ *(\d+) +\d+ +[\d.]+ +[\d.]+ +([\d.]+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Twin:
-    """A benchmark of the suite and the perftest tool that asks the same."""
+    """A benchmark of the suite and the corresponding perftest tool."""
 
     benchmark: str
     tool: tuple[str, ...]
@@ -56,17 +56,17 @@ class Row:
 
     @property
     def near(self) -> bool:
-        """Whether they agree."""
+        """Returns whether they agree."""
         return abs(self.ours - self.theirs) <= max(SHARE * self.theirs, NANOS)
 
     def cells(self) -> list[str]:
-        """For the table of `benches/run`."""
+        """Returns the cells for the table of `benches/run`."""
         return [self.name, f"{self.ours:.0f} ns", f"perftest, {self.theirs:.0f} ns",
                 f"{self.ours / self.theirs:.2f}", "10 % or 50 ns", "met" if self.near else "MISSED"]
 
 
 def rows() -> list[Row]:
-    """All twins. What gives no figure is reported and left out."""
+    """Measures all twins. Reports and omits those without a figure."""
     ours: dict[str, list[float]] = {}
     theirs: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
@@ -81,12 +81,12 @@ def rows() -> list[Row]:
 
 
 def name(twin: Twin, size: int) -> str:
-    """For people."""
+    """Returns a readable name."""
     return f"{twin.benchmark} {twin.transport} {size} B"
 
 
 def suite(twin: Twin) -> dict[int, float]:
-    """The suite's medians by size, with receive queues of the queue pair's own, as perftest has them."""
+    """Returns the suite's medians by size, with the queue pair's own receive queues, as in perftest."""
     place = Place("bench", f"suite {twin.benchmark} {twin.transport}")
     out = place.directory / "out"
     command = [str(VERBENA), "bench", twin.benchmark, "--quick", "--transports", twin.transport,
@@ -105,7 +105,7 @@ def suite(twin: Twin) -> dict[int, float]:
 
 
 def perftest(twin: Twin, size: int) -> float | None:
-    """perftest's typical figure in nanoseconds."""
+    """Returns perftest's typical figure in nanoseconds."""
     place = Place("bench", f"{twin.tool[0]} {twin.transport} {size}")
     port = free_port()
     first, second, *_ = [*sorted(os.sched_getaffinity(0)) * 2]

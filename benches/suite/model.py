@@ -1,4 +1,4 @@
-"""How fast the timing models are computed: events at packet level, an exchange of thousands of nodes at message level, and
+"""Speed of the timing models: events at packet level, an exchange of thousands of nodes at message level, and
 the published claims."""
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from harness.build_tree import ROOT, TARGET, VERBENA
 from harness.place import Place
 
 SECONDS = 300
-# What `verbena reproduce` may use.
+# Limits of `verbena reproduce`.
 PROCESSORS = 2
 
 
 def figures() -> dict[str, float]:
-    """Everything that could be measured, times in nanoseconds."""
+    """Returns all measured figures, times in nanoseconds."""
     return {**speed(), **reproduction()}
 
 
 def speed() -> dict[str, float]:
-    """What the example program prints."""
+    """Returns the output of the example program."""
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
     subprocess.run([*cargo, "build", "--quiet", "--release", "--package", "verbena-predict",
                     "--example", "model_speed"], cwd=ROOT, check=True)
@@ -36,7 +36,7 @@ def speed() -> dict[str, float]:
 
 
 def reproduction() -> dict[str, float]:
-    """How long all claims take."""
+    """Returns the time to compute all claims."""
     processors = sorted(os.sched_getaffinity(0))[:PROCESSORS]
     command = ["taskset", "-c", ",".join(map(str, processors)), str(VERBENA), "reproduce"]
     begun = time.monotonic()
@@ -49,7 +49,7 @@ def reproduction() -> dict[str, float]:
 
 
 def in_a_place(command: list[str]):
-    """Runs a program in a directory of its own."""
+    """Runs a program in a separate directory."""
     place = Place("bench", "model")
     try:
         return place.run("model", command, SECONDS)

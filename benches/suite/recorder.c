@@ -1,5 +1,5 @@
-/* What an MPI call takes: one process sends itself messages, waits for both ends, and adds alone. Prints nanoseconds of a call, the
- * middle one of batches that are long enough to have blocks of a trace written. */
+/* Cost of an MPI call: one process sends messages to itself, waits for both requests, and reduces alone. Prints nanoseconds per call,
+ * the median of batches that are long enough for blocks of a trace to be written. */
 
 #include <mpi.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""What the recorder of MPI programs adds to a call: the same program with it in front and without, in turn."""
+"""The cost that the recorder of MPI programs adds to a call: the same program with and without it, alternately."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAKES = re.compile(r"a call takes ([\d.]+) ns")
 
 
 def figures() -> dict[str, float]:
-    """Nanoseconds of a call and what recording adds, each the least of some launches; nothing if it could not be measured."""
+    """Returns nanoseconds per call and the added cost, each the minimum of some launches; nothing if it could not be measured."""
     try:
         program = c_program.compile_program(HERE / "recorder.c", libraries=(), compiler="mpicc")
     except (OSError, c_program.DoesNotCompile) as error:

@@ -1,4 +1,4 @@
-"""What the seam that benchmarks are written against costs over bare verbs calls, an operation posted and polled."""
+"""The cost of the benchmarks' fabric interface over direct verbs calls, for an operation posted and polled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COST = re.compile(r"the seam costs (-?[\d.]+) ns")
 
 
 def figures() -> dict[str, float]:
-    """The cost in nanoseconds, if it could be measured."""
+    """Returns the cost in nanoseconds, if it could be measured."""
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
     subprocess.run([*cargo, "build", "--quiet", "--release", "--package", "verbena-fabric",
                     "--example", "overhead"], cwd=ROOT, check=True)

@@ -1,4 +1,4 @@
-"""The file format of a wheel (the PyPA specification "Binary distribution format"), written so that equal contents give
+"""The file format of a wheel (the PyPA specification "Binary distribution format"), written reproducibly: equal contents give
 equal bytes."""
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-# The earliest that a zip file can say: the wheel does not depend on when it was made.
+# The earliest date of a zip file: the wheel does not depend on the time of its build.
 DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class Wheel:
-    """A wheel that is being written."""
+    """A wheel being written."""
 
     def __init__(self, directory: Path, name: str, version: str, platform: str):
-        # What is compiled against Python asks for its stable interface of 3.9, which every later one has.
+        # The compiled module uses Python's stable ABI of 3.9, which every later version has.
         tag = f"cp39-abi3-{platform}"
         self.path = directory / f"{name}-{version}-{tag}.whl"
         self.information = f"{name}-{version}.dist-info"
@@ -25,7 +25,7 @@ class Wheel:
         self._tag = tag
 
     def add(self, name: str, contents: bytes, mode: int = 0o644) -> None:
-        """A file, with the permissions that installers keep."""
+        """Adds a file with its permissions, which installers keep."""
         entry = zipfile.ZipInfo(name, DATE)
         entry.compress_type = zipfile.ZIP_DEFLATED
         entry.external_attr = (0o100000 | mode) << 16
@@ -34,11 +34,11 @@ class Wheel:
         self._record.append(f"{name},sha256={digest},{len(contents)}")
 
     def describe(self, name: str, text: str) -> None:
-        """A file about the wheel."""
+        """Adds a file of the .dist-info directory."""
         self.add(f"{self.information}/{name}", text.encode())
 
     def close(self) -> None:
-        """Says what kind of wheel it is and what it holds."""
+        """Writes the metadata and the record of contents."""
         self.describe("WHEEL", f"Wheel-Version: 1.0\nGenerator: verbena\nRoot-Is-Purelib: false\nTag: {self._tag}\n")
         record = f"{self.information}/RECORD"
         lines = "".join(f"{line}\n" for line in [*self._record, f"{record},,"])

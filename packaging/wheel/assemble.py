@@ -1,4 +1,4 @@
-"""Puts a wheel together from what is built."""
+"""Assembles a wheel from the output of a build."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import elf
 from archive import Wheel
 from metadata import NAME, PROGRAMS, ROOT, information, version
 
-# cargo's directory for what is released.
+# cargo's directory for release builds.
 RELEASE = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute() / "release"
-# Where `make install` has them below its prefix, which the package is: a program looks for its libraries there.
+# The layout of `make install` below its prefix, here the package: a program finds its libraries there.
 LIBRARIES = {"libibverbs.so.1": "lib/verbena", "libverbena_shim.so": "lib/verbena",
              "libverbena_tracer.so": "lib/verbena", "librfio.so.2": "lib"}
-# The compiled module, and the package that it is of.
+# The compiled module and its package.
 MODULE, MODULE_OF = "_native.abi3.so", "rfio_fsspec"
 PACKAGES = ("verbena", "rfio_fsspec")
-# Code, and what type checkers ask for.
+# Code, and files for type checkers.
 SOURCES = ("*.py", "*.pyi", "py.typed")
 
 
 def stripped(built: Path, scratch: Path) -> dict[str, Path]:
-    """Returns the programs and libraries without their symbols, by their places in the wheel."""
+    """Returns the programs and libraries without their symbols, by their paths in the wheel."""
     found = {f"verbena/bin/{name}": built / name for name in PROGRAMS}
     found |= {f"verbena/{place}/{name}": built / "lib" / name for name, place in LIBRARIES.items()}
     found[f"{MODULE_OF}/{MODULE}"] = built / "lib" / MODULE

@@ -1,6 +1,6 @@
-"""What `pip install .` calls (PEP 517): compiles as `make build` does, into the same directory, and makes the wheel of it.
+"""The build backend for `pip install .` (PEP 517): compiles like `make build`, into the same directory, and makes a wheel.
 
-It needs no Python package, so nothing is fetched to build but crates.
+It needs no Python package, so the build downloads crates only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_EDITABLE = "editable installs are not supported because the programs are comp
 def build_wheel(wheel_directory: str, config_settings: Optional[dict] = None, metadata_directory: Optional[str] = None) -> str:
     """Compiles, makes the wheel, and returns its name."""
     _refuse(config_settings)
-    # Its own words say what is missing.
+    # It reports the missing requirement itself.
     if status := subprocess.run([ROOT / "packaging/products/build", "--locked"], check=False).returncode:
         sys.exit(status)
     try:
@@ -63,7 +63,7 @@ def build_editable(wheel_directory: str, config_settings: Optional[dict] = None,
 
 
 def _refuse(config_settings: Optional[dict]) -> None:
-    """There are no settings: one that is given would be lost silently."""
+    """Rejects settings, as there are none and a given one would be ignored silently."""
     if config_settings:
         _fail(f"no such setting: {', '.join(config_settings)}; there are none")
 

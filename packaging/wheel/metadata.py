@@ -1,4 +1,4 @@
-"""What the wheel and the source distribution say of themselves: the one place where it is written."""
+"""The metadata of the wheel and the source distribution."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def version() -> str:
 
 
 def metadata() -> str:
-    """Returns the contents of METADATA, which PKG-INFO has too."""
+    """Returns the contents of METADATA, which is also PKG-INFO."""
     return _METADATA.format(name=NAME, version=version()) + (ROOT / "python/README.md").read_text()
 
 
 def information() -> dict[str, str]:
-    """Returns the files of the .dist-info directory that do not depend on what was compiled."""
+    """Returns the files of the .dist-info directory that do not depend on the compilation."""
     commands = "\n".join(f"{name} = verbena.programs:{name}" for name in PROGRAMS)
     return {
         **{f"licenses/{name}": (ROOT / name).read_text() for name in LICENSES},

@@ -1,4 +1,4 @@
-"""The source distribution: what `pip install` and `make install` build from, without tests. Equal trees of one date give equal
+"""The source distribution: the sources for `pip install` and `make install`, without tests. Equal trees of one date give equal
 bytes."""
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from metadata import NAME, ROOT, metadata, version
 
-# The parts of the tree that are in it.
+# The parts of the repository in it.
 PARTS = (".cargo", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.lock", "Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "Makefile",
          "README.md", "crates", "docs", "packaging", "papers", "profiles", "pyproject.toml", "python", "rust-toolchain.toml",
          "setup", "xrootd")
 
 
 def files() -> list[Path]:
-    """Returns the files of the parts, relative to the root: without those that git ignores, where there is a repository."""
+    """Returns the files of the parts, relative to the root; in a repository, without those that git ignores."""
     if (ROOT / ".git").exists():
         words = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *PARTS]
         listed = subprocess.run(words, check=True, capture_output=True).stdout
@@ -29,15 +29,15 @@ def files() -> list[Path]:
         for part in PARTS:
             inside = (ROOT / part).rglob("*") if (ROOT / part).is_dir() else [ROOT / part]
             found += [file.relative_to(ROOT) for file in inside if "__pycache__" not in file.parts]
-    # A file that was deleted and is still in git's index is left out, as it is from the tree.
+    # Omit files that were deleted but are still in git's index.
     found = sorted(file for file in found if (ROOT / file).is_file())
     if absent := [part for part in PARTS if not any(file.parts[0] == part for file in found)]:
-        raise FileNotFoundError(f"{', '.join(absent)}: not in {ROOT}, and needed to build")
+        raise FileNotFoundError(f"{', '.join(absent)}: required for the build, but missing in {ROOT}")
     return found
 
 
 def date() -> int:
-    """Returns the time that all files get: SOURCE_DATE_EPOCH, or that of the last commit, or that of Cargo.toml in a tree
+    """Returns the time of all files: SOURCE_DATE_EPOCH, or that of the last commit, or that of Cargo.toml in a tree
     without a repository."""
     if given := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(given)
@@ -61,6 +61,6 @@ def write(out: Path) -> Path:
         for file in files():
             add(str(file), (ROOT / file).read_bytes(), os.access(ROOT / file, os.X_OK))
     out.mkdir(parents=True, exist_ok=True)
-    # Neither a name nor a time in its header.
+    # Its header contains neither a name nor a time.
     path.write_bytes(gzip.compress(contents.getvalue(), mtime=0))
     return path

@@ -1,11 +1,11 @@
-/* The routines of BLAS that HPL calls, for recording it at sizes that nobody could compute here. Every routine tells the recorder what it would
- * have taken; what it takes is not counted. All are done but multiplications and triangular solutions of at least TOLD_INNER columns: those are
- * the updates of what is left of the matrix, nearly all of the work. What factorises a panel is done, so pivots are searched for and rows
- * exchanged as by any HPL; see README.md for what is in the matrix.
+/* The BLAS routines that HPL calls, for recording it at sizes that this machine cannot compute. Every routine declares its expected time to the
+ * recorder; its real time is not counted. All are computed except multiplications and triangular solutions of at least TOLD_INNER columns: these
+ * are the updates of the rest of the matrix, nearly all of the work. The factorisation of a panel is computed, so pivots are searched and rows
+ * exchanged as in any HPL; README.md describes the matrix contents.
  *
- * A routine is told by the roofline: the longer of its operations at TOLD_FLOPS a second, and of its operands, each moved once, at TOLD_BYTES
- * a second. With TOLD_PACE, one in so many of the told nanoseconds is slept, so that ranks meet as they would: HPL looks whether a panel has
- * come between pieces of an update. TOLD_REPORT has each process say what it has told. */
+ * The declared time follows the roofline model: the longer of its operations at a rate of TOLD_FLOPS, and of its operands, each moved once, at a
+ * rate of TOLD_BYTES. With TOLD_PACE, one of TOLD_PACE declared nanoseconds is slept, so that ranks meet at realistic times: HPL probes for a panel
+ * between parts of an update. With TOLD_REPORT each process prints its declared time. */
 
 #define _GNU_SOURCE
 #include "../../crates/trace/recorder/verbena.h"
@@ -15,16 +15,16 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* As the interface numbers them. */
+/* Values of the CBLAS interface. */
 enum { ROW_MAJOR = 101, COLUMN_MAJOR, NO_TRANSPOSE = 111, TRANSPOSE, UPPER = 121, LOWER, NON_UNIT = 131, UNIT, LEFT = 141, RIGHT };
 
 enum { WORD = sizeof(double) };
-/* Sleeps are taken together until they are so long. */
+/* Minimum sleep in nanoseconds; shorter ones are combined. */
 static const double SLEEP = 1e6;
 
 static double flops, bytes, pace, inner;
 static double owed, all_told;
-/* The pivots that were found in columns of more than FEW rows: how many, the largest and the smallest, and where in the column on average. */
+/* Pivots found in columns of more than FEW rows: their number, the largest and the smallest, and their mean relative position. */
 static const int FEW = 1000;
 static double pivots, places, most_of_all, least_of_all = INFINITY;
 
@@ -68,7 +68,7 @@ static void sleep_for(double told)
 	double start = nanoseconds();
 	struct timespec time = { (time_t)(owed / 1e9), (long)fmod(owed, 1e9) };
 	nanosleep(&time, NULL);
-	/* What was slept too long is made good. */
+	/* Compensate for oversleeping. */
 	owed -= nanoseconds() - start;
 }
 
@@ -78,7 +78,7 @@ static void start(void)
 		verbena_pause();
 }
 
-/* Ends what `start` began: it was of so many operations, on so many numbers read or written. */
+/* Ends the section begun by `start`: `operations`, on `words` numbers read or written. */
 static void told(double operations, double words)
 {
 	double seconds = fmax(operations / flops, words * WORD / bytes);
@@ -98,7 +98,7 @@ static void refuse(bool wrong, const char *routine)
 	abort();
 }
 
-/* The first element of a vector that is gone through backwards is its last in memory. */
+/* The first element of a vector with a negative step is its last in memory. */
 #define FIRST(x, n, step) ((step) < 0 ? (x) - (long)((n) - 1) * (step) : (x))
 
 void cblas_dcopy(int n, const double *x, int dx, double *y, int dy)
@@ -152,14 +152,14 @@ int cblas_idamax(int n, const double *x, int dx)
 	start();
 	int largest = 0;
 	double most = n > 0 ? fabs(x[0]) : 0;
-	/* What is no number is the largest, so that it is found. */
+	/* NaN counts as the largest, so that it is detected. */
 	for (int i = 1; i < n && !isnan(most); i++)
 		if (!(fabs(x[(long)i * dx]) <= most)) {
 			most = fabs(x[(long)i * dx]);
 			largest = i;
 		}
 	told(n, n);
-	refuse(!isfinite(most), "idamax, with what is no number,");
+	refuse(!isfinite(most), "idamax, with NaN or infinity,");
 	if (n > FEW) {
 		pivots++;
 		places += largest / (n - 1.0);
@@ -230,7 +230,7 @@ void cblas_dtrsv(int order, int triangle, int transposed, int diagonal, int n, c
 	told(1.0 * n * n, 0.5 * n * n + 2.0 * n);
 }
 
-/* X with op(A) X = a B, or X op(A) = a B, which is op(A)' X' = a B'; in the place of B. */
+/* Solves op(A) X = a B, or X op(A) = a B, which is op(A)' X' = a B'; stores X in B. */
 void cblas_dtrsm(int order, int side, int triangle, int transposed, int diagonal, int m, int n, double a, const double *at, int lda,
 		 double *b, int ldb)
 {
@@ -254,7 +254,7 @@ void cblas_dgemm(int order, int of_a, int of_b, int m, int n, int k, double a, c
 		 double b, double *ct, int ldc)
 {
 	refuse(order != COLUMN_MAJOR, "dgemm");
-	/* HPL that waits for a panel multiplies nothing between looking and looking. */
+	/* While HPL waits for a panel, it passes empty operands between probes. */
 	if (m == 0 || n == 0)
 		return;
 	start();

@@ -1,5 +1,5 @@
-/* HPL as a program of its own, of HPC Challenge's copy of it, which is a function there. Barriers stand around what its clock counts, as HPL's
- * own barriers are messages, and a section of a trace lies between collective operations. To be linked with --wrap=HPL_pdgesv. */
+/* HPL as a separate program, from HPC Challenge's copy of it, which is a function there. Barriers enclose the section that its clock measures, as
+ * HPL's own barriers are messages, and a section of a trace lies between collective operations. Link with --wrap=HPL_pdgesv. */
 
 #include <hpl.h>
 #include <hpcc.h>
@@ -13,7 +13,7 @@ void __wrap_HPL_pdgesv(HPL_T_grid *grid, HPL_T_palg *how, HPL_T_pmat *matrix)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* What is done without an input that makes sense; HPC Challenge goes on. */
+/* Called for an invalid input; HPC Challenge would continue. */
 int HPCC_Defaults(HPL_T_test *test, int *ns, int *n, int *nbs, int *nb, HPL_T_ORDER *order, int *grids, int *p, int *q, int *pfacts,
 		  HPL_T_FACT *pfact, int *nbmins, int *nbmin, int *ndivs, int *ndiv, int *rfacts, HPL_T_FACT *rfact, int *broadcasts,
 		  HPL_T_TOP *broadcast, int *depths, int *depth, HPL_T_SWAP *swap, int *threshold, int *l1, int *u, int *equilibrate,

@@ -1,5 +1,5 @@
-/* The memory of HPL's matrix, which is larger than this machine's: the same PIECE of memory again and again. HPC Challenge's copy of HPL asks
- * for its matrix by a function of its own; panels, rows and all else have the C library's memory. */
+/* The memory of HPL's matrix, which is larger than this machine's: the same PIECE of memory, mapped repeatedly. HPC Challenge's copy of HPL allocates
+ * its matrix by this function; panels, rows and everything else use the C library's memory. */
 
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -8,11 +8,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* More than a panel's columns on a rank (27 MB), so that a panel has no number twice; a prime number of pages, so that columns of hardly any
- * length come to lie above each other. */
+/* More than a panel's columns on a rank (27 MB), so that a panel has no number twice; a prime number of pages, so that columns of almost no
+ * length coincide. */
 static const size_t PIECE = 7919 * 4096;
 
-/* There is one at a time. */
+/* Only one exists at a time. */
 static uint8_t *matrix;
 static size_t length;
 

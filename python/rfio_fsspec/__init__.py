@@ -4,9 +4,9 @@
     pandas.read_csv("rfio://server/data/table.csv")
     fsspec.open("rfio://server/data/file.bin", "rb")
 
-Importing this module registers the protocol; an installed package is found by fsspec itself. How to connect comes from
-the environment (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_TLS_CERTIFICATE``, ``RFIO_TLS_KEY``, ``RFIO_FABRIC``), as for the
-tools.
+Importing this module registers the protocol; fsspec finds an installed package itself. The environment configures
+connections (``RFIO_USER``, ``RFIO_SECRETS``, ``RFIO_TLS_CA``, ``RFIO_TLS_CERTIFICATE``, ``RFIO_TLS_KEY``, ``RFIO_FABRIC``), as for
+the tools.
 """
 
 from __future__ import annotations
@@ -40,33 +40,32 @@ _T = TypeVar("_T")
 
 
 class RfioFileSystem(Asynchronous):
-    """Files on RFIO servers. Paths are ``host[:port]/path``, so that one filesystem serves all servers.
+    """Files on RFIO servers. Paths are ``host[:port]/path``, so one filesystem object serves all servers.
 
-    Symbolic links: a path that is named is followed, as by stat(2), except by `rm`, `mv` and `islink`. What a recursive
-    operation finds is not: `ls` says that a link to a directory is a "link", so `walk`, `find`, `glob("**")` and `du` do not
-    enter it, `get` and `copy` leave it out, `rm` removes the link itself. A link to a file is a file.
+    Symbolic links: a path given by the caller is followed, as by stat(2), except by `rm`, `mv` and `islink`. Links found by a
+    recursive operation are not followed: `ls` reports a link to a directory as a "link", so `walk`, `find`, `glob("**")` and `du`
+    do not enter it, `get` and `copy` omit it, and `rm` removes the link itself. A link to a file is reported as a file.
     """
 
     protocol = "rfio"
     root_marker = ""
-    #: What fsspec itself gives to every filesystem.
+    #: Attributes that fsspec sets on every filesystem.
     _GENERAL = {"asynchronous", "loop", "batch_size", "use_listings_cache", "listings_expiry_time", "max_paths",
                 "skip_instance_cache"}
 
-    #: Files of which ranges come at once.
+    #: Number of files whose ranges are read concurrently.
     _AT_ONCE = 16
 
     def __init__(self, *arguments: Any, auto_mkdir: bool = True, retry: float = 30.0, **options: Any):
-        """`auto_mkdir`: whether the directories above a file that is written are made if they are missing, as stores of
-        objects, and programs made for them, take for granted.
+        """`auto_mkdir`: create missing parent directories of a written file, as object stores and their programs expect.
 
-        `retry`: for how many seconds what reads is asked again after its connection was lost; 0 is not at all. Writes never
-        are."""
+        `retry`: seconds for which read requests are retried after their connection was lost; 0 disables retries. Write requests are
+        never retried."""
         if unknown := sorted(set(options) - self._GENERAL):
-            raise TypeError(f"rfio:// takes no option {', '.join(unknown)}: who connects and how comes from the environment "
+            raise TypeError(f"rfio:// has no option {', '.join(unknown)}; configure connections through the environment "
                             "(RFIO_USER, RFIO_SECRETS, RFIO_TLS_CA, RFIO_TLS_CERTIFICATE, RFIO_TLS_KEY, RFIO_FABRIC, RFIO_TIMEOUT)")
         if not retry >= 0:
-            raise ValueError(f"retry is {retry!r}, not a number of seconds from 0 on")
+            raise ValueError(f"retry is {retry!r}, not a number of seconds of at least 0")
         super().__init__(*arguments, **options)
         self.auto_mkdir = auto_mkdir
         self.retry = retry
@@ -76,7 +75,7 @@ class RfioFileSystem(Asynchronous):
         return f"rfio://{host}/{rest}"
 
     def _ask(self, url: str, call: Callable[..., _T], *arguments: Any) -> _T:
-        """Calls what changes nothing, and again while the connection is lost (`retry`)."""
+        """Makes a request that changes nothing; retries it while the connection is lost (`retry`)."""
         attempts: Optional[Attempts] = None
         while True:
             try:
@@ -87,12 +86,12 @@ class RfioFileSystem(Asynchronous):
             time.sleep(pause)
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """What a path is."""
+        """Returns the attributes of a path."""
         path = self._strip_protocol(path)
         return described(path, self._ask(self._url(path), _native.examine))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """The entries of a directory; a file is its own only entry. One request, and one for each symbolic link."""
+        """Lists a directory; a file is its own only entry. Sends one request, and one for each symbolic link."""
         path = self._strip_protocol(path).rstrip("/")
         try:
             found = sorted(self._ask(self._url(path), _native.entries), key=lambda entry: entry[0])
@@ -112,7 +111,7 @@ class RfioFileSystem(Asynchronous):
 
     def find(self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, detail: bool = False,
              links: bool = True, **kwargs: Any) -> Any:
-        """Lists the files below a path, `withdirs` the directories, too, and then links to them unless `links` is false."""
+        """Lists the files below a path; `withdirs` adds directories, and links to them unless `links` is false."""
         found = super().find(path, maxdepth, withdirs, detail=True, **kwargs)
         for name, entry in list(found.items()):
             if entry.get("type") == "link":
@@ -123,31 +122,31 @@ class RfioFileSystem(Asynchronous):
         return found if detail else list(found)
 
     def du(self, path: str, total: bool = True, maxdepth: Optional[int] = None, withdirs: bool = False, **kwargs: Any) -> Any:
-        """The size of the files below a path, or of each by name. A link that leads to nothing has its own."""
+        """Returns the total size of the files below a path, or the size of each by name. A dangling link counts with its own size."""
         found = self.find(path, maxdepth, withdirs, detail=True, **kwargs)
-        # fsspec has no entry for a path that is a file itself.
+        # fsspec returns no entry for a path that is a file.
         sizes = {name: (entry or self.info(name))["size"] for name, entry in found.items()}
         return sum(sizes.values()) if total else sizes
 
     def expand_path(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any) -> list[str]:
-        """The paths that a pattern, or a recursive operation, is about."""
+        """Returns the paths of a pattern or of a recursive operation."""
         kwargs.setdefault("links", not recursive)
         found: list[str] = super().expand_path(path, recursive, maxdepth, **kwargs)
         return found
 
     def islink(self, path: str) -> bool:
-        """Whether a path is a symbolic link."""
+        """Returns whether a path is a symbolic link."""
         try:
             return is_link(self._ask(self._url(path), _native.examine, False))
         except FileNotFoundError:
             return False
 
     def readlink(self, path: str) -> str:
-        """The text of a symbolic link."""
+        """Returns the text of a symbolic link."""
         return self._ask(self._url(path), _native.read_link)
 
     def symlink(self, text: str, path: str) -> None:
-        """Makes a symbolic link with this text, which the server resolves relative to the link's directory."""
+        """Creates a symbolic link with this text, which the server resolves relative to the link's directory."""
         _native.make_link(text, self._url(path))
 
     def chmod(self, path: str, mode: int) -> None:
@@ -155,7 +154,7 @@ class RfioFileSystem(Asynchronous):
         _native.change_mode(self._url(path), mode)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
-        """Makes an empty file. With `truncate=False` a file that exists keeps its bytes and gets the present time."""
+        """Creates an empty file. With `truncate=False` an existing file keeps its data, and its time becomes the current time."""
         if truncate:
             with self.open(path, "wb", **kwargs):
                 return
@@ -167,17 +166,17 @@ class RfioFileSystem(Asynchronous):
             _native.set_times(self._url(there), now, now)
 
     def modified(self, path: str) -> datetime:
-        """When a file was last changed."""
+        """Returns the time of the last modification of a file."""
         return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Makes a directory."""
+        """Creates a directory."""
         if create_parents:
             self.makedirs(self._parent(path), exist_ok=True)
         _native.make_directory(self._url(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Makes a directory and what is missing above it."""
+        """Creates a directory and its missing parents."""
         host, *parts = self._strip_protocol(path).rstrip("/").split("/")
         for end in range(1, len(parts) + 1):
             last = end == len(parts)
@@ -199,12 +198,12 @@ class RfioFileSystem(Asynchronous):
             _native.remove_directory(self._url(path))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
-        """Removes files, links and directories. A link is removed itself, also where it is named."""
+        """Removes files, links and directories. Removes a link itself, even if the caller gave its path."""
         for each in reversed(self.expand_path(path)):
             self._remove(each, maxdepth if recursive else 0)
 
     def _remove(self, path: str, depth: Optional[int]) -> None:
-        """Removes a path and what is below it, so many levels of it; None is all."""
+        """Removes a path and its contents, up to `depth` levels; None is unlimited."""
         try:
             return _native.unlink(self._url(path))
         except IsADirectoryError:
@@ -219,12 +218,12 @@ class RfioFileSystem(Asynchronous):
         _native.remove_directory(self._url(path))
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: Optional[int] = None, **_: Any) -> None:
-        """Renames on one server, as mv(1): directories as well, links themselves. Several sources (a list, a pattern), or
-        one where the destination is a directory or ends with a slash, get their own names in it."""
+        """Renames on one server, like mv(1): also directories; links themselves. Several sources (a list, a pattern), or one source
+        if the destination is a directory or ends with a slash, keep their names in the destination."""
         path1, path2 = (path if isinstance(path, list) else os.fspath(path) for path in (path1, path2))
         if isinstance(path1, list) and isinstance(path2, list):
             if len(path1) != len(path2):
-                raise ValueError(f"{len(path1)} paths to move, and {len(path2)} new ones")
+                raise ValueError(f"{len(path1)} paths to move, but {len(path2)} new names")
             pairs = list(zip(map(self._strip_protocol, path1), map(self._strip_protocol, path2)))
         else:
             into = isinstance(path1, list) or has_magic(path1) or path2.endswith("/") or self.isdir(path2)
@@ -240,8 +239,8 @@ class RfioFileSystem(Asynchronous):
                 _native.rename(self._url(one), self._url(other))
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
-        """Copies a file: where it is if both are on one server, else through here. It appears when it is whole. For a
-        directory, makes one."""
+        """Copies a file: on the server if both paths are on one server, else through this process. The copy appears when it is
+        complete. For a directory, creates one."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         try:
             source = self._ask(self._url(path1), _native.File, os.O_RDONLY)
@@ -259,13 +258,13 @@ class RfioFileSystem(Asynchronous):
             source.close()
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
-        """Writes a whole file; with the mode "create" only if nothing has its name."""
+        """Writes a whole file; with the mode "create" only if the name is free."""
         with self.open(path, "xb" if mode == "create" else "wb", **kwargs) as file:
             file.write(value)
 
     def put_file(self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any) -> None:
-        """Copies a local file, up to where it ends; with the mode "create" only if nothing has the new name. For a directory,
-        makes one."""
+        """Copies a local file; with the mode "create" only if the new name is free. For a directory,
+        creates one."""
         if os.path.isdir(lpath):
             return self.makedirs(rpath, exist_ok=True)
         with open(lpath, "rb") as source, self.open(rpath, "xb" if mode == "create" else "wb", **kwargs) as sink:
@@ -277,7 +276,7 @@ class RfioFileSystem(Asynchronous):
         try:
             return sink.copy_from(source)
         except OSError as error:
-            # Another server, or one that cannot: nothing was copied then.
+            # Another server, or one without server-side copies: nothing was copied.
             if error.errno != errno.EXDEV:
                 raise
         at = 0
@@ -286,7 +285,7 @@ class RfioFileSystem(Asynchronous):
             at += len(data)
 
     def cat_file(self, path: str, start: Optional[int] = None, end: Optional[int] = None, **_: Any) -> bytes:
-        """The bytes of a file, or a part of it as of a slice."""
+        """Returns the bytes of a file, or of a slice of it."""
         file = self._ask(self._url(path), _native.File, os.O_RDONLY)
         try:
             offset, length = absolute(start, end, file.opened.size)
@@ -296,7 +295,7 @@ class RfioFileSystem(Asynchronous):
 
     def cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Optional[int] = None,
                    on_error: str = "return", **kwargs: Any) -> list[Any]:
-        """Many ranges, with one request per file: what columnar readers ask for. Those of several files come at once."""
+        """Reads many ranges, with one request per file, as columnar readers do. Reads several files concurrently."""
         count = len(paths)
         starts = starts if isinstance(starts, list) else [starts] * count
         ends = ends if isinstance(ends, list) else [ends] * count
@@ -346,7 +345,7 @@ class RfioFileSystem(Asynchronous):
         return results
 
     def _begin(self, path: str, wanted: list[tuple[Optional[int], Optional[int]]]) -> tuple[_native.File, _native.Ranges]:
-        """Opens a file and begins to read parts of it."""
+        """Opens a file and starts to read ranges of it."""
         file = self._ask(self._url(path), _native.File, os.O_RDONLY)
         try:
             return file, self._ask(file.url, lambda _: file.begin_ranges(_parts(file, wanted)))
@@ -356,8 +355,8 @@ class RfioFileSystem(Asynchronous):
 
     def open(self, path: str, mode: str = "rb", block_size: Optional[int] = None, cache_options: Optional[dict[str, Any]] = None,
              compression: Optional[str] = None, **kwargs: Any) -> Any:
-        """Opens a file. What is written is discarded by an exception that leaves the `with` statement, also if it is text or
-        compressed."""
+        """Opens a file. An exception that leaves the `with` statement discards the written data, also for text and
+        compressed files."""
         how: dict[str, Any] = {"block_size": block_size, "cache_options": cache_options}
         if "r" in mode:
             return super().open(path, mode, **how, compression=compression, **kwargs)
@@ -382,18 +381,18 @@ class RfioFileSystem(Asynchronous):
                         cache_options=cache_options, **kwargs)
 
     def _open_to_update(self, path: str, mode: str, block_size: Optional[int], autocommit: bool) -> io.BufferedRandom:
-        """A file that is changed in place: others see it between two writes."""
+        """Opens a file for changes in place: other processes can see it between two writes."""
         kind = mode.replace("+", "").replace("b", "")
         if kind not in FLAGS:
             raise ValueError(f"mode {mode!r} is none")
         if not autocommit:
-            raise ValueError(f"a file opened with {mode!r} is changed in place, which no transaction can take back")
+            raise ValueError(f"a file opened with {mode!r} is changed in place, and cannot be part of a transaction")
         how = os.O_RDWR | FLAGS[kind]
         file = self._made(path, how) if how & os.O_CREAT else _native.File(self._url(path), how)
         return io.BufferedRandom(RfioUpdate(file, path, mode), block_size or io.DEFAULT_BUFFER_SIZE)
 
     def _made(self, path: str, how: int, mode: int = 0o666, sole: bool = False) -> _native.File:
-        """A file to write, with the directories above it if need be."""
+        """Opens a file for writing; creates its parent directories if necessary."""
         url = self._url(path)
         try:
             return _native.File(url, how, mode, sole)

@@ -1,4 +1,4 @@
-"""RFIO's client, compiled: crates/rfio-python. Errors are OSError, with number and name; whoever waits lets other threads run."""
+"""The compiled RFIO client, crates/rfio-python. Errors are OSError, with number and name; blocking calls release the GIL."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -8,7 +8,7 @@ __all__ = ["Attributes", "Connection", "File", "Ranges", "change_mode", "entries
 
 @final
 class Attributes:
-    """What a file is: times in nanoseconds since 1970, sizes in bytes, blocks of 512 bytes."""
+    """Attributes of a file: times in nanoseconds since 1970, sizes in bytes, blocks of 512 bytes."""
 
     @property
     def device(self) -> int: ...
@@ -35,75 +35,75 @@ class Attributes:
 
 @final
 class Ranges:
-    """Ranges of a file that are on their way."""
+    """Reads of ranges of a file that are in progress."""
 
     def finish(self) -> list[bytes]:
-        """Waits for them, once: the bytes of each, fewer than asked for where the file ends."""
+        """Waits for the reads, once: returns the bytes of each, fewer than requested at the end of the file."""
 
     def leave(self) -> None:
-        """Does without them."""
+        """Abandons the reads."""
 
 @final
 class Connection:
-    """A connection that never waits, for an event loop. Requests return their numbers."""
+    """A non-blocking connection for an event loop. Requests return their numbers."""
 
     def __new__(cls, url: str) -> Connection:
-        """Connects to the server of a URL. This alone waits."""
+        """Connects to the server of a URL. Only this call blocks."""
 
     def fileno(self) -> int:
-        """The descriptor that is ready when `advance` is due."""
+        """Returns the descriptor to poll; call `advance` when it is readable."""
 
     def wants_to_send(self) -> bool:
-        """Whether `advance` is due when the descriptor takes data, too."""
+        """Returns whether to call `advance` also when the descriptor is writable."""
 
     def is_broken(self) -> bool:
-        """Whether it has ended, as far as `advance` knows."""
+        """Returns whether `advance` has found the connection closed."""
 
     def advance(self) -> list[tuple[int, bool, Any]]:
-        """Sends and receives what can be without waiting. Of each request that has ended: its number, whether it was done, and
-        what it returns or raises."""
+        """Sends and receives as much as possible without blocking. Returns, for each completed request, its number, whether it
+        succeeded, and its result or exception."""
 
     def leave(self, number: int) -> None:
-        """Does without a request, which may still be carried out."""
+        """Abandons a request, which the server may still execute."""
 
     def examine(self, url: str, follow: bool = True) -> int:
-        """Asks for the attributes of a path."""
+        """Requests the attributes of a path."""
 
     def entries(self, url: str, cookie: int, held: int) -> int:
-        """Asks for entries of a directory: returns them, the next cookie, 0 at the end, and the bytes that the listing takes
-        with the `held` of the pages before."""
+        """Requests entries of a directory: returns them, the next cookie (0 at the end), and the size of the listing in bytes,
+        including the `held` bytes of the previous pages."""
 
     def open(self, url: str, flags: int) -> int:
-        """Asks to open a file with the flags of `os.open`: returns its handle and attributes."""
+        """Requests to open a file with the flags of `os.open`: returns its handle and attributes."""
 
     def read(self, url: str, handle: int, offset: int, size: int) -> int:
-        """Asks for bytes of an open file: returns fewer where the file ends."""
+        """Requests bytes of an open file: returns fewer at the end of the file."""
 
     def read_ranges(self, url: str, handle: int, ranges: Sequence[tuple[int, int]]) -> int:
-        """Asks for ranges of an open file, offsets and lengths: returns the bytes of each."""
+        """Requests ranges of an open file, given by offset and length: returns the bytes of each."""
 
     def close(self, url: str, handle: int) -> int:
-        """Asks to close a file, behind what was asked of it."""
+        """Requests to close a file, after the earlier requests on it."""
 
 @final
 class File:
-    """An open file, without a position. A child of a fork may use its parent's: it opens them anew. One that is opened with
-    `sole` is used by one process on one connection, and ends with it."""
+    """An open file, without a position. A forked child may use its parent's file, which it opens again. A file opened with `sole`
+    is used by one process on one connection, and is closed with it."""
 
     def __new__(cls, url: str, flags: int, mode: int = 0o666, sole: bool = False) -> File: ...
     @property
     def url(self) -> str: ...
     @property
     def opened(self) -> Attributes:
-        """What it was when it was opened."""
+        """Its attributes at the time of opening."""
 
     @property
     def closed(self) -> bool: ...
     def read_at(self, offset: int, size: int) -> bytes:
-        """Bytes at an offset; fewer where the file ends."""
+        """Returns bytes at an offset; fewer at the end of the file."""
 
     def begin_ranges(self, ranges: list[tuple[int, int]], most: int = 1 << 30) -> Ranges:
-        """Begins to read ranges, offsets and lengths, with few requests; those longer than `most` in parts."""
+        """Starts to read ranges, given by offset and length, with few requests; splits those longer than `most`."""
 
     def write_at(self, offset: int, data: bytes) -> int:
         """Writes at an offset."""
@@ -112,26 +112,26 @@ class File:
         """Writes at the end of a file that is open for appending."""
 
     def copy_from(self, other: File) -> None:
-        """Copies a whole file of the same server to this one, which is empty. Its bytes do not come here."""
+        """Copies a whole file of the same server to this one, which is empty. The data do not pass through this process."""
 
     def truncate(self, size: int) -> None:
-        """Gives it a size."""
+        """Sets its size."""
 
     def size(self) -> int:
-        """Its size now."""
+        """Returns its current size."""
 
     def replace(self, new: str) -> None:
-        """Renames it onto a file, of which owner, permissions, ACL and user attributes are kept. EOPNOTSUPP: the server is too
+        """Renames it over a file, whose owner, permissions, ACL and user attributes are kept. EOPNOTSUPP: the server is too
         old."""
 
     def rename(self, new: str) -> None:
         """Renames it."""
 
     def link(self, new: str) -> None:
-        """Gives it a second name, which must be free."""
+        """Creates a second name for it, which must be free."""
 
     def close(self) -> None:
-        """Closes, once. Requests that are under way on it end first."""
+        """Closes it, once, after the requests in progress."""
 
 def examine(url: str, follow: bool = True) -> Attributes:
     """Returns the attributes of a path; a final symbolic link is followed unless `follow` is false."""
@@ -143,19 +143,19 @@ def read_link(url: str) -> str:
     """Returns the text of a symbolic link."""
 
 def make_link(text: str, url: str) -> None:
-    """Makes a symbolic link with this text."""
+    """Creates a symbolic link with this text."""
 
 def change_mode(url: str, mode: int) -> None:
     """Sets permission bits; a final symbolic link is followed."""
 
 def set_times(url: str, accessed: int, modified: int) -> None:
-    """Sets the times of last access and change, in nanoseconds since 1970; a final symbolic link is not followed."""
+    """Sets the times of last access and modification, in nanoseconds since 1970; does not follow a final symbolic link."""
 
 def entries(url: str) -> list[tuple[str, Attributes]]:
-    """The names in a directory and what they are, with one request for some thousands of them; links are not followed."""
+    """Returns the names in a directory with their attributes, in requests of some thousands each; does not follow links."""
 
 def make_directory(url: str, mode: int = 0o777) -> None:
-    """Makes a directory."""
+    """Creates a directory."""
 
 def remove_directory(url: str) -> None:
     """Removes an empty directory."""

@@ -1,8 +1,8 @@
 """The coroutines of the filesystem.
 
-What reads is carried out by the event loop itself: a connection for each loop and server, with all requests of the loop under
-way on it at once, and no thread. Whole operations that change something, or that use local files, run in a few threads on the
-connections of the synchronous methods, so that each rule is written once.
+The event loop itself carries out reads, without threads: one connection for each loop and server carries all requests of the loop
+concurrently. Operations that change something, or that use local files, run as a whole in a few threads on the
+connections of the synchronous methods, so that each rule is implemented once.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from .entries import absolute, described, entry_of, is_link
 from .retry import Attempts
 
 _T = TypeVar("_T")
-#: Operations that run in threads at once, in a process.
+#: Maximum number of operations in threads, per process.
 _THREADS = 32
-#: Files that a connection has open at once: servers bound them for each session and user.
+#: Maximum number of open files of a connection: servers limit them for each session and user.
 _FILES = 64
-#: Seconds between looks for a server that has not answered for too long.
+#: Seconds between checks for a server that has not replied for too long.
 _LOOK = 1.0
 
 
 class Requests:
-    """A connection and what is under way on it, for one event loop."""
+    """A connection and its requests in progress, for one event loop."""
 
     def __init__(self, connection: _native.Connection):
         self.connection = connection
@@ -44,7 +44,7 @@ class Requests:
         asyncio.get_running_loop().add_reader(connection.fileno(), self._advance)
 
     async def ask(self, begin: Callable[..., int], *arguments: Any) -> Any:
-        """Begins a request and waits for its result. It is taken back if the waiting task is cancelled."""
+        """Starts a request and waits for its result. Abandons it if the waiting task is cancelled."""
         number, future = self._begin(begin, arguments)
         try:
             return await future
@@ -55,7 +55,7 @@ class Requests:
 
     @asynccontextmanager
     async def opened(self, url: str) -> AsyncIterator[tuple[int, _native.Attributes]]:
-        """Has a file open to read: its handle, and what it is."""
+        """Opens a file for reading; yields its handle and attributes."""
         async with self._room:
             handle, about = await self._open(url)
             try:
@@ -69,7 +69,7 @@ class Requests:
             handle, about = await asyncio.shield(future)
             return handle, about
         except asyncio.CancelledError:
-            # The server may open it all the same.
+            # The server may still open it.
             future.add_done_callback(partial(self._close_unwanted, url))
             raise
 
@@ -78,7 +78,7 @@ class Requests:
             self._close(url, future.result()[0])
 
     def _close(self, url: str, handle: int) -> None:
-        # Behind what was asked of it, and nobody waits. A connection that is gone has closed it.
+        # After the earlier requests on it; its result is not used. A lost connection has closed it.
         if not self.is_broken:
             with suppress(OSError):
                 self.connection.close(url, handle)
@@ -88,7 +88,7 @@ class Requests:
         try:
             number = begin(*arguments)
         finally:
-            # What has come meanwhile may have been taken from the socket, which is not ready again then.
+            # Replies may have been read from the socket already, which then does not become ready again.
             self._be_due()
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         return number, future
@@ -139,11 +139,11 @@ class Engine:
         self._known: set[str] = set()
 
     async def requests(self, server: str, url: str) -> Requests:
-        """Returns the connection to a server, which is made if there is none that stands."""
+        """Returns the connection to a server; connects if there is no intact one."""
         making = self._connections.get(server)
         if making is None or _is_of_no_use(making):
             making = self._connections[server] = asyncio.ensure_future(self._connect(server, url))
-        # One of those that wait for it may be cancelled.
+        # One of the tasks that wait for it may be cancelled.
         return await asyncio.shield(making)
 
     async def _connect(self, server: str, url: str) -> Requests:
@@ -152,7 +152,7 @@ class Engine:
         return requests
 
     def is_known(self, server: str) -> bool:
-        """Whether there was a connection to it."""
+        """Returns whether there was a connection to the server."""
         return server in self._known
 
 
@@ -168,7 +168,7 @@ _lock = threading.Lock()
 
 
 def _forget() -> None:
-    """A child of a fork has neither its parent's threads nor its connections."""
+    """Drops everything in a forked child, which has neither its parent's threads nor its connections."""
     global _engines, _threads, _lock
     _engines, _threads, _lock = WeakKeyDictionary(), None, threading.Lock()
 
@@ -177,11 +177,11 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def engine() -> Engine:
-    """Returns the running event loop's connections."""
+    """Returns the connections of the running event loop."""
     loop = asyncio.get_running_loop()
     with _lock:
         if loop not in _engines:
-            # Loops that have been closed need their connections no more.
+            # Connections of closed loops are not needed any more.
             for other in [other for other in _engines if other.is_closed()]:
                 del _engines[other]
             _engines[loop] = Engine()
@@ -189,7 +189,7 @@ def engine() -> Engine:
 
 
 async def in_thread(call: Callable[..., _T], *arguments: Any, **more: Any) -> _T:
-    """Runs what waits in a thread. Once begun it is carried out to its end, even if the waiting task is cancelled."""
+    """Runs a blocking call in a thread. Once started it runs to completion, even if the waiting task is cancelled."""
     global _threads
     with _lock:
         if _threads is None:
@@ -199,19 +199,19 @@ async def in_thread(call: Callable[..., _T], *arguments: Any, **more: Any) -> _T
 
 
 def _server(path: str) -> str:
-    """The part of a path that names the server; a Unix socket in brackets has slashes of its own."""
+    """Returns the server part of a path; a Unix socket in brackets contains slashes itself."""
     end = path.find("]") + 1 if path.startswith("[") else 0
     return path[:end] + path[end:].partition("/")[0]
 
 
 class Asynchronous(AsyncFileSystem):
-    """The coroutines, over the synchronous methods of the class that is made of it."""
+    """The coroutines, implemented with the synchronous methods of the derived class."""
 
-    # The synchronous methods stand by themselves: they need neither an event loop nor its thread.
+    # The synchronous methods need neither an event loop nor its thread.
     mirror_sync_methods = False
 
     def __init__(self, *arguments: Any, asynchronous: bool = False, loop: Any = None, **options: Any):
-        # AsyncFileSystem starts a thread for its loop otherwise, which a fork would lose.
+        # Otherwise AsyncFileSystem starts a thread for its loop, which does not survive a fork.
         super().__init__(*arguments, asynchronous=True, loop=None, **options)
         self.asynchronous = asynchronous
         self._loop = loop
@@ -225,7 +225,7 @@ class Asynchronous(AsyncFileSystem):
         return self._loop or get_loop()
 
     async def _asking(self, path: str, act: Callable[[Requests, str], Awaitable[_T]]) -> _T:
-        """Asks for what changes nothing, and again while the connection is lost (`retry`)."""
+        """Makes a request that changes nothing; retries it while the connection is lost (`retry`)."""
         url, server, mine = self._url(path), _server(path), engine()
         attempts = Attempts(self.retry)
         while True:
@@ -261,7 +261,7 @@ class Asynchronous(AsyncFileSystem):
 
     async def _cat_ranges(self, paths: list[str], starts: Any, ends: Any, max_gap: Optional[int] = None,
                           batch_size: Optional[int] = None, on_error: str = "return", **_: Any) -> list[Any]:
-        # Neither bound is needed: ranges of one file are one request, and `Requests` bounds the files.
+        # No limit is needed: ranges of one file are one request, and `Requests` limits the files.
         del max_gap, batch_size
         starts, ends = ([each] * len(paths) if each is None or isinstance(each, int) else list(each) for each in (starts, ends))
         if not len(paths) == len(starts) == len(ends):
@@ -292,10 +292,10 @@ class Asynchronous(AsyncFileSystem):
 
     async def open_async(self, path: str, mode: str = "rb", block_size: Optional[int] = None, compression: Optional[str] = None,
                          **_: Any) -> Any:
-        """Opens a file whose reads and writes are awaited."""
+        """Opens a file with awaitable reads and writes."""
         from .streamed import opened
         if compression:
-            raise ValueError("open_async neither compresses nor decompresses")
+            raise ValueError("open_async does not support compression")
         return await opened(self._open, self._strip_protocol(path), mode, block_size)
 
     async def _find(self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, **kwargs: Any) -> Any:

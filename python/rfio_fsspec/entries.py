@@ -1,4 +1,4 @@
-"""What fsspec is told of a file."""
+"""File attributes in the form that fsspec expects."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from . import _native
 
 
 def described(path: str, about: _native.Attributes) -> dict[str, Any]:
-    """Returns attributes as fsspec has them."""
+    """Returns attributes as an fsspec dictionary."""
     kind = "directory" if modes.S_ISDIR(about.mode) else "file" if modes.S_ISREG(about.mode) else "other"
     return {"name": path, "size": about.size, "type": kind, "mode": about.mode, "mtime": about.modified / 1e9}
 
 
 def is_link(about: _native.Attributes) -> bool:
-    """Whether these are a symbolic link's own attributes."""
+    """Returns whether these are the attributes of a symbolic link itself."""
     return modes.S_ISLNK(about.mode)
 
 
 def entry_of(path: str, about: _native.Attributes, target: Any = None) -> dict[str, Any]:
-    """Returns what a name in a directory is. `target` is the `info` of what a link leads to, or the error if there is none.
+    """Returns the attributes of a directory entry. `target` is the `info` of a link's target, or the error if there is none.
 
-    A link to a file is a file. fsspec must not enter a link to a directory. A link that leads to nothing is listed all the
-    same, as ls(1) does."""
+    A link to a file is reported as a file. fsspec must not enter a link to a directory. A dangling link is listed, as by
+    ls(1)."""
     if not is_link(about):
         return described(path, about)
     if not isinstance(target, dict):

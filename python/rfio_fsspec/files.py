@@ -1,7 +1,7 @@
-"""Open files. A file that is written appears under its name when it is whole.
+"""Open files. A written file appears under its name when it is complete.
 
-It is whole when its `close()` is called. It is not, and is discarded, when an exception leaves the `with` statement that it is
-written in, or when nobody closes it. Encoders and text files around it follow that.
+It is complete when its `close()` is called. It is discarded if an exception leaves the `with` statement in which it is
+written, or if it is never closed. Encoders and text files around it do the same.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _LEAVES_WITH = dis.opmap.get("WITH_EXCEPT_START")
 
 
 class RfioFile(AbstractBufferedFile):
-    """An open file. What is written with `wb` or `xb` is complete under its name or not there: `Upload` has the rules. It is
-    discarded by `discard()`, by an exception that leaves its `with` statement, and if nobody closes it."""
+    """An open file. A file written with `wb` or `xb` appears under its name only when it is complete: `Upload` has the rules. It
+    is discarded by `discard()`, by an exception that leaves its `with` statement, and if it is never closed."""
 
     def __init__(self, fs: RfioFileSystem, path: str, mode: str = "rb", *arguments: Any, **kwargs: Any):
         self._process = os.getpid()
@@ -39,19 +39,19 @@ class RfioFile(AbstractBufferedFile):
         self._upload = Upload(fs, path, exclusive=mode == "xb") if mode in ("wb", "xb") else None
         self._file: Optional[_native.File] = self._upload.file if self._upload else None
         if mode == "rb":
-            # Caches may read at once. Size and bytes are of one file, also if another gets the name meanwhile.
+            # Caches may read immediately. Size and data are those of one file, even if another gets the name meanwhile.
             self._file = fs._ask(fs._url(path), _native.File, os.O_RDONLY)
             kwargs["size"] = self._file.opened.size
             self._details = described(path, self._file.opened)
         self._handled = sys.exc_info()[1]
-        # Releases of fsspec before 2024 do not know `xb`; it is written as `wb` is.
+        # Releases of fsspec before 2024 do not know `xb`; it is written like `wb`.
         super().__init__(fs, path, "wb" if mode == "xb" else mode, *arguments, **kwargs)
 
     def __reduce__(self) -> Any:
         if self.mode != "rb":
             raise TypeError(f"{self.path} is being written by this process, and cannot be pickled")
         cache = self.cache.name if self.cache else "none"
-        # Without the size: it is the one of the file that has the name then.
+        # Without the size: the unpickled file is the one that has the name then.
         return reopen, (self.fs, self.path, self.mode, self.blocksize, self.loc, None, self.autocommit, cache, self.kwargs)
 
     def _opened(self) -> _native.File:
@@ -65,14 +65,14 @@ class RfioFile(AbstractBufferedFile):
         return data
 
     def write(self, data: Any) -> int:
-        """Writes to the buffer, which goes to the server when it is full."""
+        """Writes to the buffer, which is sent to the server when it is full."""
         self._refuse_inherited()
         written: int = super().write(data)
         return written
 
     def _refuse_inherited(self) -> None:
         if os.getpid() != self._process:
-            raise OSError(errno.EBADF, f"opened for writing by process {self._process}; a child of a fork opens its own", self.path)
+            raise OSError(errno.EBADF, f"opened for writing by process {self._process}; a forked child must open its own file", self.path)
 
     def _initiate_upload(self) -> None:
         if not self._upload:
@@ -89,14 +89,14 @@ class RfioFile(AbstractBufferedFile):
         return True
 
     def commit(self) -> None:
-        """Gives what was written its name, at the end of a transaction. A file that was discarded is none."""
+        """Publishes the file under its name, at the end of a transaction. Ignores a discarded file."""
         if self._upload:
             if not self.closed:
                 raise ValueError(f"{self.path} was written in a transaction and not closed before its end")
             self._upload.publish()
 
     def discard(self) -> None:
-        """Closes, and removes what was written: what had the name before stays. What was appended cannot be taken back."""
+        """Closes the file, and removes the written data: an earlier file of this name remains. Appended data cannot be removed."""
         self.closed, self._handled = True, None
         if self._upload:
             self._upload.discard()
@@ -104,11 +104,11 @@ class RfioFile(AbstractBufferedFile):
             self._file.close()
 
     def close(self) -> None:
-        """Closes; what is buffered is written first, and a new file gets its name."""
+        """Writes the buffered data, closes the file, and publishes a new file under its name."""
         if self.closed:
             return
         if self.mode != "rb" and os.getpid() != self._process:
-            # The parent has the buffer, too.
+            # The parent has the same buffer.
             return self.discard()
         if self._is_to_be_discarded():
             return self.discard()
@@ -125,9 +125,9 @@ class RfioFile(AbstractBufferedFile):
         return self._upload is not None and (self._is_forsaken or self._is_left_by_exception())
 
     def _is_left_by_exception(self) -> bool:
-        """Whether close() is called because an exception leaves a `with` statement. Objects that hold files (`fsspec.open`,
-        pandas' handles, pyarrow's streams) call close() in any case. An exception that was there when the file was opened
-        does not count, nor does one that an `except` clause handles."""
+        """Returns whether close() is called because an exception leaves a `with` statement. Objects that hold files (`fsspec.open`,
+        pandas' handles, pyarrow's streams) call close() in any case. Ignores an exception that was active when the file was opened,
+        and one that an `except` clause handles."""
         exception = sys.exc_info()[1]
         if exception is None or exception is self._handled:
             return False
@@ -139,13 +139,13 @@ class RfioFile(AbstractBufferedFile):
         return False
 
     def _dealloc_warn(self, _: object) -> None:
-        """Called by a text file around this one that closes it because nobody else does."""
+        """Called when a text file around this one is garbage-collected and closes it."""
         self._is_forsaken = True
         self._warn()
 
     def _warn(self) -> None:
         if self._upload and not self._upload.is_inherited and not sys.is_finalizing():
-            warnings.warn(f"{self.path} was written and never closed, so that it is not known to be whole: it is discarded",
+            warnings.warn(f"{self.path} was written but never closed; discarding it, as it may be incomplete",
                           RuntimeWarning, stacklevel=2)
 
     def __del__(self) -> None:
@@ -166,7 +166,7 @@ class RfioFile(AbstractBufferedFile):
 
 
 def _leaves_with(frame: FrameType, exception: BaseException) -> bool:
-    """Whether a frame calls `__exit__` because of an exception, or is that call."""
+    """Returns whether a frame calls `__exit__` because of an exception, or is that call."""
     if frame.f_code.co_name in ("__exit__", "__aexit__"):
         values = frame.f_locals.values()
         return any(exception is part for value in values for part in (value if isinstance(value, tuple) else (value,)))
@@ -174,8 +174,8 @@ def _leaves_with(frame: FrameType, exception: BaseException) -> bool:
 
 
 class Encoded(io.BufferedIOBase):
-    """A file that is written through an encoder. Encoders do not close the file that they write to, and know nothing of
-    discarding it."""
+    """A file written through an encoder. Encoders neither close nor discard the file to which they
+    write."""
 
     def __init__(self, file: RfioFile, encoder: Any):
         self._file, self._encoder = file, encoder
@@ -188,11 +188,11 @@ class Encoded(io.BufferedIOBase):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the file is closed."""
         return getattr(self, "_is_closed", True)
 
     def writable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return not self.closed
 
     def write(self, data: Any) -> int:
@@ -202,24 +202,24 @@ class Encoded(io.BufferedIOBase):
         return written
 
     def flush(self) -> None:
-        """Leaves to the encoder what it has not written yet: what is encoded in parts becomes larger."""
+        """Does nothing: flushing the encoder would increase the size of the encoded data."""
 
     def tell(self) -> int:
-        """The position before encoding."""
+        """Returns the position before encoding."""
         position: int = self._encoder.tell()
         return position
 
     def discard(self) -> None:
-        """Closes, and removes what was written."""
+        """Closes the file, and removes the written data."""
         self._is_closed = True
-        # Encoders close themselves when they are collected, and some close the file.
+        # Encoders close themselves when they are garbage-collected, and some close the file.
         self._file._is_forsaken = True
         with suppress(Exception):
             self._encoder.close()
         self._file.discard()
 
     def close(self) -> None:
-        """Closes encoder and file; a new file gets its name."""
+        """Closes encoder and file, and publishes a new file under its name."""
         if self.closed:
             return
         if self._file._is_to_be_discarded() or os.getpid() != self._file._process:
@@ -256,11 +256,11 @@ class Encoded(io.BufferedIOBase):
 
 
 class Text(io.TextIOWrapper):
-    """Text that is written to a file of this package."""
+    """A text file over a file of this package."""
 
     def __exit__(self, kind: Optional[type] = None, *rest: Any) -> None:
         if kind is not None and isinstance(self.buffer, (RfioFile, Encoded)):
-            # Files that are appended to are closed below.
+            # Appended files are closed below.
             file = self.buffer if isinstance(self.buffer, RfioFile) else self.buffer._file
             if file._upload:
                 self.buffer.discard()

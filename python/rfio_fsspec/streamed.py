@@ -1,4 +1,4 @@
-"""Files of the coroutines: `open_async` of fsspec's asynchronous filesystems."""
+"""Files with coroutines: `open_async` of fsspec's asynchronous filesystems."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .files import RfioFile
 
 
 class AsyncFile(AbstractAsyncStreamedFile):
-    """An open file whose reads and writes are awaited. They are carried out one after the other, in the order of the calls, also
-    if one that is awaited is cancelled. What holds for files that are written holds for these: an exception that leaves the
-    `async with` statement discards, and so does letting go of the file without `close()`."""
+    """An open file with awaitable reads and writes. They are executed in the order of the calls, even if an awaited one is
+    cancelled. The rules of written files apply: an exception that leaves the `async with` statement discards the file, and so does
+    dropping it without `close()`."""
 
     def __init__(self, file: RfioFile):
-        # The class above would ask the server for the size, and buffer a second time.
+        # The base class would request the size from the server, and buffer a second time.
         self._file = file
         self._last: Optional[asyncio.Task[Any]] = None
         self.fs, self.path, self.mode, self.blocksize = file.fs, file.path, file.mode, file.blocksize
@@ -34,74 +34,74 @@ class AsyncFile(AbstractAsyncStreamedFile):
             return await in_thread(call, *arguments)
 
         self._last = asyncio.ensure_future(act())
-        # After a cancellation no caller may remain to receive the error.
+        # After a cancellation no caller may be left to receive the error.
         self._last.add_done_callback(_is_seen)
         return await asyncio.shield(self._last)
 
     async def read(self, length: Optional[int] = -1) -> bytes:
-        """Reads so many bytes, or all that follow."""
+        """Reads up to `length` bytes, or all that remain."""
         data: bytes = await self._in_turn(self._file.read, -1 if length is None else length)
         return data
 
     async def readinto(self, buffer: Any) -> int:
-        """Fills a buffer as far as the file has bytes."""
+        """Fills a buffer; stops at the end of the file."""
         read: int = await self._in_turn(self._file.readinto, buffer)
         return read
 
     async def write(self, data: Any) -> int:
-        """Writes to a buffer, which goes to the server when it is full."""
+        """Writes to a buffer, which is sent to the server when it is full."""
         written: int = await self._in_turn(self._file.write, bytes(data))
         return written
 
     async def flush(self, force: bool = False) -> None:
-        """Sends what is buffered, if it is a block at least or `force` says so."""
+        """Sends the buffered data if it is at least a block, or if `force` is set."""
         await self._in_turn(self._file.flush, force)
 
     async def close(self) -> None:
-        """Closes; a file that was written gets its name."""
+        """Closes the file; publishes a written file under its name."""
         await self._in_turn(self._file.close)
 
     async def discard(self) -> None:
-        """Closes, and removes what was written."""
+        """Closes the file, and removes the written data."""
         await self._in_turn(self._file.discard)
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Moves the position, of a file that is read and of which nothing is under way."""
+        """Moves the position of a file that is read and has no operation in progress."""
         position: int = self._file.seek(offset, whence)
         return position
 
     def tell(self) -> int:
-        """The position."""
+        """Returns the position."""
         position: int = self._file.tell()
         return position
 
     @property
     def loc(self) -> int:
-        """The position, as fsspec's files call it."""
+        """The position, as fsspec's files name it."""
         return self.tell()
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed."""
+        """Whether the file is closed."""
         return bool(self._file.closed)
 
     def readable(self) -> bool:
-        """Whether it can be read."""
+        """Returns whether the file can be read."""
         return bool(self._file.readable())
 
     def writable(self) -> bool:
-        """Whether it can be written."""
+        """Returns whether the file can be written."""
         return bool(self._file.writable())
 
     def seekable(self) -> bool:
-        """Whether its position can be moved."""
+        """Returns whether the position can be moved."""
         return bool(self._file.seekable())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path} {self.mode}>"
 
     def __del__(self) -> None:
-        """The file below closes or discards itself."""
+        """Leaves closing or discarding to the file below."""
 
     async def __aenter__(self) -> AsyncFile:
         return self
@@ -119,7 +119,7 @@ def _is_seen(task: asyncio.Task[Any]) -> None:
 
 
 async def opened(open_file: Callable[..., Any], path: str, mode: str, block_size: Optional[int]) -> AsyncFile:
-    """Opens a file to read (`rb`), to write (`wb`, `xb`) or to append to (`ab`). One that a cancelled task has opened is let go of."""
+    """Opens a file to read (`rb`), to write (`wb`, `xb`) or to append to (`ab`). Drops the file if the task was cancelled."""
     if mode not in ("rb", "wb", "xb", "ab"):
-        raise ValueError(f"mode {mode!r} is none of rb, wb, xb and ab, which open_async has")
+        raise ValueError(f"open_async supports the modes rb, wb, xb and ab, not {mode!r}")
     return AsyncFile(await in_thread(partial(open_file, path, mode, block_size)))

@@ -1,4 +1,4 @@
-"""Files that are read and written in place, as formats need that go back to what they wrote (ROOT, HDF5)."""
+"""Files that are read and written in place, for formats that change earlier data (ROOT, HDF5)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Optional
 
 from . import _native
 
-#: By the modes of open(2): those of Python with a `+`.
+#: Flags of open(2) for Python's modes with a `+`.
 FLAGS = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
 
 class RfioUpdate(io.RawIOBase):
-    """An open file without a buffer. Others see each write as it comes, as with a local file."""
+    """An open, unbuffered file. Other processes see each write immediately, as with a local file."""
 
     def __init__(self, file: _native.File, name: str, mode: str):
         super().__init__()
@@ -23,15 +23,15 @@ class RfioUpdate(io.RawIOBase):
         self._position = file.size() if self._appends else 0
 
     def readable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return True
 
     def writable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
+        """Returns True."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -43,7 +43,7 @@ class RfioUpdate(io.RawIOBase):
         return len(data)
 
     def write(self, data: Any) -> int:
-        """Writes at the position; what appends, at the end."""
+        """Writes at the position, or at the end in append mode."""
         if self._appends:
             written = self._file.append(bytes(data))
             self._position = self._file.size()
@@ -59,22 +59,22 @@ class RfioUpdate(io.RawIOBase):
             raise ValueError(f"whence is {whence}, not 0, 1 or 2")
         position = bases[whence]() + offset
         if position < 0:
-            raise ValueError(f"position {position} lies before the file's beginning")
+            raise ValueError(f"position {position} is before the start of the file")
         self._position = position
         return position
 
     def tell(self) -> int:
-        """The position."""
+        """Returns the position."""
         return self._position
 
     def truncate(self, size: Optional[int] = None) -> int:
-        """Cuts the file, or makes it longer, with zeros."""
+        """Truncates the file, or extends it with zeros."""
         size = self._position if size is None else size
         self._file.truncate(size)
         return size
 
     def close(self) -> None:
-        """Closes, once."""
+        """Closes the file, once."""
         if not self.closed:
             super().close()
             self._file.close()

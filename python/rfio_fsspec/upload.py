@@ -1,4 +1,4 @@
-"""How a file gets its name: each writer of the package replaces or creates files through `Upload`."""
+"""`Upload`: all writers of the package use it to create or replace files."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from . import _native
 if TYPE_CHECKING:
     from . import RfioFileSystem
 
-#: Bytes of a name that the name of its partial file begins with, as for `rfcp`; names have at most 255.
+#: Number of bytes of a name with which the name of its partial file begins, as for `rfcp`; names have at most 255.
 _KEPT = 200
-#: Writers of one name at once that have numbered partial files.
+#: Maximum number of concurrent writers of one name that have numbered partial files.
 _NUMBERED = 32
 #: Seconds after which a partial file without a writer is removed: two daemons that serve one directory do not know each
 #: other's writers.
 _STALE = 600.0
-#: Symbolic links that are followed in a row, as by Linux.
+#: Maximum number of symbolic links in a chain, as in Linux.
 _MOST_LINKS = 40
 
 
 class Upload:
-    """A file that is written under another name and gets its own when it is complete.
+    """A file that is written under a temporary name and gets its own name when it is complete.
 
-    A file that has the name is replaced and keeps its owner, mode, ACL and `user.` attributes. A symbolic link is followed to
-    the file that it names, as open(2) does. With `exclusive`, nothing may have the name, not even a link.
+    An existing file of the name is replaced and keeps its owner, mode, ACL and `user.` attributes. A symbolic link is followed to
+    its target, as by open(2). With `exclusive`, the name must be free, even of links.
 
-    The partial file is `.NAME.rfpart`, or `.NAME.N.rfpart` if others are writing that name. The server keeps a second
-    writer out of it. The next writer of the name removes one that a killed writer has left.
+    The partial file is `.NAME.rfpart`, or `.NAME.N.rfpart` if the name has other writers. The server excludes a second
+    writer from it. The next writer of the name removes a partial file that a killed writer has left.
 
-    One connection writes the file and gives it its name. If it is lost the file is not resumed: the server may have lost
-    what it had taken. A child of a fork leaves its parent's files alone.
+    One connection writes the file and renames it. If it is lost, the file is not resumed: the server may have lost
+    data that it had accepted. A forked child does not touch its parent's files.
     """
 
     def __init__(self, fs: RfioFileSystem, path: str, exclusive: bool = False):
@@ -52,7 +52,7 @@ class Upload:
         self._partial, self.file = self._begin()
 
     def _begin(self) -> tuple[str, _native.File]:
-        # What replaces a private file is never readable by others.
+        # The replacement of a private file is never readable by others.
         mode = 0o600 if self._replaced else 0o666
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         for partial in _partial_names(self._target):
@@ -65,12 +65,12 @@ class Upload:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), partial)
 
     def _remove_stale(self, partial: str) -> bool:
-        """Removes a partial file that nobody has written for a while, and that this user may write."""
+        """Removes a partial file that has had no writer for a while, if this user may write it."""
         url = self._fs._url(partial)
         try:
             if time.time() - _native.examine(url, follow=False).modified / 1e9 < _STALE:
                 return False
-            # EBUSY while its writer lives.
+            # EBUSY while its writer is alive.
             left = _native.File(url, os.O_WRONLY | os.O_NOFOLLOW, sole=True)
             try:
                 _native.unlink(url)
@@ -84,15 +84,15 @@ class Upload:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether the file is that of the process of which this one was forked."""
+        """Returns whether the file was inherited from the parent process by fork."""
         return os.getpid() != self._process
 
     def publish(self) -> None:
-        """Gives the file its name, once, unless it was discarded."""
+        """Publishes the file under its name, once, unless it was discarded."""
         if self.file.closed:
             return
         try:
-            # It is still open, so that nobody takes the partial file for one that was left.
+            # It is still open, so no other writer mistakes the partial file for a stale one.
             if self._exclusive:
                 self._create()
             else:
@@ -109,7 +109,7 @@ class Upload:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-        # A server of protocol version 3 or earlier keeps the mode alone.
+        # A server of protocol version 3 or earlier keeps only the mode.
         if self._replaced:
             _native.change_mode(self._fs._url(self._partial), modes.S_IMODE(self._replaced.mode))
         self.file.rename(final)
@@ -121,16 +121,16 @@ class Upload:
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.EOPNOTSUPP):
                 raise
-            # The file system has no hard links: the name is taken by an empty file for a moment.
+            # The file system has no hard links: an empty file reserves the name for a moment.
             _native.File(final, os.O_WRONLY | os.O_CREAT | os.O_EXCL).close()
             self.file.rename(final)
         else:
-            # The file has its name by now.
+            # The file has its name already.
             with suppress(OSError):
                 _native.unlink(self._fs._url(self._partial))
 
     def discard(self) -> None:
-        """Removes what was written; what has the name stays."""
+        """Removes the written data; an existing file of the name remains."""
         if self.file.closed:
             return
         if not self.is_inherited:
@@ -140,14 +140,14 @@ class Upload:
 
 
 def target(fs: RfioFileSystem, path: str) -> tuple[str, Optional[_native.Attributes]]:
-    """Follows symbolic links as open(2) does: the path of the file itself, and its attributes if it exists."""
+    """Follows symbolic links as open(2) does: returns the path of the file itself, and its attributes if it exists."""
     for _ in range(_MOST_LINKS):
         about = _about(fs, path)
         if about is None or not modes.S_ISLNK(about.mode):
             return path, about
         text = _native.read_link(fs._url(path))
         if text.startswith("/"):
-            # The server says why it does not follow it.
+            # The server reports why it does not follow it.
             _native.examine(fs._url(path))
         path = f"{path.rpartition('/')[0]}/{text}"
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
@@ -162,7 +162,7 @@ def _about(fs: RfioFileSystem, path: str) -> Optional[_native.Attributes]:
 
 def _partial_names(path: str) -> Iterator[str]:
     directory, _, name = path.rpartition("/")
-    # Names are bytes to the server; a character may be cut.
+    # Names are bytes to the server; the cut may split a character.
     kept = os.fsdecode(os.fsencode(name)[:_KEPT])
     yield f"{directory}/.{kept}.rfpart"
     for number in range(1, _NUMBERED):

@@ -1,16 +1,16 @@
 """RDMA programs without RDMA hardware, from Python.
 
-    verbena.run("ibv_devinfo")           a program on the software adapter
-    verbena.bench("latency.write")       benchmarks, with the results as frames and charts
-    verbena.evaluate(quick=True)         all of them, with one report
-    verbena.load("out")                  the results of an earlier run, or of perftest and other tools
+    verbena.run("ibv_devinfo")           run a program on the software adapter
+    verbena.bench("latency.write")       run benchmarks; the results have frames and charts
+    verbena.evaluate(quick=True)         run all benchmarks and write one report
+    verbena.load("out")                  read the results of an earlier run, or of perftest and other tools
     verbena.compare("before", "after")   better, worse, unchanged, or undecided
-    verbena.replay("trace", on="model:connectx6-hdr")   a recorded program on a model
-    verbena.environment()                the variables that put a child process on the adapter
-    verbena.program()                    where the program is, for other uses
+    verbena.replay("trace", on="model:connectx6-hdr")   replay a recorded program on a model
+    verbena.environment()                the environment that runs a child process on the adapter
+    verbena.program()                    the path of the program
 
-and for pytest the option `--rdma` with the fixture `rdma_device` (`verbena.pytest_plugin`). Frames need pandas, charts
-matplotlib; nothing else does.
+For pytest it has the option `--rdma` and the fixture `rdma_device` (`verbena.pytest_plugin`). Frames need pandas, charts
+need matplotlib; nothing else needs them.
 """
 
 from ._version import __version__

@@ -1,4 +1,4 @@
-"""`python -m verbena` is `verbena`, where the scripts of this interpreter are not in the path."""
+"""Runs `verbena` as `python -m verbena`, for interpreters whose scripts are not in the path."""
 
 import sys
 

@@ -1,3 +1,3 @@
-"""The version, which `packaging/release` holds against the workspace's."""
+"""The version. `packaging/release` checks it against that of the workspace."""
 
 __version__ = "0.1.0"

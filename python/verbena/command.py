@@ -1,4 +1,4 @@
-"""Runs the command line program, which does the work of this package."""
+"""Runs the command line program, which implements this package."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Iterable, Mapping, NoReturn, Optional, Union
 from .errors import CommandError
 from .programs import program
 
-#: A path as the functions of this package take it.
+#: A path argument.
 PathLike = Union[str, "os.PathLike[str]"]
 #: One word or number, or several.
 Words = Union[str, float, Iterable[Union[str, float]]]
-# What a program gets to end by itself, in seconds. `verbena` takes two.
+# Seconds that a program has to exit after a signal. `verbena` needs two.
 GRACE = 10.0
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A command that has ended."""
+    """A command that has exited."""
 
     command: list[str]
     returncode: int
@@ -29,32 +29,32 @@ class Ended:
     stderr: str
 
     def refuse(self) -> NoReturn:
-        """Raises the error that it ended with."""
+        """Raises the command's error."""
         raise CommandError(self.command, self.returncode, self.stderr)
 
 
 def verbena(*words: object, **more: Any) -> Ended:
-    """Runs a command of the program; `more` is for `call`."""
+    """Runs a command of the program; `more` are keywords of `call`."""
     return call([str(program()), *map(text, words)], **more)
 
 
 def text(word: object) -> str:
-    """A word of a command line."""
+    """Returns a word of a command line."""
     return os.fspath(word) if isinstance(word, (str, os.PathLike)) else str(word)
 
 
 def words_of(words: Words) -> list[str]:
-    """One word or several, as a list."""
+    """Returns one or several words as a list."""
     return [text(words)] if isinstance(words, (str, os.PathLike)) or not isinstance(words, Iterable) else list(map(text, words))
 
 
 def joined(words: Optional[Words]) -> Optional[str]:
-    """Several values of an option that takes them in one word, separated by commas."""
+    """Joins the values of an option by commas."""
     return None if words is None else ",".join(words_of(words))
 
 
 def options(**given: Any) -> list[str]:
-    """Options by their names: True is a flag, several values are the option repeated, None and False are left out."""
+    """Returns options by name: True is a flag, several values repeat the option, None and False are omitted."""
     found: list[str] = []
     for name, value in given.items():
         option = f"--{name.replace('_', '-')}"
@@ -69,10 +69,10 @@ def options(**given: Any) -> list[str]:
 
 def call(command: list[str], *, env: Optional[Mapping[str, str]] = None, cwd: Optional[PathLike] = None,
          input: Optional[str] = None, timeout: Optional[float] = None) -> Ended:
-    """Runs a command to its end.
+    """Runs a command until it exits.
 
-    Ctrl-C interrupts it once, as the terminal would, and waits until it has kept what it has; another one ends it at once. Its
-    processes are a group of their own, so that the terminal does not interrupt them a second time.
+    Ctrl-C interrupts it once, as a terminal would, and waits until it has saved its results; a second Ctrl-C kills it. Its
+    processes form their own group, so that the terminal does not interrupt them a second time.
     """
     stdin = subprocess.DEVNULL if input is None else subprocess.PIPE
     with subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=cwd, encoding="utf-8",
@@ -89,7 +89,7 @@ def call(command: list[str], *, env: Optional[Mapping[str, str]] = None, cwd: Op
 
 
 def _end(process: subprocess.Popen[str], first: signal.Signals) -> None:
-    """Ends a command with its processes, by a signal that it can act on and then by one that it cannot."""
+    """Ends a command and its processes: sends `first`, then SIGKILL."""
     try:
         _signal(process, first)
         process.communicate(timeout=GRACE)
@@ -98,7 +98,7 @@ def _end(process: subprocess.Popen[str], first: signal.Signals) -> None:
 
 
 def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    # Its number stands for the group until it has been waited for.
+    # The process id stands for the group until it has been waited for.
     if process.returncode is None:
         try:
             os.killpg(process.pid, number)

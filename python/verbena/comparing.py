@@ -1,4 +1,4 @@
-"""Two runs compared, as `verbena compare` does it."""
+"""Comparison of two runs, as by `verbena compare`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The verdicts of the records in the words of the outcome.
+# The verdicts of the records, named as the outcomes.
 VERDICTS = {"improved": "better", "regressed": "worse", "same": "unchanged", "undecided": "undecided"}
 # The exit codes of `verbena compare`.
 EXIT_CODES = {"worse": 1, "better": 1, "undecided": 4, "unchanged": 0}
@@ -27,24 +27,24 @@ KEY = re.compile(r"(?P<benchmark>\S+) ?(?P<parameters>.*): (?P<metric>[^:]*)", r
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two runs are to each other."""
+    """The comparison of two runs."""
 
-    #: `worse` if something got worse; else `better`, `undecided` or `unchanged`.
+    #: `worse` if a figure is worse; else `better`, `undecided` or `unchanged`.
     outcome: str
-    #: A record for each figure and for each curve in both.
+    #: A record for each figure and for each curve that both runs have.
     records: list[dict[str, Any]] = field(repr=False)
-    #: What the program wrote to standard error: notes and warnings.
+    #: The program's standard error: notes and warnings.
     messages: str = field(repr=False)
 
     @property
     def exit_code(self) -> int:
-        """What `verbena compare` returns: 0 unchanged, 1 changed, 4 undecided."""
+        """The exit code of `verbena compare`: 0 unchanged, 1 changed, 4 undecided."""
         return EXIT_CODES[self.outcome]
 
     @property
     def changes(self) -> pandas.DataFrame:
-        """A row for each figure in both runs, and for each curve as a whole (`points` of it together, without a size): `ratio` is
-        second over first, between `low` and `high`; `verdict` is a word as the outcome is."""
+        """A frame with one row for each figure of both runs, and one for each curve as a whole (its number of `points`, without a
+        size). `ratio` is second over first, between `low` and `high`; `verdict` is a word, as the outcome is."""
         return frame(rows(self.records), CHANGES)
 
     def __str__(self) -> str:
@@ -61,17 +61,17 @@ class Comparison:
 
 def compare(first: Union[PathLike, Results], second: Union[PathLike, Results], *, thresholds: Optional[PathLike] = None,
             test: Optional[str] = None, processes: Optional[int] = None) -> Comparison:
-    """Compares two runs, each its directory, its results, or a file with what another tool printed.
+    """Compares two runs. Each is its directory, its results, or a file with another tool's output.
 
         assert verbena.compare("out/before", "out/after").outcome in ("unchanged", "better")
 
-    `thresholds` is the file of `--thresholds`; `test` is what `--as` says of another tool's output, `processes` what `--processes`
-    does.
+    `thresholds` is the file of `--thresholds`. For another tool's output, `test` is the option `--as` and `processes` the option
+    `--processes`.
 
     Raises a CommandError if they cannot be compared.
     """
     runs = [each.path if isinstance(each, Results) else each for each in (first, second)]
-    # With --allow-better, 1 says that something got worse.
+    # With --allow-better, exit code 1 means that a figure is worse.
     given = options(**{"all": True, "json": True, "allow-better": True, "thresholds": thresholds, "as": test, "processes": processes})
     ended = verbena("compare", *given, "--", *runs)
     if ended.returncode not in (0, 1, 4):
@@ -83,14 +83,14 @@ def compare(first: Union[PathLike, Results], second: Union[PathLike, Results], *
 
 
 def rows(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records as rows of a frame."""
+    """Returns the records as rows of a frame."""
     return [{**_key(record["key"]), "points": record["points"], "verdict": VERDICTS[record["verdict"]], "ratio": record["ratio"],
              "low": (record["interval"] or {}).get("low"), "high": (record["interval"] or {}).get("high"), "first": record["a"],
              "second": record["b"], "threshold": record["threshold"], "p": record["p"]} for record in records]
 
 
 def _key(key: str) -> dict[str, Any]:
-    """What a record is of."""
+    """Returns the columns that identify a record."""
     found = KEY.fullmatch(key)
     if not found:
         return {"benchmark": key}

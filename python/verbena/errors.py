@@ -1,4 +1,4 @@
-"""What a command of `verbena` that fails becomes."""
+"""The error of a failed `verbena` command."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 class CommandError(RuntimeError):
     """A command of `verbena` failed.
 
-    Exit codes: 1 something could not be measured, 2 wrong input, 3 something that is needed is missing on this machine,
-    130 interrupted; the others are in `verbena --help`.
+    Exit codes: 1 a measurement failed, 2 wrong input, 3 a requirement is missing on this machine,
+    130 interrupted; `verbena --help` lists the others.
     """
 
     def __init__(self, command: Sequence[str], exit_code: int, text: str, results: Optional[Results] = None):
         super().__init__(command, exit_code, text, results)
-        #: The words of the command, to run it by hand.
+        #: The words of the command, to run it manually.
         self.command = list(command)
-        #: How it ended.
+        #: Its exit code.
         self.exit_code = exit_code
-        #: What it wrote to standard error.
+        #: Its standard error.
         self.text = text.strip()
-        #: What was measured all the same; None if there is nothing.
+        #: The results up to the failure; None if there are none.
         self.results = results
 
     def __str__(self) -> str:
-        said = self.text or "it gave no reason"
+        said = self.text or "no error message"
         return f"{said}\n(exit code {self.exit_code} of: {shlex.join(self.command)})"

@@ -1,4 +1,4 @@
-"""Rows as pandas frames. pandas is asked for when a frame is, and by nothing else."""
+"""Rows as pandas frames. pandas is imported only when a frame is requested."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def frame(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pandas.DataFrame:
-    """A frame with `columns` first. A column of which no row has a value is left out."""
+    """Returns a frame with `columns` first. Columns in which no row has a value are omitted."""
     try:
         import pandas
     except ImportError as error:
-        raise ImportError("verbena's frames are those of pandas, and pandas is not installed: pip install pandas") from error
+        raise ImportError("verbena's frames need pandas, which is not installed; run 'pip install pandas'") from error
     if not rows:
         return pandas.DataFrame(columns=list(columns))
     names = dict.fromkeys([*columns, *(name for row in rows for name in row)])

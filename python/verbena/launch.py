@@ -1,4 +1,4 @@
-"""The environment that puts a program on the software adapter, as `verbena run` makes it."""
+"""The environment that runs a program on the software adapter, as `verbena run` sets it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from .programs import program
 def environment(base: Optional[Mapping[str, str]] = None, *, path: Optional[str] = None,
                 link: Optional[str] = None, interface: Optional[str] = None, devices: Optional[int] = None,
                 pages: Optional[str] = None) -> dict[str, str]:
-    """The whole environment of a child that is to run on the adapter: `base`, by default this process's own, with what
-    `verbena run` adds to it.
+    """Returns the complete environment for a child on the adapter: `base`, by default the environment of this process, with the
+    variables of `verbena run`.
 
-    `path`, `link`, `interface`, `devices` and `pages` are the options of `verbena run`. What it refuses is a ValueError with its words.
+    `path`, `link`, `interface`, `devices` and `pages` are the options of `verbena run`. Raises a ValueError with the program's
+    message if it refuses them.
     """
     wanted = {"--path": path, "--link": link, "--interface": interface, "--devices": devices, "--pages": pages}
     options = [word for name, value in wanted.items() if value is not None for word in (name, str(value))]
-    # Asked of the program itself, so that there is one place that knows.
+    # The program computes it, so that the variables are defined in one place.
     asked = subprocess.run([program(), "run", *options, "--", "/usr/bin/env", "-0"], capture_output=True, check=False,
                            env=dict(os.environ if base is None else base))
     if asked.returncode:

@@ -1,4 +1,4 @@
-"""Charts of results, by matplotlib, which is asked for when something is drawn, and by nothing else."""
+"""Charts of results with matplotlib, which is imported only for drawing."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = {"worse": "#c0392b", "better": "#27803b", "unchanged": "#7f8c8d", "undecided": "#b9770e"}
-# What a figure of a unit is multiplied with to be one of matplotlib's engineering notation.
+# The factor that converts a unit for matplotlib's engineering notation.
 SCALES = {"ns": (1e-9, "s"), "bytes/s": (1.0, "B/s"), "1/s": (1.0, "1/s"), "bytes": (1.0, "B")}
 
 
 def new_axes(panels: int) -> list[Axes]:
-    """Axes in a grid. In a notebook the figure belongs to the cell that shows it, and to nothing else, so that it is shown once."""
+    """Returns axes in a grid. In a notebook the figure belongs only to the cell that shows it, so that it is shown once."""
     try:
         import matplotlib
         from matplotlib import pyplot
     except ImportError as error:
-        raise ImportError("plot() draws by matplotlib, and matplotlib is not installed: pip install matplotlib") from error
+        raise ImportError("plot() needs matplotlib, which is not installed; run 'pip install matplotlib'") from error
     columns = min(panels, 3)
     lines = math.ceil(panels / columns)
     figure = pyplot.figure(figsize=(max(6.4, 4.6 * columns), 3.9 * lines), layout="constrained")
@@ -33,14 +33,14 @@ def new_axes(panels: int) -> list[Axes]:
 
 
 def figure_of(ax: Axes) -> Figure:
-    """The figure that axes are in."""
+    """Returns the figure of axes."""
     figure = ax.get_figure()
     assert figure is not None
     return figure  # type: ignore[return-value]
 
 
 def draw_points(points: Sequence[dict[str, Any]], metric: Optional[str], ax: Optional[Axes]) -> Figure:
-    """A panel for each benchmark: the median over launches, and how far they reach."""
+    """Draws a panel for each benchmark: the median over launches, and their range."""
     found: dict[tuple[str, str, str], list[tuple[dict[str, Any], float]]] = {}
     for point in points:
         for one in [each for each in point["metrics"] if each["name"] == metric] if metric else point["metrics"][:1]:
@@ -48,10 +48,10 @@ def draw_points(points: Sequence[dict[str, Any]], metric: Optional[str], ax: Opt
                 found.setdefault((point["benchmark"], one["name"], one["unit"]), []).append((point, one["value"]))
     if not found:
         names = sorted({one["name"] for point in points for one in point["metrics"]})
-        raise ValueError(f"no figure {metric!r} to draw; there are: {', '.join(names)}" if names else "no point to draw")
+        raise ValueError(f"no figure {metric!r} to draw; available: {', '.join(names)}" if names else "no points to draw")
     if ax is not None and len(found) > 1:
         names = sorted(benchmark for benchmark, _, _ in found)
-        raise ValueError(f"one pair of axes has room for one benchmark, and these are {', '.join(names)}: name one")
+        raise ValueError(f"one pair of axes shows one benchmark, and the results have {', '.join(names)}; select one")
     panels = new_axes(len(found)) if ax is None else [ax]
     for panel, ((benchmark, name, unit), figures) in zip(panels, found.items()):
         _panel(panel, figures)
@@ -61,7 +61,7 @@ def draw_points(points: Sequence[dict[str, Any]], metric: Optional[str], ax: Opt
 
 
 def _panel(ax: Axes, figures: Sequence[tuple[dict[str, Any], float]]) -> None:
-    """One line for each target and each set of the other parameters."""
+    """Draws one line for each target and each set of the other parameters."""
     axis = _axis([point["parameters"] for point, _ in figures])
     told = _varying([point["parameters"] for point, _ in figures]) - {axis}
     lines: dict[str, dict[Any, list[float]]] = {}
@@ -84,13 +84,13 @@ def _panel(ax: Axes, figures: Sequence[tuple[dict[str, Any], float]]) -> None:
 
 
 def _varying(parameters: Sequence[dict[str, Any]]) -> set[Optional[str]]:
-    """The parameters that are not the same everywhere."""
+    """Returns the parameters whose values differ."""
     names = {name for each in parameters for name in each}
     return {name for name in names if len({each.get(name) for each in parameters}) > 1}
 
 
 def _axis(parameters: Sequence[dict[str, Any]]) -> Optional[str]:
-    """The parameter to draw over: the size if it varies, else the number that has most values."""
+    """Returns the parameter for the x axis: the size if it varies, else the numeric parameter with the most values."""
     values: dict[str, set[float]] = {}
     for each in parameters:
         for name, value in each.items():
@@ -101,7 +101,7 @@ def _axis(parameters: Sequence[dict[str, Any]]) -> Optional[str]:
 
 
 def _whole_numbers(ax: Axes, at: Sequence[float], axis: str) -> None:
-    """Powers of two lie at equal distances; sizes have their units."""
+    """Spaces powers of two evenly, and labels sizes with units."""
     if min(at) > 0 and max(at) >= 8 * min(at):
         ax.set_xscale("log", base=2)
         ax.xaxis.set_minor_locator(_locators().NullLocator())
@@ -114,7 +114,7 @@ def _whole_numbers(ax: Axes, at: Sequence[float], axis: str) -> None:
 
 
 def size_of(value: float) -> str:
-    """A size as the command line takes it."""
+    """Formats a size as on the command line."""
     for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
         if value >= unit and value % unit == 0:
             return f"{value / unit:g}{letter}"
@@ -128,14 +128,14 @@ def _locators() -> Any:
 
 
 def _engineering(ax: Axes, unit: str) -> None:
-    """Labels of the values with their units."""
+    """Labels the values with their units."""
     scale, base = SCALES.get(unit, (1.0, unit))
     notation = _locators().EngFormatter(unit=base)
     ax.yaxis.set_major_formatter(lambda value, _: notation(value * scale))
 
 
 def draw_changes(rows: Sequence[dict[str, Any]], ax: Optional[Axes]) -> Figure:
-    """A line for each figure: its ratio, with the interval where there is one."""
+    """Draws a line for each figure: its ratio, with the interval if there is one."""
     figures = [row for row in rows if row["points"] == 1 and row["ratio"] is not None]
     if not figures:
         raise ValueError("no figure to draw")
@@ -160,7 +160,7 @@ def draw_changes(rows: Sequence[dict[str, Any]], ax: Optional[Axes]) -> Figure:
 
 
 def draw_replays(records: Sequence[dict[str, Any]], ax: Optional[Axes]) -> Figure:
-    """A bar for each replay, of the parts of the mean rank's time; of a schedule the whole."""
+    """Draws a bar for each replay, of the parts of the mean rank's time; for a schedule, of its total."""
     if ax is None:
         (ax,) = new_axes(1)
         figure_of(ax).set_size_inches(7, 1.4 + 0.5 * len(records))

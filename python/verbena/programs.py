@@ -1,7 +1,7 @@
-"""Where the programs are, and how a command of that name becomes one.
+"""Finds the programs, and replaces a command by its program.
 
-They lie in this package, with the libraries beside them as `make install` would put them (`bin`, `lib/verbena`), so that
-a program finds the libraries of its own build wherever the package was installed.
+The package contains the programs and their libraries in the layout of `make install` (`bin`, `lib/verbena`), so that a program
+finds the libraries of its own build in any installation directory.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ NAMES = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfren
 
 
 def program(name: str = "verbena") -> Path:
-    """The executable of that name: of this package, or the one in the path where the package has none (as with
-    Debian's packages, or in a source tree)."""
+    """Returns the executable of that name: from this package, or from the path if the package has none (as in Debian's
+    packages, or in a source tree)."""
     own = PREFIX / "bin" / name
     if own.is_file():
         return own
     if name in NAMES and (found := shutil.which(name)):
         return Path(found)
     raise FileNotFoundError(f"no program {name!r} in {own.parent} or in the path; "
-                            "`pip install` of the wheel, or `make install`, puts it there")
+                            "install the wheel with 'pip install', or run 'make install'")
 
 
 def become(name: str, executable: Optional[Path] = None) -> NoReturn:
-    """Replaces this process by the program, by default the package's own, with the arguments that this process was given."""
-    # Never the one in the path, which may be the command that is here.
+    """Replaces this process by the program, by default the package's own, with the arguments of this process."""
+    # Never the program in the path, which may be this command itself.
     executable = executable or PREFIX / "bin" / name
     try:
         os.execv(executable, [name, *sys.argv[1:]])
@@ -40,7 +40,7 @@ def become(name: str, executable: Optional[Path] = None) -> NoReturn:
 
 
 def __getattr__(name: str) -> Callable[[], NoReturn]:
-    """`verbena.programs:NAME`, which the command NAME calls."""
+    """Returns `verbena.programs:NAME`, which the command NAME calls."""
     if name in NAMES:
         return lambda: become(name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

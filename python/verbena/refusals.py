@@ -1,4 +1,4 @@
-"""What the software adapter refuses while a test runs, and why: the lines of VERBENA_LOG=info, in a file."""
+"""The calls that the software adapter refuses during a test, with reasons: the log of VERBENA_LOG=info, in a file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from pathlib import Path
 from typing import Optional
 
 LEVEL, FILE = "VERBENA_LOG", "VERBENA_LOG_FILE"
-# Lines of a report. The first refusals are the causes; those behind them follow from them as a rule.
+# Lines in a report. The first refusals are usually the causes of the later ones.
 MOST = 40
 
 
 class Refusals:
-    """The lines of this process and of its children, since they were last forgotten."""
+    """The log of this process and of its children since the last `forget`."""
 
     def __init__(self, file: Path):
         self._file = file
 
     @classmethod
     def collect(cls) -> Optional[Refusals]:
-        """Begins, for processes that open the adapter from now on. None where the user has said what to do with the
-        lines."""
+        """Starts logging for processes that open the adapter from now on. Returns None if the user has configured the log."""
         if LEVEL in os.environ or FILE in os.environ:
             return None
         descriptor, name = tempfile.mkstemp(prefix="verbena-refusals-")
@@ -30,13 +29,13 @@ class Refusals:
         return cls(Path(name))
 
     def forget(self) -> None:
-        """Begins with an empty file. The adapter appends to it, so processes that go on writing are not disturbed."""
-        # A test may have removed it with all temporary files; then the adapter makes it again.
+        """Empties the file. The adapter appends to it, so processes that keep writing are not disturbed."""
+        # A test may have removed the file with all temporary files; the adapter then creates it again.
         if self._file.exists():
             os.truncate(self._file, 0)
 
     def text(self) -> str:
-        """The lines, as many as a report has room for; empty where nothing was refused."""
+        """Returns the first lines of the log; empty if nothing was refused."""
         try:
             lines = self._file.read_text(errors="replace").splitlines()
         except FileNotFoundError:
@@ -45,7 +44,7 @@ class Refusals:
         return "\n".join([*lines[:MOST], *([f"... and {more} more"] if more > 0 else [])])
 
     def close(self) -> None:
-        """Ends; what starts from now on writes nothing."""
+        """Stops logging for processes that start from now on."""
         for name in (LEVEL, FILE):
             os.environ.pop(name, None)
         self._file.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""A program on the software adapter, with what the adapter refused and counted."""
+"""Runs a program on the software adapter and returns its refusals and counters."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Completed:
-    """A program that has ended."""
+    """A program that has exited."""
 
     #: The program and its arguments.
     args: list[str]
-    #: Its exit code; 128 + n if signal n ended it.
+    #: Its exit code; 128 + n if signal n terminated it.
     returncode: int
-    #: What it wrote to standard output and to standard error.
+    #: Its standard output and standard error.
     stdout: str = field(repr=False)
     stderr: str = field(repr=False)
     #: The calls that the adapter refused in any of its processes, a line each with the reason. None if VERBENA_LOG or
-    #: VERBENA_LOG_FILE was set, which then decide where the lines go.
+    #: VERBENA_LOG_FILE was set, which then determine the destination of the log.
     refusals: Optional[list[str]]
     #: The processes that used the adapter: `pid`, `command`, `counters`.
     processes: list[dict[str, Any]] = field(repr=False)
 
     @property
     def output(self) -> str:
-        """What it wrote to standard output."""
+        """Its standard output."""
         return self.stdout
 
     @cached_property
     def counters(self) -> dict[str, int]:
-        """What the adapter counted in all processes, by name, without zeros."""
+        """The adapter's counters, summed over all processes, by name, without zeros."""
         sums: dict[str, int] = {}
         for process in self.processes:
             for name, value in process["counters"].items():
@@ -52,7 +52,7 @@ class Completed:
 
     @property
     def stats(self) -> pandas.DataFrame:
-        """The same by process, as a frame: a row a process and counter."""
+        """The counters as a frame with one row for each process and counter."""
         rows = [{"pid": process["pid"], "command": process["command"], "counter": name, "value": value}
                 for process in self.processes for name, value in process["counters"].items() if value]
         return frame(rows, ("pid", "command", "counter", "value"))
@@ -68,13 +68,13 @@ def run(program: Union[PathLike, Sequence[PathLike]], *arguments: object, path: 
         allow: Optional[Words] = None, tunnels: Optional[str] = None, env: Optional[Mapping[str, str]] = None,
         cwd: Optional[PathLike] = None, input: Optional[str] = None, timeout: Optional[float] = None,
         check: bool = False) -> Completed:
-    """Runs a program on the software adapter until it ends, as `verbena run` does.
+    """Runs a program on the software adapter until it exits, like `verbena run`.
 
         verbena.run("ibv_devinfo", "-v")
         verbena.run(["mpirun", "-n", "4", "./my_program"], check=True)
 
-    `path` to `tunnels` are the options of `verbena run`; `env`, `cwd`, `input`, `timeout` and `check` are as those of
-    `subprocess.run`. A program that has to run beside others gets `env=verbena.environment()` instead.
+    `path` to `tunnels` are the options of `verbena run`; `env`, `cwd`, `input`, `timeout` and `check` are those of
+    `subprocess.run`. To run a program concurrently, start it with `env=verbena.environment()` instead.
 
     Raises a CommandError if the program cannot be started, or with `check` if its exit code is not 0, and
     subprocess.TimeoutExpired after `timeout` seconds.
@@ -89,7 +89,7 @@ def run(program: Union[PathLike, Sequence[PathLike]], *arguments: object, path: 
             environment.update({LEVEL: "info", FILE: str(refused)})
         ended = verbena("run", *adapter, "--stats-out", counted, "--", *words, env=environment, cwd=cwd, input=input, timeout=timeout)
         if not counted.exists():
-            # It was never started: the words are the launcher's.
+            # The program was not started: the message is the launcher's.
             raise CommandError(words, ended.returncode, ended.stderr + _advice(words, ended.returncode))
         completed = Completed(words, ended.returncode, ended.stdout, ended.stderr, _lines(refused) if ours else None,
                               json.loads(counted.read_text())["processes"])
@@ -99,9 +99,9 @@ def run(program: Union[PathLike, Sequence[PathLike]], *arguments: object, path: 
 
 
 def _advice(words: list[str], code: int) -> str:
-    """What helps somebody who gave a line for a word."""
+    """Returns a hint if the caller passed a command line as one word."""
     if code == 127 and len(words) == 1 and len(words[0].split()) > 1:
-        return f"arguments are words of their own: verbena.run({', '.join(map(repr, words[0].split()))})"
+        return f"pass each argument as a separate word: verbena.run({', '.join(map(repr, words[0].split()))})"
     return ""
 
 

@@ -1,12 +1,12 @@
 /*
- * The plug-in of XRootD's server (ofs.ctllib) that gives tickets for the bytes of files.
- *
- * A client that has a file open asks for one with the query "rfio.ticket" on it (kXR_Qopaqug). What the server allowed when it
- * opened the file is all that the ticket is good for: the path is the open file's, and the access that of its descriptor.
- * The answer is "HOST:PORT TICKET"; the host is empty if it is this one.
- *
- * Parameters, as NAME=VALUE: `secrets`, the file that is rfiod's --tickets; `issuer`, whose line of it (default: xrootd);
- * `server`, where rfiod is (default: :5001); `life`, the seconds that a ticket is good for (default: 60).
+  * The plug-in of XRootD's server (ofs.ctllib) that issues tickets for the data of files.
+  *
+  * A client requests a ticket with the query "rfio.ticket" on an open file (kXR_Qopaqug). The ticket grants the access that
+  * the server allowed when it opened the file: the path is that of the open file, and the access that of its descriptor.
+  * The answer is "HOST:PORT TICKET"; HOST is empty for this host.
+  *
+  * Parameters, as NAME=VALUE: `secrets`, the file of rfiod's --tickets; `issuer`, the name of its line (default: xrootd);
+  * `server`, the address of rfiod (default: :5001); `life`, the lifetime of a ticket in seconds (default: 60).
  */
 #include <XrdOfs/XrdOfsFSctl_PI.hh>
 #include <XrdOuc/XrdOucBuffer.hh>
@@ -40,7 +40,7 @@ public:
 	int FSctl(int command, XrdSfsFSctl &arguments, XrdOucErrInfo &answer, const XrdSecEntity *client) override;
 
 private:
-	/* A ticket, or nothing, and then the C library has the reason. */
+	/* Issues a ticket; returns false on failure, with the reason in the C library. */
 	bool issue(const char *user, const char *path, int flags, char *ticket, size_t room) const
 	{
 		return rfio_issue_ticket(secrets.c_str(), issuer.c_str(), user, path, flags, life, ticket, room) == 0;
@@ -50,7 +50,7 @@ private:
 	int life = 60;
 };
 
-/* What is wrong with the parameters, or nothing. */
+/* Parses the parameters. Returns an error, or an empty string. */
 static std::string read(const char *parameters, std::map<std::string, std::string> &values)
 {
 	std::istringstream words(parameters ? parameters : "");
@@ -58,7 +58,7 @@ static std::string read(const char *parameters, std::map<std::string, std::strin
 	while (words >> word) {
 		const size_t equals = word.find('=');
 		if (equals == std::string::npos || values.count(word.substr(0, equals)) == 0)
-			return "'" + word + "' is none of secrets=FILE, issuer=NAME, server=[HOST]:PORT, life=SECONDS";
+			return "'" + word + "' is not one of secrets=FILE, issuer=NAME, server=[HOST]:PORT, life=SECONDS";
 		values[word.substr(0, equals)] = word.substr(equals + 1);
 	}
 	return "";
@@ -76,8 +76,8 @@ bool Issuer::Configure(const char *, const char *parameters, XrdOucEnv *, const 
 	char trial[RFIO_MOST_TICKET];
 	std::string reason = wrong;
 	if (reason.empty() && server.find(':') == std::string::npos)
-		reason = "server=" + server + " names no port";
-	/* What would fail for every client fails now. */
+		reason = "server=" + server + " has no port";
+	/* Detects at the start an error that would affect every client. */
 	if (reason.empty() && !issue("", "/", O_RDONLY, trial, sizeof trial))
 		reason = rfio_reason();
 	if (reason.empty())
@@ -86,8 +86,8 @@ bool Issuer::Configure(const char *, const char *parameters, XrdOucEnv *, const 
 	return false;
 }
 
-/* The user, as whoever authorized the request mapped it, as the token says, or as it logged in; empty if none says. A token alone
- * is no login: whoever has one may have logged in as nobody in particular, like all others. */
+/* Returns the user as mapped by the authorization of the request, else as in the token, else as logged in; empty if there is
+ * none. A token alone is not a login: its owner may have logged in anonymously, like all others. */
 static std::string name_of(const XrdSecEntity *client)
 {
 	std::string name;
@@ -115,18 +115,18 @@ int Issuer::FSctl(int command, int length, const char *arguments, XrdSfsFile &fi
 	if (command != SFS_FCTL_SPEC1 || asked != question) {
 		if (prvPI)
 			return prvPI->FSctl(command, length, arguments, file, answer, client);
-		return refuse(answer, ENOTSUP, "of an open file, only " + question + " can be asked for");
+		return refuse(answer, ENOTSUP, "the only query on an open file is " + question);
 	}
 	XrdOucErrInfo found;
 	const int descriptor = file.fctl(SFS_FCTL_GETFD, nullptr, found) == SFS_OK ? found.getErrInfo() : -1;
 	const int status = descriptor < 0 ? -1 : fcntl(descriptor, F_GETFL);
 	if (status < 0)
-		return refuse(answer, ENOTSUP, "there is no ticket for what is not a file on this host");
+		return refuse(answer, ENOTSUP, "tickets are issued only for files on this host");
 	const auto ticket = std::make_unique<char[]>(RFIO_MOST_TICKET);
 	if (!issue(name_of(client).c_str(), file.FName(), status & O_ACCMODE, ticket.get(), RFIO_MOST_TICKET)) {
 		const std::string reason = rfio_reason();
 		eDest->Emsg("rfio", "no ticket for", file.FName(), reason.c_str());
-		return refuse(answer, ENOTSUP, "no ticket can be issued; the server's log says why");
+		return refuse(answer, ENOTSUP, "no ticket was issued; see the server's log");
 	}
 	const std::string text = server + " " + ticket.get();
 	char *const bytes = static_cast<char *>(malloc(text.size()));
@@ -142,7 +142,7 @@ int Issuer::FSctl(int command, XrdSfsFSctl &arguments, XrdOucErrInfo &answer, co
 {
 	if (prvPI)
 		return prvPI->FSctl(command, arguments, answer, client);
-	return refuse(answer, ENOTSUP, "only of an open file can anything be asked for");
+	return refuse(answer, ENOTSUP, "queries are supported only on open files");
 }
 
 }

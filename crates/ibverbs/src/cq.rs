@@ -100,7 +100,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     })
 }
 
-/// Slot of ibv_create_cq_ex.
+/// Slot of ibv_create_cq_ex: creates an extended completion queue.
 ///
 /// # Safety
 /// `context` must be null or live; `attributes` must be null or valid, with live pointers.
@@ -331,7 +331,7 @@ pub unsafe fn acknowledge_asynchronous(cq: *mut ibv_cq) {
     }
 }
 
-/// Slot of ibv_poll_cq. A negative result is an error.
+/// Slot of ibv_poll_cq: returns up to `count` completions; a negative result is an error.
 ///
 /// # Safety
 /// `cq` must be null or live; `wc` must have `count` elements.
@@ -342,7 +342,7 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc)
     outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
 }
 
-/// Slot of ibv_req_notify_cq.
+/// Slot of ibv_req_notify_cq: requests an event for the next completion.
 ///
 /// # Safety
 /// `cq` must be null or live.
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     )
 }
 
-/// Slot of ibv_modify_cq: event moderation.
+/// Slot of ibv_modify_cq: sets event moderation.
 ///
 /// # Safety
 /// `cq` must be null or live; `attributes` must be null or valid.

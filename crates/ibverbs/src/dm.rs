@@ -52,7 +52,7 @@ unsafe fn of<'a>(dm: *mut ibv_dm) -> Result<&'a Handle<DmObject>> {
     unsafe { Handle::of(dm) }
 }
 
-/// Slot of ibv_alloc_dm.
+/// Slot of ibv_alloc_dm: allocates device memory.
 ///
 /// # Safety
 /// `context` must be null or live; `attributes` must be null or valid.
@@ -91,7 +91,7 @@ fn hand_out(context: *mut ibv_context, memory: Arc<DeviceMemory>, handle: u32) -
     Handle::create(c, DmObject { memory })
 }
 
-/// Slot of ibv_free_dm. Fails while a memory region uses it.
+/// Slot of ibv_free_dm: frees device memory. Fails while a memory region uses it.
 ///
 /// # Safety
 /// `dm` must be null or live, and not be used again.
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn free_dm(dm: *mut ibv_dm) -> c_int {
     )
 }
 
-/// Slot of ibv_reg_dm_mr.
+/// Slot of ibv_reg_dm_mr: registers a range of device memory.
 ///
 /// # Safety
 /// `pd` and `dm` must be null or live.
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn reg_dm_mr(
     })
 }
 
-/// Slot of ibv_memcpy_to_dm.
+/// Slot of ibv_memcpy_to_dm: copies host memory to device memory.
 ///
 /// # Safety
 /// `dm` must be null or live; `host` must have `length` bytes.
@@ -160,7 +160,7 @@ unsafe extern "C" fn memcpy_to_dm(
     })
 }
 
-/// Slot of ibv_memcpy_from_dm.
+/// Slot of ibv_memcpy_from_dm: copies device memory to host memory.
 ///
 /// # Safety
 /// `dm` must be null or live; `host` must have `length` bytes.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn ibv_import_dm(context: *mut ibv_context, number: u32) -
     )
 }
 
-/// Releases such a pointer; the memory remains.
+/// Releases a pointer from [`ibv_import_dm`]; the memory remains.
 ///
 /// # Safety
 /// `dm` must be null or a pointer from [`ibv_import_dm`], and not be used again.

@@ -437,7 +437,7 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     )
 }
 
-/// Slot of ibv_alloc_null_mr.
+/// Slot of ibv_alloc_null_mr: creates a null region.
 ///
 /// # Safety
 /// `pd` must be null or live.
@@ -450,8 +450,8 @@ pub unsafe extern "C" fn alloc_null_mr(pd: *mut ibv_pd) -> *mut ibv_mr {
     })
 }
 
-/// Slot of ibv_advise_mr. The kernel decides where pages are, and an operation pages in the ones it
-/// needs, so the advice needs no action beyond checking its arguments.
+/// Slot of ibv_advise_mr: checks its arguments and does nothing else. The kernel decides where
+/// pages are, and an operation pages in the ones it needs.
 ///
 /// # Safety
 /// `pd` must be null or live; `list` must have `count` elements.
@@ -492,7 +492,7 @@ pub unsafe extern "C" fn ibv_import_mr(pd: *mut ibv_pd, number: u32) -> *mut ibv
     })
 }
 
-/// Releases such a pointer; the region remains.
+/// Releases a pointer from [`ibv_import_mr`]; the region remains.
 ///
 /// # Safety
 /// `mr` must be null or a pointer from [`ibv_import_mr`], and not be used again.

@@ -33,7 +33,7 @@ pub unsafe fn of<'a>(mw: *mut ibv_mw) -> Result<&'a Arc<Window>> {
     unsafe { Handle::<MwObject>::of(mw) }.map(|handle| &handle.object.window)
 }
 
-/// Slot of ibv_alloc_mw.
+/// Slot of ibv_alloc_mw: creates a memory window.
 ///
 /// # Safety
 /// `pd` must be null or live.
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     )
 }
 
-/// Slot of ibv_dealloc_mw.
+/// Slot of ibv_dealloc_mw: destroys a memory window.
 ///
 /// # Safety
 /// `mw` must be null or live, and not be used again.

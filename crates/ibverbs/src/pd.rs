@@ -128,8 +128,8 @@ pub unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
     )
 }
 
-/// Slot of ibv_alloc_parent_domain. The adapter's queues do not use memory of the program, so
-/// custom allocators are accepted and never called. Only processors access memory, so the
+/// Slot of ibv_alloc_parent_domain: creates a parent domain; never calls its custom allocators. The
+/// adapter's queues do not use memory of the program. Only processors access memory, so the
 /// permission to allocate it outside a confidential guest's protection is accepted and unused.
 ///
 /// # Safety
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
     })
 }
 
-/// Slot of ibv_alloc_td.
+/// Slot of ibv_alloc_td: creates a thread domain.
 ///
 /// # Safety
 /// `context` must be null or live; `attributes` must be null or valid.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn alloc_td(
     })
 }
 
-/// Slot of ibv_dealloc_td.
+/// Slot of ibv_dealloc_td: destroys a thread domain.
 ///
 /// # Safety
 /// `td` must be null or live, and not be used again.
@@ -240,7 +240,7 @@ pub unsafe extern "C" fn ibv_import_pd(context: *mut ibv_context, number: u32) -
     )
 }
 
-/// Releases such a pointer; the domain remains.
+/// Releases a pointer from [`ibv_import_pd`]; the domain remains.
 ///
 /// # Safety
 /// `pd` must be null or a pointer from [`ibv_import_pd`], and not be used again.

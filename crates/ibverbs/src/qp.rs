@@ -101,7 +101,7 @@ fn extend(plain: &ibv_qp_init_attr) -> ibv_qp_init_attr_ex {
     }
 }
 
-/// Slot of ibv_create_qp_ex.
+/// Slot of ibv_create_qp_ex: creates a queue pair with extended attributes.
 ///
 /// # Safety
 /// `context` must be null or live; `attributes` must be null or valid, with live pointers.

@@ -75,7 +75,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     })
 }
 
-/// Slot of ibv_create_srq_ex.
+/// Slot of ibv_create_srq_ex: creates a basic or XRC shared receive queue.
 ///
 /// # Safety
 /// `context` must be null or live; `attributes` must be null or valid, with live pointers.
@@ -275,8 +275,8 @@ pub unsafe fn acknowledge_asynchronous(srq: *mut ibv_srq) {
     }
 }
 
-/// Slot of ibv_post_srq_ops. All its operations are for tag matching, which no queue here has, so
-/// the first is refused.
+/// Slot of ibv_post_srq_ops: refuses the first operation. All are for tag matching, which no queue
+/// here supports.
 ///
 /// # Safety
 /// `bad` must be null or valid for writes.

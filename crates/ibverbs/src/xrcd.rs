@@ -33,7 +33,7 @@ pub unsafe fn of<'a>(xrcd: *mut ibv_xrcd) -> Result<&'a Arc<Xrcd>> {
     unsafe { Handle::<XrcdObject>::of(xrcd) }.map(|handle| &handle.object.xrcd)
 }
 
-/// Slot of ibv_open_xrcd.
+/// Slot of ibv_open_xrcd: opens an XRC domain.
 ///
 /// # Safety
 /// `context` must be null or live; `attributes` must be null or valid.
@@ -67,7 +67,8 @@ pub unsafe extern "C" fn open_xrcd(
     })
 }
 
-/// Slot of ibv_close_xrcd. Fails while queue pairs or shared receive queues use it.
+/// Slot of ibv_close_xrcd: closes an XRC domain. Fails while queue pairs or shared receive queues
+/// use it.
 ///
 /// # Safety
 /// `xrcd` must be null or live, and not be used again.

@@ -1,5 +1,5 @@
-/* System calls that glibc 2.17 has no function for: gettid(2) came with 2.30, copy_file_range(2) and memfd_create(2) with
- * 2.27. Linked into what the wheel holds, and seen by nobody else. */
+/* System calls without a function in glibc 2.17: gettid(2) came with 2.30, copy_file_range(2) and memfd_create(2) with
+ * 2.27. Linked into the programs of the wheel, with hidden visibility. */
 #define _GNU_SOURCE
 #include <sys/syscall.h>
 #include <sys/types.h>
