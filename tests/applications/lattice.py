@@ -15,7 +15,8 @@ from harness.place import Place
 SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/lattice"
 NAME = "lattice QCD"
 SECONDS = 120
-# It does not wait before it kills what is left of a job whose process has ended with an error: nothing is.
+# With this setting the launcher does not sleep before it kills the processes that remain after an error: there are
+# none.
 LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0", "-n"]
 UNVERIFIED, REFUSED = 1, 2
 # Extents that are not alike, and of which parts are odd.
@@ -24,7 +25,7 @@ SMALL = "lattice=4x6x6x8"
 SPLITS = ("1x1", "1x2", "2x1", "2x2", "3x2", "1x8", "2x4")
 LINKS = {"rough links": ["roughness=1", "kappa=0.15"], "unit links": ["roughness=0"], "six iterations": ["iterations=6"]}
 
-# Processes, words, what is said.
+# Processes, arguments, expected message.
 WRONG = (
     (1, ["lattice=4x4x4"], "lattice is four extents"),
     (1, ["lattice=4x4x4x4x4"], "lattice is four extents"),
@@ -49,7 +50,7 @@ WRONG = (
 
 
 def cases() -> list[Case]:
-    """Each kind of links dealt out in each way, and what must not work."""
+    """Each kind of links with each distribution, then the errors."""
     found = [Case(NAME, f"{links}, dealt out {len(SPLITS)} ways", partial(alike, words)) for links, words in LINKS.items()]
     found.append(Case(NAME, "started wrongly", refused))
     found.append(Case(NAME, "what is not solved is no result", unsolved))
@@ -64,7 +65,7 @@ def program(compiler: str = "mpicc.openmpi", *more: str) -> Path:
 
 
 def run(place: Place, processes: int, words: list[str]):
-    """What became of it, and what it said by name."""
+    """Runs the program; returns how it ended and its output by name."""
     ended = place.run("lattice", [*LAUNCHER, str(processes), str(program()), *words], SECONDS)
     told = dict(line.split("=", 1) for line in ended.output.splitlines() if line.startswith(" ") and "=" in line)
     return ended, {name.strip(): value.strip() for name, value in told.items()}
@@ -93,7 +94,7 @@ def refused(place: Place) -> Outcome:
 
 
 def unsolved(place: Place) -> Outcome:
-    """Three iterations are too few, and it says what is left."""
+    """Three iterations are too few; the program prints the remaining residual."""
     ended, told = run(place, 2, [SMALL, "most=3"])
     if ended.status != UNVERIFIED or told.get("Verification") != "UNSUCCESSFUL" or "what is left of the equation" not in ended.output:
         return failed(ended.describe(), ended.evidence())

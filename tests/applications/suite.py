@@ -32,7 +32,7 @@ OWN = "app.nas-mg", "app.nas-lu", "app.nas-cg", "app.lattice-qcd"
 WHOLE = tiers.by_night()
 # What setup/programs makes.
 MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
-# What comes with LAMMPS' examples.
+# Input file of LAMMPS' examples.
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
 HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate",
              **dict.fromkeys(OWN, "operation-rate")}
@@ -140,8 +140,9 @@ def communication(place: Place) -> Outcome:
 
 
 def linpack(place: Place) -> Outcome:
-    """HPL finds its solution right with our BLAS, and then sends, from rank to rank, as many messages of as many bytes as with the machine's.
-    Told and not done it sends as many messages; what was not updated has other pivots, so other rows are exchanged."""
+    """HPL's solution is right with our BLAS, and its ranks then send as many messages of as many bytes to each other as
+    with the machine's BLAS. With declared instead of executed computing the number of messages is the same, but the
+    matrix is not updated, so the pivots differ and other rows are exchanged."""
     if not (LINPACK / "told").is_file() or not (LINPACK / "done").is_file():
         return skipped(f"{LINPACK} has no HPL, or no BLAS of the machine's to hold it against")
     checked = linpack_run(place, "told", 16.0, ROWS + 1)
@@ -168,7 +169,8 @@ def linpack(place: Place) -> Outcome:
 
 
 def linpack_run(place: Place, program: str, threshold: float, inner: int, *before: str) -> Ended:
-    """HPL on four ranks. What has `inner` columns or more is told only; a negative threshold is no check."""
+    """Runs HPL on four ranks. Updates of `inner` columns or more are only declared; a negative threshold disables HPL's
+    check."""
     text = (ROOT / "papers/hpl/hpccinf.txt").read_text()
     for word, value in (("ROWS", ROWS), ("P", 2), ("Q", 2), ("-1", threshold)):
         text = re.sub(f"^{word} ", f"{value} ", text, flags=re.MULTILINE)

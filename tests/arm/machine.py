@@ -23,7 +23,7 @@ ADDRESS_SPACE = 12 << 30
 
 
 class Absent(Exception):
-    """What cannot be had here."""
+    """A prerequisite that this machine cannot provide."""
 
 
 class Unbuilt(Exception):

@@ -122,7 +122,8 @@ def third_party(place: Place) -> Outcome:
         # The program that the server starts is a client of the other one.
         directory = service.directory / "plugins-of-server"
         with Xrootd(place, "source", service.export, issuing(service, service.directory), "ofs.tpc ttl 20 20 pgm /usr/bin/xrdcp --server") as source:
-            # The server says xroot, and has an address instead of a name, for nothing here is in a name service.
+            # The server's URL has the scheme xroot and an address instead of a name, because no name service has an
+            # entry here.
             configure(directory, f"xroot://[::ffff:127.0.0.1]:{source.port}")
             destination_export = service.directory / "destination"
             destination_export.mkdir()
@@ -169,7 +170,7 @@ def without_tickets(place: Place) -> Outcome:
 
 
 def by_token(place: Place) -> Outcome:
-    """SciTokens: what a token allows is read and written, by rfiod; what it does not is refused by xrootd, before any ticket."""
+    """SciTokens: rfiod reads and writes within the token's scopes; xrootd refuses the rest before it issues a ticket."""
     if not Path("/usr/lib/x86_64-linux-gnu/libXrdAccSciTokens-5.so").exists():
         return skipped("needs xrootd-scitokens-plugins")
     with Bytes(place, "tcp") as service:

@@ -22,7 +22,7 @@ USER = "nobody" if os.geteuid() == 0 else None
 
 
 class Bytes(Service):
-    """An rfiod that takes the tickets of servers of XRootD; nobody else is let in."""
+    """An rfiod that accepts only the tickets of XRootD servers."""
 
     def __init__(self, place: Place, fabric: str, *options: str):
         self.shared = place.directory / "tickets"
@@ -94,7 +94,7 @@ def issuing(service: Bytes, directory: Path, *more: str, port: Optional[int] = N
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Returns a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -39,7 +39,7 @@ def by_kubernetes() -> list[str]:
     return [str(TOOLS / "kubernetes-validate"), "--strict"]
 
 
-# What checks a file, and a change to it that must be found.
+# How each file is checked, and a change to it that the check must find.
 FILES = {
     ACTION: (by_schema("github-actions"), ("using: composite", "using: composed")),
     GITLAB: (by_schema("gitlab-ci"), ("before_script:", "before:")),
@@ -47,12 +47,12 @@ FILES = {
     WORKFLOWS / "release.yml": (by_schema("github-workflows"), ("id-token: write", "id-token: maybe")),
     PODS: (by_kubernetes(), ("capabilities:", "capability:")),
 }
-# GitLab takes anything for a job whose name begins with a dot; what extends it is a job like this.
+# GitLab accepts anything for a job whose name begins with a dot; this job extends it.
 EXTENDED = (".verbena:", "verbena:\n  script: make test")
 
 
 def cases() -> list[Case]:
-    """Each file by its schema, then what runs of them."""
+    """Each file by its schema, then the commands in it."""
     found = [Case(str(file.relative_to(ROOT)), "schema", partial(valid, file)) for file in FILES]
     return [*found,
             *(Case(str(file.relative_to(ROOT)), "its commands", partial(commands, file)) for file in FILES if file.parent == WORKFLOWS),
@@ -61,7 +61,7 @@ def cases() -> list[Case]:
 
 
 def valid(file: Path, place: Place) -> Outcome:
-    """The file is what its reader takes, and with a planted mistake it is not."""
+    """The file is valid by its schema, and invalid with a planted mistake."""
     command, (good, bad) = FILES[file]
     if not Path(command[0]).exists():
         return skipped(f"{Path(command[0]).name} is not installed (setup/machine test)")
@@ -77,7 +77,7 @@ def valid(file: Path, place: Place) -> Outcome:
 
 
 def commands(file: Path, place: Place) -> Outcome:
-    """The shell takes each command, what is called of this tree is there, and `make` knows its targets."""
+    """The shell parses each command, each path of this tree exists, and `make` has each target."""
     if not (TOOLS / "check-jsonschema").exists():
         return skipped("nothing here reads YAML (setup/machine test)")
     scripts = [step["run"] for step in steps(file)]
@@ -107,7 +107,7 @@ def with_wheel(case: Callable[[Path, Place], Outcome], place: Place) -> Outcome:
 
 
 def steps(file: Path) -> list[dict]:
-    """What runs of it."""
+    """Returns the steps that have a command."""
     reader = Path(__file__).resolve().parent / "steps.py"
     return json.loads(subprocess.run([PYTHON, reader, file], check=True, capture_output=True, text=True).stdout)
 
@@ -137,7 +137,7 @@ def action(wheel: Path, place: Place) -> Outcome:
 
 
 def gitlab(wheel: Path, place: Place) -> Outcome:
-    """What comes before a job's script, and then the script."""
+    """The included `before_script`, and then a job's script."""
     project = place.directory / "project"
     project.mkdir()
     shutil.copy(wheel, project)

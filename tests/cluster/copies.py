@@ -18,7 +18,7 @@ PIECE = 1 << 20
 
 
 def copies(hosts: Hosts) -> Outcome:
-    """A file of 1 GiB there and back: by verbs, over the cable, every byte in its place."""
+    """Copies a file of 1 GiB to the other host and back by verbs over the cable; every byte is in its place."""
     first, second = hosts.members
     # In memory, and gone with the case.
     export, here = first.runtime / "export", second.runtime / "here"
@@ -50,14 +50,14 @@ def copies(hosts: Hosts) -> Outcome:
     if not same(export / "there", back):
         return failed("the copy back has other bytes")
     daemon.finish(time.monotonic())
-    # The tools have told what they did; the daemon was not asked to end.
+    # The tools have printed their statistics; the daemon is still running and has not.
     if "udp" not in counters.paths_used(hosts.place):
         return failed("nothing went over the cable")
     return passed("; ".join(said))
 
 
 def secrets(hosts: Hosts) -> Path:
-    """What lets the user in."""
+    """Writes the secrets that authenticate the user."""
     file = hosts.place.directory / "secrets"
     file.touch(0o600)
     file.write_bytes(USER + b":" + SECRET + b"\n")

@@ -120,5 +120,5 @@ class Slurm:
         return self.hosts.run(host, name, host.inside([*clean, *user, *command]), seconds)
 
     def submit(self, options: list[str], command: list[str], seconds: float, around: list[str]) -> Ended:
-        """Runs a step by `srun`, itself started by what is `around` it."""
+        """Runs a step by `srun`, which the command `around` starts."""
         return self._as_user("srun", [*around, "srun", *options, *command], seconds)

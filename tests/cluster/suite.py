@@ -34,14 +34,14 @@ WHOLE = tiers.by_night()
 HERE = Path(__file__).resolve().parent
 # DSCP 26.
 CLASS = "104"
-# Two processes, and several on each host, in which a benchmark looks at who is where.
+# Two processes, and several on each host with a benchmark that depends on which processes share a host.
 BENCHMARKS = ["latency.write", "bandwidth.send", "multi-pair.write-latency", "patterns.all-pairs"]
 OPTIONS = ["--quick", "--sizes", "8,4K", "--mode", "free", "--pairs", "1,2"]
 ROOT = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
-# What processes on the other host must be told.
+# Variables that are passed to processes on the other host.
 TOLD = ["VERBENA_LINK", "VERBENA_STATS_DIR"]
-# Stands for ssh: goes to the other namespace, under another name, with nothing of the environment here but what a
-# login there would have.
+# Stands for ssh: enters the other namespace, under another host name, with the environment of a login there and none of
+# this one.
 AGENT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 shift
@@ -75,7 +75,7 @@ def cases() -> list[Case]:
 
 
 def agent(hosts: Hosts) -> Path:
-    """What stands for ssh."""
+    """Writes the stand-in for ssh."""
     second = hosts.members[1]
     script = hosts.place.directory / "agent"
     script.write_text(AGENT % {"runtime": second.runtime, "pid": second.keeper.pid, "root": " ".join(ROOT)})

@@ -1,8 +1,10 @@
-/* What a descriptor of events does, checked against what Linux' do: completion channels and asynchronous events
- * (drivers/infiniband/core/uverbs_main.c, uverbs_std_types_*.c) and event channels of the connection manager (ucma.c).
+/* Checks that an event descriptor behaves as Linux' own: completion channels and asynchronous events
+ * (drivers/infiniband/core/uverbs_main.c, uverbs_std_types_*.c) and event channels of the connection manager
+ * (ucma.c).
  *
- * There: poll answers EPOLLIN | EPOLLRDNORM while events wait and nothing else ever; each event wakes who waits; O_NONBLOCK
- * is looked at with each call; the file is closed on exec; dup, fork and SCM_RIGHTS share it; it cannot seek. */
+ * In Linux poll returns EPOLLIN | EPOLLRDNORM while events are queued and nothing else ever; each event wakes a
+ * waiter; O_NONBLOCK is evaluated by each call; the file is closed on exec; dup, fork and SCM_RIGHTS share it; it
+ * cannot seek. */
 #ifndef VERBENA_TESTS_DESCRIPTOR_H
 #define VERBENA_TESTS_DESCRIPTOR_H
 

@@ -1,10 +1,9 @@
-/* What a peer acknowledged before it ended is done: who has seen a message arrive may end at once, and
- * its sender hears of success.
+/* A request that a peer acknowledged before it ended is complete: a process may end as soon as it has seen a message
+ * arrive, and its sender gets a successful completion.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1.2 (a responder that has executed a
- * request acknowledges it) and 10.7.3.1 (order of completions); ibv_poll_cq(3). A real adapter sends the
- * acknowledgement before the receiver's completion can be seen, and what becomes of the process changes
- * nothing about it. */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1.2 (a responder that has executed a request
+ * acknowledges it) and 10.7.3.1 (order of completions); ibv_poll_cq(3). A real adapter sends the acknowledgement before
+ * the receiver's completion can be seen, and the end of the process does not change that. */
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,11 +1,10 @@
-/* Who may invalidate a window: the queue pair that it is bound to, by itself or for its peer, and
- * nobody else. And what becomes of an invalidation that is refused.
+/* Only the queue pair that a window is bound to may invalidate it, locally or for its peer. Checks the result of an
+ * invalidation that is refused, too.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 10.6.7.2 (type 2B: a window belongs to the
- * queue pair it was bound through), 9.4.1.1.4 and 10.6.5 (invalidation checks protection domain and
- * queue pair as an access does), 9.9.3.1.10 (responder fault class J: a Send with Invalidate whose key
- * cannot be invalidated ends the responder's queue pair and its receive, and is not NAKed);
- * ibv_post_send(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 10.6.7.2 (type 2B: a window belongs to the queue pair it
+ * was bound through), 9.4.1.1.4 and 10.6.5 (invalidation checks protection domain and queue pair as an access does),
+ * 9.9.3.1.10 (responder fault class J: a Send with Invalidate whose key cannot be invalidated ends the responder's
+ * queue pair and its receive, and is not NAKed); ibv_post_send(3). */
 
 #include "requester.h"
 

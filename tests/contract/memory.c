@@ -1,10 +1,9 @@
-/* Memory that was registered and is not any more is what it was before: private anonymous memory,
- * on which mremap(2), madvise(2) and the rest do what their man pages say. And registering costs what
- * the region is worth, not what the process has mapped besides.
+/* Deregistered memory is as it was before: private anonymous memory, on which mremap(2), madvise(2) and the rest do as
+ * their man pages say. And the cost of registering depends on the region, not on the other mappings of the process.
  *
- * Sources: ibv_reg_mr(3) and ibv_dereg_mr(3), which speak of no lasting effect on the memory;
- * ibv_rereg_mr(3) ("performs the functions deregister memory region followed by register memory
- * region"); mremap(2), madvise(2), proc(5). */
+ * Sources: ibv_reg_mr(3) and ibv_dereg_mr(3), which speak of no lasting effect on the memory; ibv_rereg_mr(3)
+ * ("performs the functions deregister memory region followed by register memory region"); mremap(2), madvise(2),
+ * proc(5). */
 
 #include <limits.h>
 
@@ -19,9 +18,9 @@ static void begin(void)
 	endpoint = endpoint_open(endpoint_defaults());
 }
 
-/* realloc(3) of a large block is mremap: what it adds is new and reads as zeros, and is nobody else's.
- * The block is one mapping, as it was (mremap(2) moves no range over several): all of it was registered,
- * or all but its first `apart` bytes, as where an allocator keeps its own there. */
+/* realloc(3) of a large block is mremap: the added pages are new, read as zeros, and are shared with no other mapping.
+ * The block is one mapping, as before (mremap(2) moves no range over several): all of it was registered, or all but its
+ * first `apart` bytes, as where an allocator keeps its own data there. */
 static void grow_after_deregistration(size_t length, size_t apart)
 {
 	begin();
@@ -73,7 +72,7 @@ static void pages_are_private_after_deregistration(void)
 	endpoint_close(&endpoint);
 }
 
-/* The last of several regions gives them back, in whatever order they end. */
+/* The last of several regions makes the pages private again, in any order. */
 static void pages_are_private_after_the_last_of_two(void)
 {
 	begin();
@@ -149,8 +148,8 @@ static long bytes_read(void)
 	return value;
 }
 
-/* A process with thousands of mappings registers a page. What is read of the list of mappings, if
- * anything is, does not grow with it: 4,000 lines are 200 kB and more. */
+/* A process with thousands of mappings registers a page. The part of the list of mappings that is read, if any, does
+ * not grow with it: 4,000 lines are 200 kB and more. */
 static void registration_does_not_read_all_mappings(void)
 {
 	enum { MAPPINGS = 4000, LIMIT = 100 * 1000, ATTEMPTS = 20 };
@@ -176,8 +175,8 @@ static void registration_does_not_read_all_mappings(void)
 	endpoint_close(&endpoint);
 }
 
-/* A region of no bytes is a region (10.6.2: the length is a number of bytes, with no least one): its
- * key is good for nothing but operations on nothing. */
+/* A region of no bytes is a region (10.6.2: the length is a number of bytes, with no least one): its key permits only
+ * operations of no bytes. */
 static void a_region_of_no_bytes(void)
 {
 	struct pair pair = pair_open(endpoint_defaults());
@@ -217,8 +216,8 @@ static void a_key_does_not_come_back_soon(void)
 	endpoint_close(&endpoint);
 }
 
-/* A program that unmaps what it has posted a receive for harms itself alone: pinned pages outlive
- * their mapping, so the message arrives somewhere or fails, and nobody is killed. */
+/* A program that unmaps the memory of a posted receive harms itself alone: pinned pages outlive their mapping, so the
+ * message arrives somewhere or fails, and no process is killed. */
 static void a_receive_into_unmapped_memory(void)
 {
 	/* Memory that the program shares by itself stays where the program has it. */

@@ -1,11 +1,9 @@
-/* A message belongs to its sender until it has arrived: a sender that destroys its queue pair, ends a
- * registration, or dies, may keep the message from arriving, but not make another of it, and what it
- * does is no fault of the receiver's.
+/* A message belongs to its sender until it has arrived: a sender that destroys its queue pair, ends a registration, or
+ * dies, may keep the message from arriving, but not change it, and its actions cause no error at the receiver.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1 (what a responder executes is what
- * the requester sent), 11.6.2 (Local Protection Error: of the local buffers of the request that
- * completes), 9.9.2.1 (faults of a requester's own buffers end its own queue); ibv_destroy_qp(3),
- * ibv_dereg_mr(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1 (a responder executes the request that the
+ * requester sent), 11.6.2 (Local Protection Error: of the local buffers of the request that completes), 9.9.2.1 (faults
+ * of a requester's own buffers end its own queue); ibv_destroy_qp(3), ibv_dereg_mr(3). */
 
 #include "contract.h"
 
@@ -104,7 +102,7 @@ static void the_sender_destroys_and_overwrites(void)
 	peer_end(&sender.receiver);
 }
 
-/* The same with RESET, which forgets what is outstanding. */
+/* The same with RESET, which discards outstanding requests. */
 static void the_sender_resets_and_overwrites(void)
 {
 	struct sender sender = sender_open(peer_start(receiver));
@@ -134,8 +132,8 @@ static void the_sender_is_flushed_and_overwrites(void)
 	peer_end(&sender.receiver);
 }
 
-/* A program that ends the registration of what it is sending makes a mistake; it is told, and the
- * receiver is not. */
+/* A program that ends the registration of memory that it is sending makes a mistake; it gets an error, and the receiver
+ * does not. */
 static void the_sender_deregisters(void)
 {
 	struct sender sender = sender_open(peer_start(receiver));

@@ -1,11 +1,11 @@
-/* A poll comes to an end, whatever a peer goes on writing.
+/* A poll ends even if a peer never stops writing.
  *
- * The reader runs one instruction at a time, and between any two the peer may write all that it likes:
- * so the peer keeps ahead of the reader without having to be faster. It writes what takes the reader no
- * further than to the next record. This attack knows the layout of a channel, as `shm/ring.rs` and
- * `shm/channel.rs` have it; where there is no such memory there is nothing to attack.
+ * The reader runs one instruction at a time, and between any two the peer may write any amount: so the peer keeps ahead
+ * of the reader without having to be faster. It writes records that take the reader no further than to the next record.
+ * This attack knows the layout of a channel, as `shm/ring.rs` and `shm/channel.rs` have it; without such memory there
+ * is nothing to attack.
  *
- * Sources: ibv_poll_cq(3) (returns what there is, and does not wait); the law of `shm/ring.rs`. */
+ * Sources: ibv_poll_cq(3) (returns the completions there are, and does not wait); the law of `shm/ring.rs`. */
 
 #include <dirent.h>
 
@@ -116,7 +116,7 @@ static uint64_t instruction_of(pid_t process)
 
 static void a_poll_ends_though_its_peer_goes_on(void)
 {
-	/* By then the reader is in its loop; and how often it has gone round when it is to end. */
+	/* At LEAD the reader is in its loop; ROUNDS is how often it goes round before the test ends. */
 	enum { LEAD = 3000, PORTION = CELLS / 4, ROUNDS = 2 * CELLS };
 	returned = (atomic_bool *)shared_pages(PAGE);
 	hang_after(100);
@@ -141,7 +141,7 @@ static void a_poll_ends_though_its_peer_goes_on(void)
 			if (steps <= LEAD || instruction_of(peer.process) != place)
 				continue;
 			rounds++;
-			/* The reader is past what is written now by more than a portion. */
+			/* The reader is more than a portion past the cells that are written now. */
 			if (rounds >= published - CELLS + PORTION) {
 				publish_padding(channel, head + published, PORTION);
 				published += PORTION;

@@ -120,7 +120,7 @@ static void a_shared_queue_holds_what_it_says(void)
 		for (uint32_t id = size; id < attributes.max_wr; id++)
 			CHECK_CALL(post_shared(srq, id));
 		CHECK_EQUAL(post_shared(srq, size), ENOMEM);
-		/* Smaller than what lies in it, or larger than the device has: nothing is changed. */
+		/* Smaller than the number of posted receives, or larger than the device's limit: nothing is changed. */
 		struct ibv_srq_attr wrong = { .max_wr = size - 1, .srq_limit = 1 };
 		CHECK(ibv_modify_srq(srq, &wrong, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0);
 		wrong.max_wr = (uint32_t)device.max_srq_wr + 1;

@@ -1,9 +1,8 @@
-/* A process that is stopped (by a debugger, a shell, a batch system) holds up nobody but those who
- * want something of it.
+/* A process that is stopped (by a debugger, a shell, a batch system) holds up only processes that depend on it.
  *
- * Sources: signal(7), SIGSTOP; InfiniBand Architecture Specification, volume 1, 9.9.1 (a connection
- * fails by its own timeouts and retries, and by nothing else), 11.2.8.5 (Deregister Memory Region
- * removes access to the region); ibv_dereg_mr(3), ibv_open_device(3). */
+ * Sources: signal(7), SIGSTOP; InfiniBand Architecture Specification, volume 1, 9.9.1 (a connection fails by its own
+ * timeouts and retries, and by nothing else), 11.2.8.5 (Deregister Memory Region removes access to the region);
+ * ibv_dereg_mr(3), ibv_open_device(3). */
 
 #include "bulk.h"
 #include "trace.h"

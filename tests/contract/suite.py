@@ -82,7 +82,7 @@ SECONDS = 180
 PROGRAMS = ("windows", "memory", "incarnation", "pulls", "fences", "unreliable", "xrc", "waking", "armed",
             "stopped", "invalidation", "limits", "forks", "sqd", "faults", "peers", "ends", "rings", "flush", "refusals",
             "sizes", "registration", "buffers", "batches", "settled", "answers", "fault_rows")
-# What asks the library and no other process: one path is as good as another.
+# Programs that call the library and involve no other process: they run on one path only.
 ALONE = ("sysfs", "descriptors", "probes", "names", "kernel_structures", "tables", "threads")
 # Linked against the adapter's library, for the distribution's lacks the names.
 AGAINST_OURS = (f"-L{LIBRARIES}", f"-Wl,-rpath,{LIBRARIES}", "-libverbs")

@@ -1,7 +1,8 @@
-/* What a program asks of a device: tables of GIDs and P_Keys, extended attributes, its clock and its speed.
+/* Queries of a device: tables of GIDs and P_Keys, extended attributes, its clock and its speed.
  *
- * Sources: ibv_query_gid_ex(3), ibv_query_gid_table(3), ibv_get_pkey_index(3), ibv_query_device_ex(3), ibv_query_rt_values_ex(3),
- * ibv_query_qp_data_in_order(3); for ibv_query_port_speed rdma-core 65's header, in units of 100 Mb/s. */
+ * Sources: ibv_query_gid_ex(3), ibv_query_gid_table(3), ibv_get_pkey_index(3), ibv_query_device_ex(3),
+ * ibv_query_rt_values_ex(3), ibv_query_qp_data_in_order(3); for ibv_query_port_speed rdma-core 65's header, in units of
+ * 100 Mb/s. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -85,7 +86,7 @@ static void extended_attributes_begin_with_the_plain_ones(void)
 	/* A device with a clock says how fast it is. */
 	CHECK(extended.completion_timestamp_mask != 0);
 	CHECK(extended.hca_core_clock != 0);
-	/* What cannot be asked for is not answered. */
+	/* Unknown mask bits are not answered. */
 	CHECK_CALL(ibv_query_device_ex(context, &asked, &extended));
 	asked.comp_mask = 1;
 	CHECK_EQUAL(ibv_query_device_ex(context, &asked, &extended), EINVAL);

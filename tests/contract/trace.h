@@ -1,6 +1,6 @@
-/* Another thread's time: a child runs one instruction at a time, so that everybody else gets ahead of
- * it between any two; or its system calls are counted. What a scheduler may do to a thread is done on
- * purpose, and so it does not take luck to find what depends on it.
+/* Controls the progress of another thread: a child runs one instruction at a time, so that all other processes get
+ * ahead of it between any two; or its system calls are counted. This forces the interleavings that a scheduler makes
+ * only by chance.
  *
  * Source: ptrace(2). */
 #ifndef VERBENA_TESTS_CONTRACT_TRACE_H

@@ -247,7 +247,7 @@ static void each_request_of_a_batch_names_its_queue(void)
 	host_close(&host);
 }
 
-/* What a host tells. */
+/* The data that a host sends to the other. */
 struct offer {
 	uint32_t qp_number, srq_number;
 	uint16_t lid;
@@ -263,7 +263,7 @@ static void be_a_host(struct peer *parent)
 	peer_hear(parent, &initiator, sizeof initiator);
 	connect_xrc(host.qp, initiator, host.endpoint.lid, 100, 0, false, 0);
 	peer_meet(parent);
-	/* The initiator has its completion. Whatever came by then is here by now. */
+	/* The initiator has its completion: every message has arrived by now. */
 	peer_meet(parent);
 	struct ibv_wc wc;
 	uint32_t arrived = 0;
