@@ -40,7 +40,7 @@ class Setting:
 
     name: str
     variables: tuple[str, ...] = ()
-    # What is done in a mount namespace before the demo runs.
+    # Command that runs in a mount namespace before the demo.
     before: Optional[str] = None
     refused: str = ""
     # The path that RDMA writes take; empty where the demo cannot run.
@@ -60,7 +60,7 @@ SETTINGS = [
 
 
 def cases() -> list[Case]:
-    """A setting each, and what the demo ends with."""
+    """Each setting, with the demo's last line."""
     return [*(Case("demo", setting.name, partial(shown if setting.path else refused, setting)) for setting in SETTINGS),
             Case("demo", "a terminal", on_a_terminal),
             Case("the commands to try next", "", next_commands)]
@@ -109,7 +109,7 @@ def shown(setting: Setting, place: Place) -> Outcome:
 
 
 def wrong_exchange(setting: Setting, said: str) -> str:
-    """What is wrong with what is told of the exchange and of the mistake."""
+    """Returns a description of errors in the report of the exchange and of the mistake, or ""."""
     for operation in ("send", "RDMA write", "RDMA read", "fetch-and-add"):
         if not re.search(rf"^  {operation} +arrived; path \w+: ", said, re.M):
             return f"no {operation} arrived"
@@ -124,7 +124,8 @@ def wrong_exchange(setting: Setting, said: str) -> str:
 
 
 def wrong_figures(said: str, place: Place) -> str:
-    """What is wrong with the figures: those that were measured are numbers, and the model's is what it computes."""
+    """Returns a description of errors in the figures, or "": measured ones are numbers, and the model's equal its
+    computation."""
     measured = re.search(rf"^  8-byte RDMA write, one way: {TIME}, median of (\d+)", said, re.M)
     compared = re.search(rf"^  {TIME} here \(.*\); {TIME} on a ConnectX-6 HDR \(.*modelled\)$", said, re.M)
     rate = re.search(r"^  RDMA writes of 64 KiB: ([\d.]+) [kMG]B/s$", said, re.M)
@@ -141,7 +142,7 @@ def nanoseconds(value: str, unit: str) -> float:
 
 
 def differs_from_model(said: float, place: Place) -> str:
-    """What the demo said of the model, if `verbena bench` computes something else."""
+    """Returns the demo's figures of the model, if `verbena bench` computes others."""
     command = [str(VERBENA), *"bench latency.write --quick --sizes 8 --transports rc --json --on model:connectx6-hdr".split()]
     ended = place.run("model", command, SECONDS)
     if not ended.succeeded:

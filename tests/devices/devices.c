@@ -1,7 +1,7 @@
-/* Two devices on one host: what belongs to one never shows on the other, and each port goes down alone.
+/* Two devices on one host: objects and events of one never show on the other, and each port goes down alone.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 4.1.3 (LIDs), 9.7.6.1.3 (retries), 11.6.3.4 (port events); man
- * ibv_get_async_event(3), ibv_query_gid_table(3), rdma_bind_addr(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 4.1.3 (LIDs), 9.7.6.1.3 (retries), 11.6.3.4 (port events);
+ * man ibv_get_async_event(3), ibv_query_gid_table(3), rdma_bind_addr(3). */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -267,7 +267,7 @@ static void a_port_goes_down_alone(void)
 	CHECK(!has_event(&one));
 	CHECK_EQUAL(port_state(&other), IBV_PORT_DOWN);
 	CHECK_EQUAL(port_state(&one), IBV_PORT_ACTIVE);
-	/* Towards it and from it; what does not touch it goes on. */
+	/* Traffic to and from the port that is down; other traffic goes on. */
 	post_send(&one.endpoint, 1, piece_of(one.mr, 0, LENGTH));
 	expect(&one.endpoint, 1, IBV_WC_RETRY_EXC_ERR);
 	post_write(&other.endpoint, 2, piece_of(other.mr, 0, LENGTH), (uintptr_t)one.memory, one.mr->rkey);

@@ -29,7 +29,7 @@ def links(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """What can be linked to: its headings, as GitHub and mdBook name them."""
+    """Returns the targets of links: the headings, as GitHub and mdBook name them."""
     found, inside = set(), False
     for line in path.read_text().splitlines():
         if FENCE.match(line):
@@ -41,17 +41,17 @@ def anchors(path: Path) -> set[str]:
 
 
 def sections(path: Path) -> Iterator[tuple[str, str]]:
-    """Its headings of the second level, and what stands below them; before the first the heading is empty."""
+    """Yields the headings of the second level and the text below each; the text before the first has an empty heading."""
     heading, *rest = re.split(r"^## (.*)$", path.read_text(), flags=re.MULTILINE)
     yield "", heading
     yield from zip(rest[::2], rest[1::2])
 
 
 def commands(path: Path) -> Iterator[list[str]]:
-    """The words of each command that a console or shell block shows, and of what stands as code in a sentence."""
+    """Yields the words of each command in console and shell blocks and in inline code."""
     outside = re.sub(r"^\s*```.*?^\s*```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     for code in re.findall(r"`([^`]+)`", outside):
-        # What may be left away is shown in brackets.
+        # Optional words are shown in brackets.
         yield re.sub(r"(?<![^\s])\[|\]|\|", " ", code).split()
     kind = None
     for line in path.read_text().splitlines():

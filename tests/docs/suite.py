@@ -27,7 +27,7 @@ DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 # Variables that `verbena` sets for its own processes, and that only `verbena help environment` names.
 INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN"}
-# What looks like a variable and is none: the adapter's board identifier.
+# The adapter's board identifier, which looks like a variable.
 BOARD = "VERBENA_SOFTWARE"
 VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
 SITE = ROOT / "packaging" / "site"
@@ -82,7 +82,7 @@ def options(path: Path, _place: Place) -> Outcome:
         # There it is the name of a package.
         if "pip" in words:
             continue
-        # What stands in front: variables, a program that starts ours.
+        # Words before the program: variables, a program that starts ours.
         starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] in PROGRAMS]
         for at in starts:
             program = words[at].rpartition("/")[2]
@@ -170,7 +170,7 @@ def chapters(_place: Place) -> Outcome:
 
 
 def followed(_place: Place) -> Outcome:
-    """What stands in a block of `console` is run by a test as it stands; what is only shown is `text`."""
+    """A test runs each block of `console` as it stands; blocks that are only shown are `text`."""
     chapters_of_tests = {f"docs/{name}.md" for name in guide.LEAST} | set(wheel.CHAPTERS) | {"README.md"}
     wrong, seen = [], 0
     for path in DOCUMENTS:
@@ -185,7 +185,7 @@ def followed(_place: Place) -> Outcome:
 
 
 def verbs_page(place: Place) -> Outcome:
-    """The reference of verbs calls says what the library and the test programs are now, of every exported call."""
+    """The reference of verbs calls agrees with the library and the test programs, and has every exported call."""
     ended = place.run("verbs", [str(ROOT / "packaging/reference/verbs"), "--check"], SECONDS)
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
@@ -215,7 +215,8 @@ def verbs_of_header(_place: Place) -> Outcome:
 
 
 def bill_of_materials(place: Place) -> Outcome:
-    """It names what the lock file names, with its checksum, and everything in it is reached from the whole."""
+    """It lists the packages of the lock file with their checksums, and each is a direct or indirect dependency of the
+    product."""
     first, second = (place.directory / name for name in ("first.json", "second.json"))
     for out in (first, second):
         ended = place.run(out.stem, [str(ROOT / "packaging/sbom/build"), "--out", str(out)], SECONDS)

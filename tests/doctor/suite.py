@@ -28,14 +28,14 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine or container, how it is made here, and what is known of it beforehand."""
+    """A machine or container, how it is made here, and its known properties."""
 
     name: str
     expects: dict[str, str]
-    # What `unshare` makes, and what is done inside of it before anything runs.
+    # Options of `unshare`, and the commands that run inside before anything else.
     apart: Optional[str] = None
     before: str = ":"
-    # What then starts the programs.
+    # The command that then starts the programs.
     through: str = ""
     # System calls that are refused.
     refused: str = ""
@@ -88,7 +88,7 @@ def command(setting: Setting, port: int) -> list[str]:
 
 
 def agrees(setting: Setting, place: Place) -> Outcome:
-    """What doctor says is what is known of the setting, and programs run where it says so, and nowhere else."""
+    """Doctor's answer agrees with the known properties, and programs run exactly where it says so."""
     if setting.apart and (reason := cannot_unshare(setting.apart)):
         return skipped(reason)
     variables = {**({"VERBENA_RUNTIME_DIR": ""} if setting.by_default else {}), **setting.variables}

@@ -82,7 +82,7 @@ def workflow(text: str) -> list[str]:
 
 
 def same(shown: str, said: str) -> bool:
-    """Whether a line says what is shown, but for its numbers and the widths of columns."""
+    """Whether a line of output equals the shown one, but for numbers and the widths of columns."""
     words = [" ".join(NUMBER.sub("#", line).split()) for line in (shown, said)]
     return words[0] in words[1]
 

@@ -17,7 +17,7 @@ from .place import Place
 
 HERE = Path(__file__).resolve().parent.parent
 COMMON = HERE / "common"
-# What a test program returns when it cannot be tried on this machine.
+# Exit status of a test program that cannot run on this machine.
 EXIT_SKIPPED = 77
 COMPILER = os.environ.get("VERBENA_TEST_CC", "cc")
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-pthread", f"-I{COMMON}"]

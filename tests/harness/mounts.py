@@ -16,10 +16,11 @@ class _Namespace:
 
 
 def keep_own() -> None:
-    """Whatever this process mounts from now on is seen by its children alone (unshare(2), CLONE_NEWNS).
+    """Makes the mounts of this process visible to its children alone (unshare(2), CLONE_NEWNS).
 
-    Whoever else makes a mount namespace, as `ip netns exec` does, takes copies of all mounts there are, and a file system is not
-    unmounted before the last copy is gone: a disk whose power was cut would come back as it was, dead."""
+    Any process that makes a mount namespace, as `ip netns exec` does, copies all mounts there are, and a file system
+    stays mounted until the last copy is unmounted: a disk whose power was cut would come back in the failed state.
+    """
     if _Namespace.entered:
         return
     libc = ctypes.CDLL(None, use_errno=True)

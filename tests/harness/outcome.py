@@ -7,8 +7,8 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """The four ends of a case. `REFUSED` is the program's own refusal of what it was asked, with
-    its words: a fact about the program, not about the adapter."""
+    """The four results of a case. `REFUSED` means that the tested program itself rejects these options, and quotes its
+    message; that says nothing about the adapter."""
 
     PASSED = "ok"
     FAILED = "FAIL"
@@ -18,7 +18,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict with its reason and, for a failure, what is needed to understand it."""
+    """A verdict with its reason and, for a failure, the evidence."""
 
     verdict: Verdict
     reason: str = ""

@@ -18,7 +18,7 @@ DEFAULT_PATH: Optional[str] = None
 
 
 class Place:
-    """What one case has to itself."""
+    """The directory, environment and processes of one case."""
 
     def __init__(self, suite: str, case: str):
         name = re.sub(r"[^A-Za-z0-9._-]+", "_", case).strip("_")
@@ -71,7 +71,8 @@ class Place:
         return found
 
     def close(self) -> None:
-        """Gives the runtime directory back, and ends what a case has started and left alone. The logs stay."""
+        """Removes the runtime directory, and ends the processes that a case has started and not waited for. The logs
+        stay."""
         for one in self._started:
             one.abandon()
         shutil.rmtree(self.runtime, ignore_errors=True)

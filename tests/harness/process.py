@@ -22,7 +22,7 @@ TAIL_LINES = 40
 
 @dataclass(frozen=True)
 class Ended:
-    """What is left of a process: how it ended and what it said."""
+    """A process that has ended: its exit status and its output."""
 
     command: str
     status: Optional[int]
@@ -57,8 +57,8 @@ class Ended:
 
 
 def _heed_interrupts() -> None:
-    """A shell starts what it puts into the background with interrupts ignored, and children inherit
-    that; the programs under test must not depend on how the tests were started."""
+    """Restores the default handling of SIGINT. A shell starts background commands with interrupts ignored, and children
+    inherit that; the programs under test must not depend on how the tests were started."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -93,12 +93,12 @@ class Process:
         return self._pidfd
 
     def output(self) -> str:
-        """What it has written so far."""
+        """The output so far."""
         return self.log.read_text(errors="replace")
 
     def finish(self, deadline: float) -> Ended:
-        """Waits until the process ends or the monotonic clock reaches `deadline`, then ends what
-        is left of its session."""
+        """Waits until the process ends or the monotonic clock reaches `deadline`, then ends the remaining processes of
+        its session."""
         timeout = max(0.0, deadline - time.monotonic())
         select.select([self._pidfd], [], [], timeout)
         status = self._child.poll()
@@ -110,7 +110,7 @@ class Process:
         return Ended(self.command, status, self.output(), seconds)
 
     def abandon(self) -> None:
-        """Ends what nobody has waited for."""
+        """Ends a process that the case has not waited for."""
         if not self._finished:
             self.finish(time.monotonic())
 

@@ -24,7 +24,7 @@ AGAIN = re.compile(r"[\r\n]")
 
 @dataclass(frozen=True)
 class Shown:
-    """What a terminal was sent, and how the program ended; None if it did not."""
+    """The output on the terminal, and how the program ended; None if it did not."""
 
     status: int | None
     raw: str
@@ -50,7 +50,7 @@ class Shown:
 
 def on_terminal(command: Sequence[str], environment: Mapping[str, str], columns: int, seconds: float,
                 output: bool = True, errors: bool = True) -> Shown:
-    """Runs a program with standard output, standard error or both on a terminal; what is not there goes nowhere."""
+    """Runs a program with standard output, standard error or both on a terminal; the other is discarded."""
     main, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     unset = {"NO_COLOR", "COLUMNS", "CLICOLOR", "CLICOLOR_FORCE"}

@@ -26,13 +26,13 @@ def cases() -> list[Case]:
 
 
 def counted(how: str, writes: bool, place: Place) -> Outcome:
-    """The process is named, and what it wrote is there."""
+    """The killed process is named, and its statistics are there."""
     try:
         program = c_program.compile_program(HERE / "leaves.c")
     except c_program.DoesNotCompile as error:
         return failed("does not compile", str(error))
-    # A shell that stays: the process that is killed must not be the one that verbena waits for.
-    # And what it left behind is looked after, as by whoever comes next.
+    # A shell that stays: verbena must wait for another process than the one that is killed. `verbena info` then cleans
+    # up, as the next process on the host would.
     script = f'"$@"; {VERBENA} info > /dev/null; true'
     test = f"{how}_{'writes' if writes else 'registers'}"
     ended = place.run("run", run("sh", "-c", script, "sh", program, test, stats=True), SECONDS)

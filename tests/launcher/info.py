@@ -44,7 +44,7 @@ def live(place: Place) -> Outcome:
         time.sleep(0.05)
     pids = {server.pid, client.pid}
     evidence = [side.finish(time.monotonic()).evidence() for side in (client, server)]
-    # Both were killed at work; the next look at the host clears away what the last of them left.
+    # Both were killed at work; the next `verbena info` on the host removes their remains.
     place.run("sweep", [str(VERBENA), "info"], SECONDS)
     if not at_work(processes):
         return failed("two processes at work were never shown", "\n".join([shown, *evidence]))

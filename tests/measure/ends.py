@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def killed(place: Place) -> Outcome:
-    """Killing one process ends the launch with a clear reason; what was measured is in the report."""
+    """Killing one process ends the launch with a clear reason; the figures measured before are in the report."""
     out = place.directory / "out"
     process = started(place, out, "latency.write")
     victims = children(process.pid)
@@ -89,8 +89,8 @@ def hung(place: Place) -> Outcome:
 
 
 def interrupted(place: Place) -> Outcome:
-    """SIGINT to the launcher alone ends the run with its processes, even with one that does not react; its points are kept,
-    the end says so, and nobody is left."""
+    """SIGINT to the launcher alone ends the run with its processes, even with one that does not react; its points are
+    kept, the last line says so, and no process is left."""
     out = place.directory / "out"
     process = started(place, out, "latency.write")
     at_work = children(process.pid)
@@ -112,7 +112,7 @@ def interrupted(place: Place) -> Outcome:
 
 
 def full_output(place: Place) -> Outcome:
-    """Standard output on a full disk is told, and costs no file."""
+    """Standard output on a full disk is reported, and costs no file."""
     out = place.directory / "out"
     command = (f"exec {VERBENA} bench latency.write --quick --sizes 8 --on model:connectx-ddr"
                f" --out {out} > /dev/full")

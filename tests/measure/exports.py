@@ -57,7 +57,8 @@ def table(place: Place, name: str, typical: float, gigabits: float) -> Path:
 
 
 def expected(place: Place) -> Outcome:
-    """Good figures of an adapter pass, poor and impossible ones fail, and what is not known is refused with the names."""
+    """Good figures of an adapter pass, poor and impossible ones fail, and unknown names are refused with the known
+    ones."""
     page = str(place.directory / "page.html")
     for name, typical, gigabits, status, words in (
             ("good.txt", 1.6, 196.5, 0, ["2 pass, 0 fail, 0 without expectation", "published: 1.88 us (perftest_a100"]),
@@ -116,7 +117,7 @@ def exported(place: Place) -> Outcome:
 
 
 def table_of(texts: dict[str, str]) -> str | None:
-    """What is wrong with the table."""
+    """Returns an error in the table, or None."""
     rows = list(csv.DictReader(io.StringIO(texts["csv"], newline=""), strict=True))
     first = rows[0]
     if any(None in row or None in row.values() for row in rows):
@@ -132,7 +133,7 @@ def table_of(texts: dict[str, str]) -> str | None:
 
 
 def lines_of(texts: dict[str, str]) -> str | None:
-    """What is wrong with the lines of JSON."""
+    """Returns an error in the lines of JSON, or None."""
     lines = [json.loads(line) for line in texts["jsonl"].splitlines()]
     runs = [line for line in lines if line["record"] == "run"]
     if [run["run"] for run in runs] != [LABEL, "again"] or [run["kind"] for run in runs] != ["host", "imported"]:
@@ -146,7 +147,7 @@ def lines_of(texts: dict[str, str]) -> str | None:
 
 
 def markdown_of(texts: dict[str, str]) -> str | None:
-    """What is wrong with the tables of Markdown, read as GitHub's rules for tables have it."""
+    """Returns an error in the tables of Markdown by GitHub's rules for tables, or None."""
     blocks = re.findall(r"(?:^\|.*\n)+", texts["markdown"], re.M)
     if len(blocks) != 4:
         return f"there are {len(blocks)} tables and not two a run"
@@ -159,7 +160,7 @@ def markdown_of(texts: dict[str, str]) -> str | None:
 
 
 def metrics_of(place: Place, page: str) -> Outcome:
-    """What prometheus_client, as OpenMetrics and as the text that node_exporter reads, and promtool make of the metrics."""
+    """prometheus_client, as OpenMetrics and as node_exporter's text format, and promtool accept the metrics."""
     parsed = subprocess.run([PYTHON, "-c", PARSE], input=page, capture_output=True, text=True, check=False)
     if "No module named 'prometheus_client'" in parsed.stderr:
         return skipped("needs the Python package prometheus_client; `setup/python test` makes an environment with it")

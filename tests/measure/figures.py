@@ -40,7 +40,8 @@ def evaluation(place: Place) -> tuple[Path, Ended]:
 
 
 def one_benchmark(name: str, place: Place) -> Outcome:
-    """Exit 0, points with checked data, no failure but of what is not offered. By night each benchmark runs alone."""
+    """Exit 0, points with checked data, and failures only of features that are not offered. By night each benchmark
+    runs alone."""
     if tiers.by_night():
         out = place.directory / "out"
         ended = place.run("bench", [str(VERBENA), "bench", name, "--quick", "--out", str(out)], SECONDS)

@@ -38,7 +38,7 @@ def written(path: Path, found: list[dict]) -> Path:
 
 
 def drawn(place: Place, results: Path) -> str | None:
-    """What is wrong with a report of a file and with its comparison with itself."""
+    """Returns an error in a report of a file or in its comparison with itself, or None."""
     page = results.with_suffix(".html")
     for name, words in (("report", [str(results), "--out", str(page)]),
                         ("compare", ["--all", str(results), str(results)])):
@@ -51,7 +51,7 @@ def drawn(place: Place, results: Path) -> str | None:
 
 
 def magnitudes(place: Place) -> Outcome:
-    """Figures and parameters of any size are drawn and compared; what is no number is refused, with file and line."""
+    """Figures and parameters of any size are drawn and compared; invalid numbers are refused, with file and line."""
     run = of_a_model(place)
     for number, text in enumerate(MAGNITUDES):
         for part in ("value", "parameter"):
@@ -117,7 +117,8 @@ def many(place: Place) -> Outcome:
 
 
 def broken(place: Place) -> Outcome:
-    """A file cut at any place, empty, of other bytes: what, where and what to do, or a report of what is whole."""
+    """A file cut at any place, empty, or of other bytes: either an error that names the file, the line and the remedy,
+    or a report of the whole part."""
     whole = written(place.directory / "whole.jsonl", of_a_model(place)).read_bytes()
     first = whole.index(b"\n") + 1
     cases = {"empty": b"", "spaces": b" \n\n", "first": whole[:first - 20], "cut": whole[:first + 200],

@@ -17,12 +17,13 @@ from .records import POINT, children, points_of, records, said
 
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
-# Longer than any machine needs; how soon it is, is told.
+# Longer than any machine needs; the case prints the actual time.
 CAP = 30
 
 
 def stopped(process: Process, number: signal.Signals) -> tuple[Ended, float, list[int]]:
-    """Sends a signal to a process alone; gives how it ended, after how many seconds, and who was left of its session."""
+    """Sends a signal to one process; returns how it ended, after how many seconds, and the remaining processes of its
+    session."""
     sent = time.monotonic()
     os.kill(process.pid, number)
     while process.running and time.monotonic() < sent + CAP:
@@ -35,7 +36,7 @@ def stopped(process: Process, number: signal.Signals) -> tuple[Ended, float, lis
 
 
 def wrong(ended: Ended, left: list[int], status: int, word: str) -> Outcome | None:
-    """What is wrong with how a run ended, if anything is."""
+    """Returns the failure if a run ended wrongly."""
     if ended.status != status:
         return failed(f"{ended.describe()}, expected exit {status}", ended.evidence())
     if left:

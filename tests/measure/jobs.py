@@ -48,7 +48,7 @@ OPEN_MPI = [*BY_OPEN_MPI, "-n", "2"]
 
 
 def too_small(place: Place) -> Outcome:
-    """What needs more processes than there are is told as that, and is no failure."""
+    """A benchmark that needs more processes than there are is reported as such, and is no failure."""
     out = place.directory / "out"
     ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "patterns.ring", "patterns.halo",
                                  "--quick", "--sizes", "8", "--launches", "2", "--out", str(out)], SECONDS)
@@ -75,7 +75,7 @@ def timely(place: Place) -> Outcome:
 
 
 def strangers(place: Place) -> Outcome:
-    """While a process is still to come, others connect to the exchange: they learn nothing and hold nobody up."""
+    """While a process is still to come, others connect to the exchange: they learn nothing and delay no process."""
     gate = place.directory / "strangers-are-here"
     late = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then until [ -e "{gate}" ]; do sleep 0.02; done; fi; exec "$@"'
     job = place.start("mpirun", [*OPEN_MPI, "sh", "-c", late, "sh", str(VERBENA), "bench", "latency.write", "--quick",
@@ -136,14 +136,15 @@ def hung(place: Place) -> Outcome:
 
 
 def hung_first(place: Place) -> Outcome:
-    """Process 0 keeps the exchange and the results: where it hangs the others end, and say so; what it wrote can be read."""
+    """Process 0 keeps the exchange and the results: if it hangs, the others end with a message; the results so far can
+    be read."""
     out = place.directory / "out"
     job = place.start("mpirun", [*BY_OPEN_MPI, "-n", "3", str(VERBENA), "bench",
                                  "latency.write", "--sizes", "8,64,512,4096", "--launches", "100", "--out", str(out)])
     deadline = time.monotonic() + SECONDS
     said(out, POINT, job, deadline)
     os.kill(of_rank(job.pid, 0), signal.SIGSTOP)
-    # Nobody wakes it up: mpirun ends all when one of them has failed.
+    # The hung process is not continued: mpirun ends all when one of them has failed.
     ended = job.finish(deadline)
     if ended.status in (0, None):
         return failed(f"{ended.describe()}, expected a failure", ended.evidence())
@@ -152,7 +153,7 @@ def hung_first(place: Place) -> Outcome:
     read = place.run("report", [str(VERBENA), "report", str(out), "--out", str(place.directory / "report.html")], SECONDS)
     if not read.succeeded:
         return failed(read.describe(), read.evidence())
-    # The last to end was killed, with nobody left to tidy up after it: who comes next does.
+    # The last process was killed, with none left to clean up after it: the next one does.
     seen = place.run("info", [str(VERBENA), "info"], SECONDS)
     return passed(f"{ended.seconds:.0f} s") if seen.succeeded else failed(seen.describe(), seen.evidence())
 

@@ -24,8 +24,8 @@ ENVIRONMENT = 3
 
 
 def model_repeats(target: str, place: Place) -> Outcome:
-    """Output and run directory of the same command are the same, whatever the number of threads. The figures of a model are not
-    held against an adapter's, and so the evaluation is not accepted."""
+    """Output and run directory of the same command are the same for any number of threads. The figures of a model are
+    not compared with an adapter's, so the evaluation is not accepted."""
     seen = set()
     out = place.directory / "out"
     for threads in THREADS:
@@ -102,7 +102,7 @@ l2 requires l1
 
 
 def model_replays(place: Place) -> Outcome:
-    """A schedule's calculations, and the times of the library's messages as `bench` has them; what is wrong with one, and where."""
+    """A schedule's calculations, and the times of the library's messages as `bench` has them; errors name their place."""
     file = place.directory / "exchange.goal"
     file.write_text(EXCHANGE)
     command = [str(VERBENA), "replay", str(file), "--on", "model:connectx-qdr", "--json"]
@@ -144,8 +144,8 @@ def model_beside(place: Place) -> Outcome:
 
 
 def reproduced(place: Place) -> Outcome:
-    """All claims are evaluated and enough are met; what is missed has its reason, and nothing else; the models' curves go
-    through what the claims were computed as; a browser draws every figure."""
+    """All claims are evaluated and enough are met; each missed claim has its reason, and no other has one; the models'
+    curves go through the values of the claims; a browser draws every figure."""
     out = place.directory / "out"
     ended = place.run("reproduce", [str(VERBENA), "reproduce", "--out", str(out)], SECONDS)
     if not ended.succeeded:
@@ -181,7 +181,7 @@ def reproduced(place: Place) -> Outcome:
 
 
 def paper_repeats(place: Place) -> Outcome:
-    """Claims and figures of a paper are the same bytes whatever the number of threads."""
+    """Claims and figures of a paper are the same bytes for any number of threads."""
     seen = set()
     out = place.directory / "out"
     for threads in THREADS:
@@ -262,8 +262,8 @@ REPORTED = ("How well it is predicted", "Predicted, and not fitted to", "latency
 
 
 def closed_loop(place: Place) -> Outcome:
-    """Of an adapter that is a model itself: planted values are found by what is fitted to, the rest is predicted, the report and
-    a run of the written profile have both; values that are wrong are told by the exit code."""
+    """With a model in place of the adapter: calibration finds the planted values, the rest is predicted, the report and
+    a run of the written profile have both; the exit code reports wrong values."""
     measured, out = place.directory / "measured", place.directory / "out"
     planted = [word for path, value in LOOP.items() for word in ("--set", f"{path}={value}")]
     sizes = ["--sizes", "8,512,4096", "--transports", "rc", "--quick"]
@@ -312,8 +312,8 @@ def loop_of_the_adapter(place: Place) -> Outcome:
 
 
 def calibrated(place: Place) -> Outcome:
-    """Values planted in a model are found again from a run of the suite on it; the written profiles have them; what only
-    adds up is named."""
+    """Calibration finds the values planted in a model from a run of the suite on it; the written profiles have them;
+    values known only as a sum are named."""
     out, fitted = place.directory / "out", place.directory / "fitted"
     planted = [word for path, value in PLANTED.items() for word in ("--set", f"{path}={value}")]
     sizes = ["--sizes", "1,64,512,4096,65536"]

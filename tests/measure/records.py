@@ -20,7 +20,7 @@ def records(directory: Path) -> list[dict]:
 
 
 def points_of(directory: Path) -> list[dict]:
-    """Points without what may or may not be there: warnings."""
+    """Points without their optional part: warnings."""
     found = [record for record in records(directory) if record["record"] == "point"]
     for point in found:
         point.pop("warnings")

@@ -27,7 +27,7 @@ SPLIT = re.compile(r"(?:^|\s)[\[(+~-]*\d+(?:\.\d+)?$")
 
 
 def words(text: str) -> list[str]:
-    """The words, without what joins figures that stand on one line."""
+    """The words, without the separators of figures on one line."""
     return [word.rstrip(";") for word in text.split()]
 
 
@@ -37,7 +37,7 @@ def before_summary(text: str) -> str:
 
 
 def plain(place: Place, command: list[str]) -> str:
-    """What a pipe gets."""
+    """Returns the output to a pipe."""
     ended = subprocess.run([str(VERBENA), *command], env=place.environment(TERM="xterm"), capture_output=True, text=True,
                            timeout=SECONDS, check=False)
     return ended.stdout
@@ -63,7 +63,8 @@ def fits(place: Place) -> Outcome:
 
 
 def summary(place: Place) -> Outcome:
-    """A run ends with a line a figure, with bar and curve, and what is strong, weak and to be distrusted, and the report."""
+    """A run ends with a line for each figure, with bar and curve, then the strong, weak and unreliable figures, and the
+    report's name."""
     for columns in WIDTHS:
         out = place.directory / f"out-{columns}"
         command = [str(VERBENA), *BENCH, "--out", str(out)]
@@ -140,7 +141,7 @@ def coloured(place: Place) -> Outcome:
     if not seen.colours:
         return failed("there is no colour on a terminal", seen.raw[:1000])
     for variable, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
-        # The harness takes NO_COLOR out of what it is given, so that it can be asked for here alone.
+        # The harness removes NO_COLOR from the environment, so that this case alone can set it.
         bare = on_terminal(["env", f"{variable}={value}", *command], place.environment(), 100, SECONDS, errors=False)
         if bare.colours or bare.text != seen.text:
             return failed(f"{variable}={value} changes more than the colours", bare.raw[:1000])
@@ -148,7 +149,8 @@ def coloured(place: Place) -> Outcome:
 
 
 def progress(place: Place) -> Outcome:
-    """One line with what runs, n of m and the time left, never wider than the terminal; nothing with TERM=dumb."""
+    """One line with the current benchmark, n of m and the time left, never wider than the terminal; nothing with
+    TERM=dumb."""
     command = [str(VERBENA), "reproduce", "memfree", "--out", str(place.directory / "claims")]
     for columns in (80, 44):
         shown = on_terminal(command, place.environment(), columns, SECONDS, output=False)
@@ -161,7 +163,7 @@ def progress(place: Place) -> Outcome:
 
 
 def badly_shown(shown: Shown, columns: int, *names: str) -> Outcome | None:
-    """What is wrong with progress, if anything is."""
+    """Returns the failure if progress is shown wrongly."""
     if len(shown.widest()) > columns:
         return failed(f"a line of {len(shown.widest())} on {columns} columns", shown.widest())
     if missing := [name for name in names if name[:16] not in shown.text]:

@@ -157,7 +157,7 @@ static void buffer_free(struct buffer *buffer, size_t length)
 	close(buffer->fd);
 }
 
-/* What the peer is to do with a region of ours, or a message. */
+/* The peer's next operation on a region of ours, or a message. */
 struct command {
 	char what;
 	uint32_t length;
@@ -373,7 +373,7 @@ static void requests_from_and_into_a_buffer(void)
 		expect(&bench.endpoint, 2, IBV_WC_SUCCESS);
 		pattern_check(view, length, length + 1);
 	}
-	/* What the peer's first word was. */
+	/* The peer's first word. */
 	post_fetch_add(&bench.endpoint, 3, named(mr, IOVA + PAGE, 8), bench.window.address, bench.window.rkey, 1);
 	expect(&bench.endpoint, 3, IBV_WC_SUCCESS);
 	pattern_check(view + PAGE, 8, length / 8 + 1);
@@ -413,7 +413,7 @@ static void a_process_alone(void)
 	endpoint_close(&endpoint);
 }
 
-/* The region keeps the buffer, whatever becomes of the program's descriptor. */
+/* The region keeps the buffer after the program has closed its descriptor. */
 static void the_descriptor_is_closed_after_registration(void)
 {
 	struct bench bench = bench_open();
@@ -427,7 +427,7 @@ static void the_descriptor_is_closed_after_registration(void)
 	bench_close(&bench);
 }
 
-/* Of buffers and of what they are made of. */
+/* Mappings of buffers and of the memory behind them. */
 static unsigned mappings(void)
 {
 	char line[1024];
@@ -486,7 +486,7 @@ static void bounds_and_rights_are_kept(void)
 	bench_close(&bench);
 }
 
-/* A child has the program's own mapping and not the adapter's; what it does with the region harms nobody. */
+/* A child has the program's own mapping and not the adapter's; its use of the region harms no other process. */
 static void forks(void)
 {
 	struct bench bench = bench_open();

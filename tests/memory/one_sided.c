@@ -13,7 +13,7 @@
 #define SEED 3
 #define ADDS 1000
 
-/* What the target has registered. */
+/* The target's registered regions. */
 struct board {
 	uint8_t data[LENGTH];
 	/* Behind the data: must stay as it is. */
@@ -27,7 +27,7 @@ struct board {
 enum pastime { SLEEPS, COMPUTES };
 static enum pastime pastime;
 
-/* What the data must be in the end; the child inherits it. */
+/* Seed of the expected final data; the child inherits it. */
 static uint64_t final_seed;
 static uint64_t final_counter;
 

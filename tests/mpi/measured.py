@@ -43,7 +43,8 @@ def records(directory: Path) -> list[dict]:
 
 
 def on_the_adapter(library: str, place: Place) -> Outcome:
-    """Some benchmarks, by night every one: two sizes each, their data checked, and the adapter carried what they moved."""
+    """Some benchmarks, by night every one: two sizes each, their data checked, and the adapter carried the bytes that
+    they moved."""
     out = place.directory / "out"
     wanted = names() if WHOLE else SOME
     ended = bench(place, [*wanted, "--mpi", library, "--quick", "--sizes", "8,16K", "--pairs", "1", "--out", str(out),
@@ -75,7 +76,8 @@ def on_the_adapter(library: str, place: Place) -> Outcome:
 
 
 def on_a_model(place: Place, wanted: list[str], measured: list[dict]) -> Outcome | None:
-    """What is wrong with the same benchmarks on a model: they have the same points, and a figure by each point's name to lay over it."""
+    """Returns the failure if the same benchmarks on a model differ: they must have the same points and a figure for
+    each."""
     out = place.directory / "model"
     ended = bench(place, [*wanted, "--on", "model:connectx-ddr", "--sizes", "8,16K", "--pairs", "1", "--out", str(out),
                           *([] if WHOLE else ["--processes", "2"])])
@@ -89,7 +91,7 @@ def on_a_model(place: Place, wanted: list[str], measured: list[dict]) -> Outcome
 
 
 def identity(point: dict) -> tuple:
-    """What points have in common that are of the same operation."""
+    """Returns the fields that points of the same operation share."""
     return point["benchmark"], *sorted(point["parameters"].items())
 
 
@@ -99,7 +101,8 @@ def names_of(point: dict) -> set[str]:
 
 
 def as_hardware(library: str, place: Place) -> Outcome:
-    """The adapter that the system's libibverbs has, here Verbena's by `verbena run`: UCX is told of its port and of how packets are marked."""
+    """With the system libibverbs' adapter, here Verbena's by `verbena run`: UCX gets its port and the marking of
+    packets."""
     out = place.directory / "out"
     cache = place.directory.parent / "cache"
     words = ["mpi.latency", "mpi.get-latency", "--mpi", library, "--on", f"hardware:{DEVICE}:1", "--gid-index", "0", "--pkey", "0xffff",
@@ -124,7 +127,7 @@ def as_hardware(library: str, place: Place) -> Outcome:
 
 
 def without_the_adapter(library: str, way: str, place: Place) -> Outcome:
-    """Over TCP and shared memory the adapter carries nothing, and what is no benchmark of messages is refused."""
+    """Over TCP and shared memory the adapter carries nothing, and benchmarks that send no messages are refused."""
     out = place.directory / "out"
     ended = bench(place, ["mpi.latency", "latency.write", "--mpi", library, "--on", way, "--quick",
                           "--sizes", "64", "--out", str(out)])
@@ -210,7 +213,7 @@ def measuring(ancestor: int) -> list[int]:
 
 
 def command_of(pid: int) -> str:
-    """What a process runs; nothing if it has ended."""
+    """Returns a process' command; nothing if it has ended."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

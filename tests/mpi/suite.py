@@ -32,7 +32,7 @@ VERIFIED = re.compile(r"(\d+) ranks verified (\d+) bytes")
 ENVIRONMENT = {
     "UCX_TLS": "rc_verbs,ud_verbs:aux",
     "UCX_WARN_UNUSED_ENV_VARS": "n",
-    # A test machine may well be a container in which everybody is root, with two cores.
+    # A test machine may be a container in which all processes are root, with two cores.
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     # MPICH would use its own shared memory between processes of one host.

@@ -30,7 +30,7 @@ TRANSPORTS = ("RC", "UC", "UD", "XRC")
 COMMON = (["-a"], ["-e"], ["-I", "0"], ["-I", "64"], ["-D", "1"])
 BANDWIDTH_ONLY = (["-b"], ["-q", "16"], ["-l", "16"])
 
-# What perftest 4.5 says when it refuses, before it looks for a device.
+# perftest 4.5's messages when it refuses its options before it opens a device.
 REFUSALS = (
     "Events feature not available on WRITE verb",
     "Inline feature not available on READ/Atomic verbs",

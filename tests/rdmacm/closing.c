@@ -1,6 +1,6 @@
-/* A channel that one thread closes while another takes its events (rdma_get_cm_event(3), rdma_destroy_event_channel(3)),
- * as rping does at its end. On the device the thread that waits goes on waiting, and the one that comes too late is told
- * that the descriptor is none (EBADF). Neither ever gets an event that nobody sent. */
+/* A channel that one thread closes while another takes its events (rdma_get_cm_event(3),
+ * rdma_destroy_event_channel(3)), as rping does at its end. On hardware the waiting thread goes on waiting, and a
+ * thread that calls after the close gets EBADF. Neither ever gets an event that was not sent. */
 #include "check.h"
 
 #include <arpa/inet.h>

@@ -1,9 +1,9 @@
-/* Who may have a port: RDMA_OPTION_ID_AFONLY, wildcard addresses, and which error refuses (the kernel's cma_check_port and
- * rdma_bind_addr, drivers/infiniband/core/cma.c; rdma_set_option(3), rdma_bind_addr(3)).
+/* The rules of binding a port: RDMA_OPTION_ID_AFONLY, wildcard addresses, and which error refuses (the kernel's
+ * cma_check_port and rdma_bind_addr, drivers/infiniband/core/cma.c; rdma_set_option(3), rdma_bind_addr(3)).
  *
- * There an IPv4 identifier is of its family alone unless it is told otherwise, an IPv6 one if it is told so or net.ipv6.bindv6only is
- * set. Two that are both so share a port. Else a wildcard address, or a loopback one, conflicts with EADDRNOTAVAIL, the same address
- * with EADDRINUSE. */
+ * In the kernel an IPv4 identifier is of its family alone unless the option says otherwise, an IPv6 one if the option
+ * says so or net.ipv6.bindv6only is set. Two that are both so share a port. Else a wildcard address, or a loopback one,
+ * conflicts with EADDRNOTAVAIL, the same address with EADDRINUSE. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -101,7 +101,7 @@ static void whoever_comes_second_is_refused_as_by_a_kernel(void)
 		{ "::", DEFAULT, "0.0.0.0", DEFAULT, EADDRNOTAVAIL },
 		{ "127.0.0.1", DEFAULT, "::", DEFAULT, EADDRNOTAVAIL },
 		{ "0.0.0.0", DEFAULT, "::", SHARED, EADDRNOTAVAIL },
-		/* Unless it is told to take one. */
+		/* Unless the option restricts it to its family. */
 		{ "0.0.0.0", DEFAULT, "::", ONLY, 0 },
 		{ "::", ONLY, "0.0.0.0", DEFAULT, 0 },
 		{ "::", ONLY, "127.0.0.1", DEFAULT, 0 },

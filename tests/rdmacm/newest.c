@@ -223,7 +223,7 @@ static void no_service_is_looked_for_over_ethernet(void)
 	CHECK_EQUAL(destroy(id), 0);
 }
 
-/* The subnet of the adapter has no records of services: what a kernel makes of an empty table. */
+/* The adapter's subnet has no service records: the same result as a kernel's with an empty table. */
 static void no_service_is_found(void)
 {
 	if (is_ethernet())

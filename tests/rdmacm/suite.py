@@ -26,7 +26,7 @@ REQUIRES = [Tool("rping", "rdmacm-utils"), Tool("ib_write_bw", "perftest"),
 SECONDS = 60
 HERE = "127.0.0.1"
 GROUP = "224.1.2.3"
-# Where fi_pingpong listens unless it is told otherwise.
+# fi_pingpong's default port.
 FABTESTS_PORT = 47592
 # And udpong.
 UDPONG_PORT = 7174
@@ -64,7 +64,7 @@ PERFTEST = [["ib_write_bw"], ["ib_read_bw"], ["ib_send_bw"], ["ib_write_lat"], [
 
 
 def cases() -> list[Case]:
-    """Each program on each path, then what must go wrong."""
+    """Each program on each path, then the errors."""
     found = []
     for path in PATHS:
         for name, (server, client) in EXAMPLES.items():
@@ -87,7 +87,7 @@ def cases() -> list[Case]:
 
 
 def listens(place: Place) -> bool:
-    """Whether somebody of this case listens for connections."""
+    """Whether a process of this case listens for connections."""
     return any(place.runtime.glob("cm-*.socket"))
 
 
@@ -135,7 +135,7 @@ def perftest(options: list[str], path: str, place: Place) -> Outcome:
 
 
 def multicast(path: str, place: Place) -> Outcome:
-    """A member of an IP group receives what another sends to it."""
+    """A member of an IP group receives another's messages."""
     receiver = run("stdbuf", "-o0", "mckey", "-m", GROUP, "-b", HERE)
     sender = run("mckey", "-m", GROUP, "-b", HERE, "-s")
     ready = lambda process: "receiving data transfers" in process.output()  # noqa: E731
@@ -157,18 +157,18 @@ def endless(server: list[str], client: list[str], path: str, place: Place) -> Ou
 
 
 def holds_datagram_port(port: int) -> bool:
-    """Whether somebody has a UDP port."""
+    """Whether a process has a UDP port."""
     lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     return any(int(line.split()[1].rpartition(":")[2], 16) == port for line in lines)
 
 
 def sweep(place: Place) -> None:
-    """Clears away what a killed process left, as the next user of the host would."""
+    """Removes the remains of a killed process, as the next process on the host would."""
     place.run("sweep", [str(VERBENA), "info"], SECONDS)
 
 
 def nobody(place: Place) -> Outcome:
-    """A connection to a port that nobody listens to is rejected at once."""
+    """A connection to a port without a listener is rejected at once."""
     started = time.monotonic()
     ended = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)
     if ended.succeeded or time.monotonic() - started > SECONDS / 2:
@@ -219,7 +219,7 @@ def killed(place: Place) -> Outcome:
 
 
 def idle_killed(place: Place) -> Outcome:
-    """A server that asks nothing of its client is told that it was killed."""
+    """A server without traffic from its client gets an event when the client is killed."""
     try:
         tool = c_program.compile_program(ROCE / "idle.c", ("-lrdmacm",))
     except c_program.DoesNotCompile as words:

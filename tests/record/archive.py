@@ -52,7 +52,7 @@ class Program:
         return self.definitions.comm(name, self.group(name, GroupType.COMM_GROUP, members))
 
     def call(self, rank, name, *events):
-        """A call, with what happens within it: a function of the writer and the time each."""
+        """Writes a call and the events within it: each a function of the writer, with its time."""
         region = self.regions.get(name) or self.regions.setdefault(name, self.definitions.region(name, paradigm=Paradigm.MPI))
         writer, start = self.writers[rank], self.times[rank] + self.computing // 2
         writer.enter(start, region)
@@ -86,7 +86,7 @@ class Program:
                       lambda writer, now, sent=sent: writer.mpi_isend_complete(now, sent))
 
     def collective(self, name, operation, comm, root, amounts):
-        """All members make it; `amounts` is what the one at each place sends and receives."""
+        """Every member calls it; `amounts` is the number of bytes that each member sends and receives."""
         for place, rank in enumerate(comm[1]):
             sent, received = amounts(place)
             self.call(rank, name, lambda writer, now: writer.mpi_collective_begin(now),

@@ -1,7 +1,8 @@
-/* A random MPI program: every rank draws the same plan from the seed, does its part of each step, checks what it got, and prints a sum
- * of it. With the recorder in front of it the sum must be the same, and the trace must tell of as many messages as there were.
+/* A random MPI program: every rank draws the same plan from the seed, does its part of each step, checks the received
+ * data, and prints a sum of it. With the recorder in front of it the sum must be the same, and the trace must have as
+ * many messages as there were.
  *
- *     random SEED STEPS [across]
+ *   random SEED STEPS [across]
  *
  * With the last word there are operations between two groups, too, which a replay does not know. */
 
@@ -27,7 +28,7 @@ static uint32_t draw(uint32_t below)
 	return (uint32_t)(state >> 32) % below;
 }
 
-/* An own one, for what does not change the plan. */
+/* A private generator, for choices that do not change the plan. */
 static uint64_t private_state;
 static uint32_t own(uint32_t below)
 {
@@ -353,7 +354,7 @@ static void collectives(void)
 			expect("a scattered one", told, root * 100 + here);
 		break;
 	case 4:
-		/* Nobody has anything for rank 0 of it, but itself. */
+		/* No other rank has anything for rank 0. */
 		for (int peer = 0; peer < n; peer++) {
 			counts[peer] = peer != 0 || here == 0;
 			all[peer] = counts[peer];

@@ -47,7 +47,7 @@ LIBRARIES = {"Open MPI": OPENMPI, "MPICH": MPICH}
 
 
 def cases() -> list[Case]:
-    """Programs with both libraries, then what can go wrong."""
+    """Programs with both libraries, then the errors."""
     found = []
     for name, library in LIBRARIES.items():
         found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
@@ -139,7 +139,7 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
     first = random.randrange(1 << 31)
     messages = 0
     for seed in range(first, first + (RANDOM_BY_NIGHT if WHOLE else RANDOM)):
-        # What goes on between two groups is recorded, and no replay knows it.
+        # Operations between two groups are recorded, and no replay knows them.
         across = ["across"] if seed % 2 else []
         words = [*launcher, "-n", ranks, program, seed, 30, *across]
         plain = place.run("plain", list(map(str, words)), SECONDS, **environment())
@@ -162,7 +162,8 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
 
 
 def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
-    """What a program tells is counted as computing, what it does in a pause is not; without the recorder there is nobody to tell."""
+    """Computing that a program declares is counted, computing in a pause is not; without the recorder the declarations
+    have no effect."""
     launcher, flavour, _ = library
     try:
         program = program_of("told.c", flavour)
@@ -178,14 +179,14 @@ def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
     if not replayed.succeeded:
         return failed(replayed.describe(), replayed.evidence())
     computing = [parts["computing"] / 1e9 for parts in json.loads(replayed.output)["by_rank"]]
-    # What is computed besides is to start threads and the like.
+    # The rest of the computing is starting threads and the like.
     if any(not 0 <= seconds - (4 + rank) < 0.1 for rank, seconds in enumerate(computing)):
         return failed(f"ranks computed {computing} s, and not 4 and 5", ended.evidence())
     return passed(f"{computing[0]:.3f} s and {computing[1]:.3f} s")
 
 
 def unbalanced(told: dict) -> str | None:
-    """The chain is as long as the run, and what a rank waited for is all of its waiting."""
+    """The chain is as long as the run, and a rank's waits add up to all of its waiting."""
     chain = told["chain"]
     length = chain["computing"] + chain["overhead"] + chain["wire"]
     if abs(length - told["nanoseconds"]) > 1 or chain["crossings"] == 0:
@@ -223,7 +224,7 @@ def misdrawn(events: list[dict], told: dict) -> str | None:
 
 
 def beside(place: Place, told: dict) -> Outcome | None:
-    """Several models are told of in the order in which they were named, each as if it were alone."""
+    """Several models are reported in the order of the command line, each as if it were alone."""
     trace = place.directory / "trace"
     more = [word for other in OTHERS for word in ("--on", other)]
     together = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--json"], SECONDS)
@@ -277,7 +278,7 @@ def shipped(place: Place) -> Outcome:
 
 
 def killed(place: Place) -> Outcome:
-    """What a killed rank has done before is in the trace; a replay says that there is no end."""
+    """The trace has a killed rank's calls before the kill; a replay says that the end is missing."""
     try:
         program = program_of("killed.c", "openmpi")
     except c_program.DoesNotCompile as error:
@@ -287,7 +288,7 @@ def killed(place: Place) -> Outcome:
     calls = re.search(r"MPI_Sendrecv +(\d+)", ended.output)
     if ended.succeeded or calls is None or "rank 1" not in ended.output:
         return failed(ended.describe(), ended.evidence())
-    # Rank 0 may be killed by the launcher, too. What is lost is a block a rank at most.
+    # The launcher may kill rank 0, too. At most one block for each rank is lost.
     if not 60000 < int(calls.group(1)) <= 120000:
         return failed(f"{calls.group(1)} of 120000 calls can be read", ended.evidence())
     replayed = replay(place, place.directory / "trace")
@@ -297,7 +298,8 @@ def killed(place: Place) -> Outcome:
 
 
 def missing(place: Place) -> Outcome:
-    """No compiler, another library's compiler, no MPI program, a directory that has a trace: each is told, with what to do."""
+    """No compiler, another library's compiler, no MPI program, a directory that has a trace: each error names the
+    remedy."""
     program = program_of("killed.c", "mpich")
     launcher, _, _ = MPICH
     for words, status, told in [
@@ -342,8 +344,8 @@ int main(int count, char **words)
 
 
 def closed_loop(place: Place) -> Outcome:
-    """Each way and number of processes has a prediction beside what was measured, both of the program that was recorded: how far they
-    are apart is the machine's to say, and a loaded one's says nothing."""
+    """Each transport and number of processes has a prediction beside the measurement, both of the recorded program: how
+    far they are apart depends on the machine, and on a loaded one proves nothing."""
     source, program = place.directory / "exchanges.c", place.directory / "exchanges"
     source.write_text(EXCHANGES)
     done = subprocess.run(["mpicc.openmpi", "-O2", str(source), "-o", str(program)], capture_output=True, text=True, check=False)

@@ -15,7 +15,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
 OUT = LOGS / "release/rpms"
-# What must be in each package, and where nothing of one may be.
+# Files that each package must have, and the folders that only one may have.
 HOLDS = {
     "verbena": {"/usr/bin/verbena", "/usr/bin/rfcp", "/usr/lib/verbena/libibverbs.so.1", "/usr/lib/verbena/libverbena_shim.so",
                 "/usr/lib/verbena/libverbena_tracer.so", "/usr/share/man/man1/verbena-run.1.gz", "/usr/share/man/man1/rfcp.1.gz",
@@ -51,7 +51,7 @@ def query(package: Path, *what: str) -> str:
 
 
 def contents(files: dict[str, Path], _place: Place) -> Outcome:
-    """Each has what it is for, no file is in two, and the version is the workspace's."""
+    """Each package has its files, no file is in two, and the version is the workspace's."""
     version = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
     owners: dict[str, str] = {}
     for package, file in files.items():
@@ -88,11 +88,12 @@ def relations(files: dict[str, Path], _place: Place) -> Outcome:
 
 
 def installed(files: dict[str, Path], place: Place) -> Outcome:
-    """In a root of their own: the programs start, verbena finds the adapter beside itself, and the unit starts what is there."""
+    """In a root of their own: the programs start, verbena finds the adapter beside itself, and the unit starts an
+    installed program."""
     root = place.directory / "root"
     root.mkdir()
     if os.geteuid() == 0:
-        # What they require is not in an empty root, and their scripts neither.
+        # An empty root lacks their dependencies and the programs of their scripts.
         command = ["rpm", "--root", str(root), "--install", "--nodeps", "--noscripts", *map(str, files.values())]
         ended = place.run("install", command, 300)
         if not ended.succeeded:

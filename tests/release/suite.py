@@ -47,7 +47,7 @@ def release(place: Place, *words: object, **variables: str) -> Ended:
 
 
 def parts(place: Place) -> Outcome:
-    """What needs no compiling is made, with right checksums, and a second time with the same bytes."""
+    """Parts that need no compiling are made, with right checksums, and a second time with the same bytes."""
     found = []
     for out in (place.directory / "first", place.directory / "second"):
         ended = release(place, "source", "sbom", "--strict", "--out", out)

@@ -28,7 +28,7 @@ PAGES: dict[str, Callable[[Place], Path]] = {
     "an explanation": made.explanation,
     "an imported table": made.imported,
 }
-# What the page of a whole evaluation has at most, before anything is unfolded, in a window of 1400 px.
+# The largest height of the page of a whole evaluation, before anything is unfolded, in a window of 1400 px.
 HIGHEST = 12_000
 
 

@@ -15,7 +15,7 @@ SECONDS = 900
 MODELS = ["infinihost3-ddr", "connectx-qdr"]
 FOUR = ["connectx-qdr", "connectx-ddr", "infinihost3-ddr", "infinihost-pcix"]
 LABELS = ["software", *(f"{model} (model)" for model in MODELS)]
-# One of each kind of section, and what the five tiles are taken from.
+# One benchmark of each kind of section, and those from which the five tiles are computed.
 BENCHMARKS = ["latency.write", "latency.send", "latency.read", "latency.write-completion",
               "bandwidth.write", "bandwidth.write-both", "bandwidth.read", "rate.window",
               "multi-pair.write-latency", "internals.contexts", "internals.reuse",
@@ -114,7 +114,7 @@ def explanation(place: Place) -> Path:
 
 
 def imported(place: Place) -> Path:
-    """A table that somebody pasted, without distributions and without a machine."""
+    """A pasted table, without distributions and without a machine."""
     table, out = place.directory / "osu.txt", place.directory / "report.html"
     table.write_text("# OSU MPI Latency Test v7.4\n# Size          Latency (us)\n0                       1.80\n"
                      "64                      1.90\n4096                    3.70\n1048576               130.00\n")

@@ -17,7 +17,8 @@ FIRST_SCREEN = """(() => {
     paper: getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)};
 })()"""
 
-# By benchmark its panels: the axis, what each line is, and the names at the lines' ends. Of a benchmark without curves an empty list.
+# For each benchmark its panels: the axis, the meaning of each line, and the names at the lines' ends. For a benchmark
+# without curves an empty list.
 LINES = """(() => {
   const found = {};
   for (const heading of document.querySelectorAll('h3[id]')) {
@@ -48,7 +49,7 @@ WITHOUT_TEXT = """[...document.querySelectorAll('.panels')]
   .filter(panels => !(panels.closest('.question') ?? panels.parentElement).querySelector('pre'))
   .map(panels => panels.innerText.slice(0, 50))"""
 
-# What a click into the text of a benchmark's figures selects, in a browser that lets it be selected as a whole.
+# The text that a click into a benchmark's figures selects, in a browser that supports selecting it as a whole.
 SELECTED = """(() => {
   document.querySelectorAll('details').forEach(one => one.open = true);
   const pre = document.getElementById('bandwidth.read').closest('.benchmark').querySelector('pre');

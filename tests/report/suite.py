@@ -26,14 +26,14 @@ TITLE = "the report in a browser"
 REQUIRES = [Tool("chromium", "chromium")]
 
 SCREENS = [(1400, 900), (390, 844)]
-# What a curve is of besides its axis is its kind; these only repeat the axis.
+# A curve's parameters beside its axis are its kind; these only repeat the axis.
 NO_KIND = {"size", "size-class", "rows", "columns"}
 PAGES = 10
 # Traces on the page of applications.
 TRACES = 2
 
 def cases() -> list[Case]:
-    """A screen, a telephone, paper, and what must be on all of them."""
+    """A screen, a telephone, paper, and the content that all of them must have."""
     found = [Case(f"{width} px wide", f"first screen, {scheme}", partial(first_screen, width, height, scheme))
              for width, height in SCREENS for scheme in ("light", "dark")]
     found += layout.cases()
@@ -52,7 +52,7 @@ def cases() -> list[Case]:
 
 
 def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
-    """What was tested and all five tiles are seen without scrolling, each with its figure, its word and its share."""
+    """The tested target and all five tiles are visible without scrolling, each with its figure, its word and its share."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, width, height, scheme)
@@ -248,7 +248,7 @@ def without_scripts(place: Place) -> Outcome:
 
 
 def copied(place: Place) -> Outcome:
-    """Each drawing has its figures as text; a click selects all of it, and it says what the records say."""
+    """Each drawing has its figures as text; a click selects all of it, and it has the values of the records."""
     report = beside_models(place)
     point = next(record for record in records(next((SHARED / "models").glob("software*")) / "results.jsonl")
                  if record.get("benchmark") == "bandwidth.read" and record["parameters"]["size"] == 4096)
@@ -268,7 +268,7 @@ def copied(place: Place) -> Outcome:
 
 
 def two_runs(place: Place) -> Outcome:
-    """The first is the baseline: ratios of what both have, what changed first, and both in every chart."""
+    """The first is the baseline: ratios of the figures that both have, changed ones first, and both in every chart."""
     few = ["latency.write", "bandwidth.write"]
     runs = [SHARED / "two" / name for name in ("a", "b")]
     for run in runs:
@@ -293,7 +293,7 @@ def two_runs(place: Place) -> Outcome:
         return failed(f"the page is {width} px wide")
     if not ratios or "latency.write" not in ratios[0]["key"] or ratios[0]["verdict"] != "worse":
         return failed("a latency half as long again is not what changed first", str(ratios[:5]))
-    # The same label twice could not be told apart.
+    # Equal labels would be ambiguous.
     if any(labels != ["software", "software (2)"] for labels in questions.values()):
         return failed(f"not both runs are drawn: {questions}")
     return passed(f"{len(ratios)} ratios, first {ratios[0]['key']}")
@@ -319,7 +319,8 @@ def offline(place: Place) -> Outcome:
 
 
 def application(place: Place) -> Outcome:
-    """A recorded program's page: its bars are as long as the replay says, each beside its time, and waiting is what it is there."""
+    """A recorded program's page: the lengths of its bars are those of the replay, each beside its time, and waiting is
+    the replay's."""
     if missing := absent(RECORDING):
         return skipped(", ".join(f"{tool.name} ({tool.package})" for tool in missing))
     report = replay(place)

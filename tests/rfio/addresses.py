@@ -24,7 +24,7 @@ class Limited(Service):
         super().__init__(place, "tcp", "--addresses", self.rules, *options)
 
     def change(self, rules: str) -> str:
-        """Has other limits read: what the daemon says to that."""
+        """Reloads other limits; returns the daemon's message."""
         before = len(self.daemon.output())
         self.rules.write_text(rules)
         os.kill(self.daemon.pid, signal.SIGHUP)
@@ -61,7 +61,8 @@ def sessions(place: Place) -> Outcome:
 
 
 def words(place: Place) -> Outcome:
-    """What a user is told: who has how many, or that nobody from there is let in; the exit code says busy, or no."""
+    """The user's message says how many sessions are open, or that the network is refused; the exit code is that of
+    busy, or of no permission."""
     with Limited(place, "127.0.0.1 sessions=1\n") as service:
         (service.export / "f").write_bytes(b"x")
         kept = Peer(service.port)
@@ -137,7 +138,8 @@ def reloaded(place: Place) -> Outcome:
 
 
 def claims(place: Place) -> Outcome:
-    """What is asked for and not served is not charged: lengths beyond any limit, of a file that is not open, and of one that is short."""
+    """Requests that are not served are not charged: lengths beyond any limit, of a file that is not open, and of one
+    that is short."""
     with Limited(place, "127.0.0.2 bytes=64k\n") as service:
         (service.export / "f").write_bytes(b"x")
         peer = enter(service, "127.0.0.2")[0]
@@ -155,7 +157,8 @@ def claims(place: Place) -> Outcome:
 
 
 def crowd(place: Place) -> Outcome:
-    """Connections from a refused network, however many, put nobody else's out that has not proved yet who it is."""
+    """Connections from a refused network, however many, do not displace other connections that are not authenticated
+    yet."""
     with Limited(place, "127.9.0.0/16 refuse\n", "--strangers", "8", "--threads", "1") as service:
         honest = Peer(service.port)
         refused = [Peer(service.port, source="127.9.0.1") for _ in range(40)]

@@ -38,7 +38,7 @@ def few_descriptors(place: Place) -> Outcome:
             peer = Peer(service.port)
             status = peer.log_in(USER, SECRET)
             if not status:
-                # What has a file open is not idle, and makes no room.
+                # A session with an open file is not idle, and makes no room.
                 opened = peer.ask(OPEN, text(b"/f%d" % len(hoarded)) + WRITING)[0]
                 if opened not in (0, errno.EMFILE):
                     return failed(f"a file is refused with {opened}")
@@ -82,7 +82,8 @@ def banned(place: Place) -> Outcome:
 
 
 def ended_by_hand(place: Place) -> Outcome:
-    """`rfiod sessions` lists who is there, `rfiod end` ends one session or all of a user; only root and the daemon's user ask."""
+    """`rfiod sessions` lists the sessions, `rfiod end` ends one session or all of a user; only root and the daemon's
+    user may call them."""
     with Restricted(place, (b"ann", b"b\tb"), {}) as service:
         admin = service.directory / "admin"
         service.stop()
@@ -129,8 +130,8 @@ def ended_by_hand(place: Place) -> Outcome:
 
 
 def drained(place: Place) -> Outcome:
-    """At SIGTERM what is under way is answered, to the last byte, what is new is refused with the status that says 'again', and the
-    end comes in time, whatever clients do."""
+    """At SIGTERM requests under way are answered, to the last byte, new ones are refused with the status that says
+    'again', and the daemon ends in time, no matter how clients behave."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(64 << 20))
         slow, idle, stubborn = session(service), session(service), session(service)
@@ -170,7 +171,7 @@ def drained(place: Place) -> Outcome:
         whole = noise(64 << 20)
         for number in range(3):
             status, _, data = slow.receive()
-            # What the daemon had not looked at before the stop is new.
+            # Requests that the daemon had not read before the stop are new.
             if number and status == errno.ESHUTDOWN:
                 continue
             if status or not data or data != whole[number * (4 << 20):][:len(data)]:
@@ -201,7 +202,7 @@ def drained_in_time(place: Place) -> Outcome:
 
 
 def uploads_are_closed(place: Place) -> Outcome:
-    """What was written and acknowledged before the stop may be closed during it."""
+    """Files with acknowledged writes before the stop may be closed during it."""
     with Service(place, "tcp") as service:
         peer = session(service)
         _, body, _ = peer.ask(OPEN, text(b"/f") + WRITING)

@@ -45,7 +45,7 @@ subjectAltName = DNS:worker7.example.org,URI:spiffe://example.org/robot
 
 
 def openssl(*arguments: object) -> str:
-    """Runs it: what it says."""
+    """Runs openssl; returns its output."""
     done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"openssl {' '.join(map(str, arguments))}:\n{done.stderr}")
@@ -123,7 +123,7 @@ class Authority:
         openssl("ca", "-config", self.configuration, "-revoke", certificate.path)
 
     def list(self, *how: str) -> str:
-        """The list of what is revoked, as text."""
+        """Returns the list of revoked certificates as text."""
         path = self.directory / "revoked.pem"
         openssl("ca", "-config", self.configuration, "-gencrl", *how, "-out", path)
         return path.read_text()

@@ -50,7 +50,7 @@ static void examined(const char *name, const struct stat *original)
 	CHECK(rfio_examine(name, NULL) == -1 && errno == EINVAL);
 }
 
-/* Reads at offsets leave the position alone; what was written is seen at once, whatever was read ahead. */
+/* Reads at offsets leave the position unchanged; written data are visible at once despite read-ahead. */
 static void positioned(const char *directory)
 {
 	char name[1024], line[64];
@@ -143,7 +143,7 @@ static void copied(const char *directory, const struct stat *original)
 	while ((more = rfio_copy_range(from, at, to, at, 7 << 20)) > 0)
 		at += more;
 	CHECK(more == 0 && at == original->st_size);
-	/* Behind what was read ahead, too. */
+	/* Past the data that were read ahead, too. */
 	char byte, moved;
 	CHECK(rfio_read64(to, &byte, 1) == 1);
 	CHECK(rfio_copy_range(from, 1001, to, 0, 1) == 1);

@@ -30,7 +30,7 @@ DATA = noise(300_001)
 
 
 class Asking(Service):
-    """A service that asks for certificates, and a client of it that has nothing else to say who it is."""
+    """A service that requests certificates, and a client whose only identity is its certificate."""
 
     def __init__(self, place: Place, users: str, *options: object, revoked: Optional[str] = None, **more: object):
         self.own = Path(tempfile.mkdtemp(prefix="asking-", dir=place.directory))
@@ -47,7 +47,7 @@ class Asking(Service):
         (self.export / "f").write_bytes(DATA)
 
     def file(self, name: str, content: str) -> Path:
-        """A file that nobody else may change."""
+        """Writes a file that other users cannot change."""
         path = self.own / name
         path.write_text(content)
         path.chmod(0o644)
@@ -61,12 +61,12 @@ class Asking(Service):
 
     def peer(self, certificate: Optional[Certificate] = None, session: Optional[ssl.SSLSession] = None,
              context: Optional[ssl.SSLContext] = None) -> Peer:
-        """A client under TLS that says whatever it is told to."""
+        """A client under TLS that sends any message."""
         return Peer(self.port, context=context or self.context(certificate), session=session)
 
     @staticmethod
     def context(certificate: Optional[Certificate]) -> ssl.SSLContext:
-        """How such a client does TLS. It trusts everybody."""
+        """Returns such a client's TLS context. It accepts every server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if certificate:
@@ -79,7 +79,7 @@ class Asking(Service):
         return [line for line in lines if line["event"] == event]
 
     def change(self, what: Path, content: str) -> str:
-        """Has another file read: what the daemon says to that."""
+        """Reloads another file; returns the daemon's message."""
         before = len(self.daemon.output())
         what.write_text(content)
         os.kill(self.daemon.pid, signal.SIGHUP)
@@ -101,8 +101,8 @@ def with_openssl(case: Callable[[Place], Outcome]) -> Callable[[Place], Outcome]
 
 @with_openssl
 def lets_in(place: Place) -> Outcome:
-    """By the subject as openssl writes it, the fingerprint, and the alternative names: copies both ways as the user of the line, whoever the client
-    says it is; the audit log has the certificate."""
+    """By the subject as openssl writes it, the fingerprint, and the alternative names: copies both ways as the user of
+    the line, for any name that the client sends; the audit log has the certificate."""
     with Asking(place, "") as service:
         authority = service.authority
         ann, bob = authority.issue(ANN), authority.issue("/O=Example/CN=Bob")
@@ -134,7 +134,7 @@ def lets_in(place: Place) -> Outcome:
 
 @with_openssl
 def refused(place: Place) -> Outcome:
-    """A certificate that is not valid ends the connection, even where the client has a secret, and both sides are told why."""
+    """An invalid certificate ends the connection, even where the client has a secret, and both sides get the reason."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         authority, other = service.authority, Authority(service.own, "other")
         good, revoked = authority.issue(ANN), authority.issue(ANN)
@@ -149,7 +149,7 @@ def refused(place: Place) -> Outcome:
             "signed it": (authority.alone(ANN), "no authority that is known here has signed it"),
         }
         for _ in range(3):
-            # What is sent and what has come cross in each of many ways.
+            # Sent and received data cross in each of many ways.
             for words, (certificate, reason) in certificates.items():
                 for secrets in (service.directory / "none", service.secrets):
                     ended = service.shown(certificate, "rfcat", service.at("f"), RFIO_SECRETS=str(secrets))
@@ -186,7 +186,8 @@ def lists(place: Place) -> Outcome:
 
 @with_openssl
 def between(place: Place) -> Outcome:
-    """An authority between that of the file and the certificate: what leads from one to the other comes with it, and each has its list."""
+    """An authority between that of the file and the certificate: the client sends the intermediate certificate, and
+    each has its list."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         below = Authority(service.own, "below", service.authority)
         ann = below.issue(ANN)
@@ -210,8 +211,8 @@ def between(place: Place) -> Outcome:
 
 @with_openssl
 def nobodys(place: Place) -> Outcome:
-    """A valid certificate without a line is nobody's: named in the refusal and the audit log. Its holder gets in by a secret, or as
-    nobody in particular where that is allowed, with the rights of that."""
+    """A valid certificate without a line is anonymous: named in the refusal and the audit log. Its holder gets in by a
+    secret, or anonymously where that is allowed, with anonymous rights."""
     with Asking(place, f"ann:{ANN_WRITTEN}\nbob:CN=Ann Example\nroot:CN=Ann Example,O=Example\\, Inc.\n", "--anonymous", "nothing") as service:
         stranger = service.authority.issue(ANN.replace("Ann", "ann"))
         written = ANN_WRITTEN.replace("Ann", "ann")
@@ -241,8 +242,8 @@ def nobodys(place: Place) -> Outcome:
 
 @with_openssl
 def without(place: Place) -> Outcome:
-    """Who shows none gets in by a secret as ever, and otherwise not; a server that asks for none is told apart; and with one that knows
-    the certificate, a wrong secret does no harm."""
+    """A client without a certificate gets in by a secret as before, and otherwise not; a server that requests none is
+    recognized; and with one that knows the certificate, a wrong secret does no harm."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann = service.authority.issue(ANN)
         ended = service.shown(None, "rfcat", service.at("f"), RFIO_SECRETS=str(service.secrets))
@@ -272,7 +273,8 @@ def without(place: Place) -> Outcome:
 
 @with_openssl
 def asserted(place: Place) -> Outcome:
-    """The method without TLS, without a certificate, or with one that is nobody's; a proof before the greeting; another user's name."""
+    """The method without TLS, without a certificate, or with an anonymous one; a proof before the handshake; another
+    user's name."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann, stranger = service.authority.issue(ANN), service.authority.issue("/CN=ann")
         for what, connect in {"without TLS": lambda: Peer(service.port), "without a certificate": service.peer,
@@ -297,7 +299,7 @@ def asserted(place: Place) -> Outcome:
         status, _, _ = peer.ask(wire.PING)
         if status or service.log("session")[-1]["user"] != "ann":
             return failed(f"somebody else is let in: {service.log('session')}")
-        # Who does not offer the method is not taken for the certificate's user.
+        # A client that does not offer the method is not taken for the certificate's user.
         if service.peer(ann).log_in(b"ann", None, wire.SECRET) != errno.EACCES:
             return failed("without the method the certificate lets in")
         return passed()
@@ -321,12 +323,12 @@ def taken_up_again(place: Place) -> Outcome:
 
 @with_openssl
 def rights(place: Place) -> Outcome:
-    """A user is the same by a certificate and by a secret: what an export forbids, and how many sessions."""
+    """A user is the same by a certificate and by a secret: the export's permissions, and the number of sessions."""
     read_only = Path(tempfile.mkdtemp(prefix="rfio-test-", dir="/dev/shm"))
     try:
         (read_only / "export").mkdir()
         (read_only / "export" / "f").write_bytes(DATA)
-        # What the daemon takes for an option of the export is a name for everybody else.
+        # The daemon reads the word as an option of the export; elsewhere it is a name.
         with Asking(place, f"{USER.decode()}:{ANN_WRITTEN}\n", "--sessions-per-user", "1", export=read_only / "export:ro") as service:
             ann = service.authority.issue(ANN)
             ended = service.shown(ann, "rfcp", service.at("f"), service.here / "f")
@@ -459,7 +461,8 @@ def set_up_wrongly(place: Place) -> Outcome:
 
 @with_openssl
 def by_the_environment(place: Place) -> Outcome:
-    """The C library, and so whatever is built on it, shows the certificate that the environment names; what was typed goes before."""
+    """The C library, and so every program on it, shows the certificate that the environment names; command-line options
+    take precedence."""
     with Asking(place, f"ann:{ANN_WRITTEN}\nbob:CN=bob\n") as service:
         ann, bob = service.authority.issue(ANN), service.authority.issue("/CN=bob")
         environment = {**service.environment(), "RFIO_SECRETS": str(service.directory / "none"), "RFIO_FABRIC": "tcp",

@@ -18,7 +18,8 @@ SEEDS = 12
 
 
 def what_is_there_stays(place: Place, direction: str) -> Outcome:
-    """--no-clobber and --update, for one file and for trees: what is replaced, what is left, and what is said of it."""
+    """--no-clobber and --update, for one file and for trees: which files are replaced, which are kept, and the report
+    of both."""
     with Service(place, "tcp") as service:
         source, sink = (service.here, service.export) if direction == "upload" else (service.export, service.here)
         (source / "tree").mkdir()
@@ -32,7 +33,7 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
         for name, (changed, data) in states.items():
             (sink / "tree" / name).write_bytes(data)
             os.utime(sink / "tree" / name, (changed, changed))
-        # Of two names of one file, one is taken: the other is a file of its own then, not a link to what stays.
+        # Of two names of one file, one is taken: the other becomes a separate file then, not a link to the kept one.
         for name in ("twice a", "twice b"):
             (source / "tree" / name).unlink(missing_ok=True)
         (source / "tree" / "twice a").write_bytes(b"new")
@@ -57,7 +58,7 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
                 return failed(f"{option}: {wrong} of {there}", ended.evidence())
             if os.readlink(sink / "tree" / "link") != "old":
                 return failed(f"{option} replaced a link that is there", ended.evidence())
-            # What the first run brought is there in the second.
+            # In the second run the files of the first are there.
             left = len(kept[option]) + 1 + (2 if option == "--update" else 0)
             if (said := json.loads(ended.output)["files_left"]) != left:
                 return failed(f"{option} says that {said} files were left, not {left}", ended.evidence())
@@ -132,7 +133,7 @@ def plant(at: Path, chance: random.Random, depth: int) -> None:
 
 
 def pattern(chance: random.Random) -> str:
-    """What both programs read alike."""
+    """Returns a pattern that both programs read alike."""
     known = ("a", "b", "*", "a*", "*.o", "?", "[ab]", "[!a]", "[[:alpha:]]", ".a", "\\*", "*.?", "**", "a**", "**o", "***", "{a,b}")
     parts = [chance.choice(known) for _ in range(chance.randint(1, 3))]
     return chance.choice(("", "/")) + "/".join(parts) + chance.choice(("", "", "/"))

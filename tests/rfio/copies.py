@@ -36,7 +36,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
         if service.fabric == "verbs" and size > 1 << 20:
             moved = service.metric("rfio_fabric_sent_bytes_total")
             came = service.metric("rfio_fabric_received_bytes_total")
-            # What is less than 16 KiB may go with the request or the reply.
+            # The request or the reply may carry data of less than 16 KiB.
             if min(moved, came) < size - (16 << 10):
                 return failed(f"only {moved} and {came} of {size} bytes travelled by RDMA")
         for kind, operations in {"session": ("Hello", "Prove", "Connect", "Ping"), "open": ("Open", "Close"),
@@ -126,7 +126,7 @@ def names(place: Place, fabric: str) -> Outcome:
 
 
 def summary(place: Place, fabric: str) -> Outcome:
-    """--json: one object, with what it moved and the processor time."""
+    """--json: one object, with the bytes moved and the processor time."""
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(5_000_000))
         ended = service.tool("rfcp", "--json", service.at("f"), "/dev/null")

@@ -50,7 +50,7 @@ def tls(place: Place) -> Outcome:
         try:
             if peer.log_in(USER, SECRET) == 0:
                 return failed("a client without TLS gets in")
-        except Exception:  # noqa: BLE001 - the connection ends, in whatever way
+        except Exception:  # noqa: BLE001 - the connection ends by any error
             pass
         wrong = place.directory / "wrong"
         wrong.touch(0o600)

@@ -16,7 +16,7 @@ from .verbs_peer import REMOTE_ACCESS, SUCCESS, Endpoint, VerbsPeer
 from .wire import CONNECT, HEADER, HELLO, MAGIC, OPEN, PING, PROVE, READ, Peer, text
 
 EACCES, EINVAL, COMMUNICATION, NOT_SUPPORTED = 13, 22, 1018, 1022
-#: Data beyond what goes with the reply anyway.
+#: Data beyond the part that goes with the reply anyway.
 LENGTH = 256 << 10
 
 
@@ -235,8 +235,8 @@ class HostileServer:
 
 
 def late_server(place: Place) -> Outcome:
-    """A server that writes to a client's memory after the request is over, reads from it, or writes beside the window: the
-    client's adapter refuses, and no byte of what was delivered changes."""
+    """A server that writes to a client's memory after the request is over, reads from it, or writes beside the window:
+    the client's adapter refuses, and no byte of the delivered data changes."""
     with VerbsPeer(place) as verbs, Service(place, "verbs") as service:
         for what in ("late write", "read", "beside the window"):
             hostile = HostileServer(verbs, 64 << 20)

@@ -88,7 +88,7 @@ def slow_readers(place: Place, fabric: str) -> Outcome:
         grown = service.resident_mebibytes() - before
         if grown > 8 + 32 + 24:
             return failed(f"the server grew by {grown:.0f} MiB")
-        # They get what they asked for in the end, piece by piece.
+        # They get all their data in the end, piece by piece.
         for peer in slow[::20]:
             status, body, payload = peer.receive()
             length = struct.unpack(">I", body[:4])[0]
@@ -110,7 +110,7 @@ def half_open(place: Place, fabric: str) -> Outcome:
         before = service.resident_mebibytes()
         silent = []
         for number in range(10_000):
-            # Far up, so that what watches the tools' ends by select(2) keeps low numbers.
+            # A high number, so that programs which watch the tools' ends by select(2) keep low numbers.
             with socket.create_connection(("127.0.0.1", service.port), 20) as connection:
                 silent.append(fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, 2000))
             if number % 2500 == 0:
@@ -130,7 +130,7 @@ def half_open(place: Place, fabric: str) -> Outcome:
 
 
 def server_restarted(place: Place, fabric: str) -> Outcome:
-    """A clean stop lets nobody in and loses nothing; a new server serves the same."""
+    """A clean stop accepts no session and loses nothing; a new server serves the same."""
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(1 << 20))
         ended = service.stop()
@@ -175,7 +175,7 @@ def reloaded(place: Place) -> Outcome:
 
 
 def two_writers(place: Place, fabric: str) -> Outcome:
-    """A second copy to the same place is told that it is busy: exit code 16."""
+    """A second copy to the same place fails because it is busy: exit code 16."""
     with Service(place, fabric) as service:
         (service.here / "f").write_bytes(noise(1000))
         fifo = service.here / "fifo"

@@ -85,7 +85,7 @@ def whole_second_times(place: Place) -> Outcome:
 
 
 def growing_files(place: Place, fabric: str) -> Outcome:
-    """A file that is written at its end: what was there before is read by anybody, and rfcat takes what it finds."""
+    """A file that is written at its end: every reader gets the earlier data, and rfcat copies the data it finds."""
     with Service(place, fabric) as service:
         file = service.export / "log"
         front = noise(2_000_000)

@@ -36,7 +36,7 @@ def session(service: Service) -> Peer:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Waits for it; what does not come the case finds missing."""
+    """Waits until the condition holds; the case itself then reports a missing event."""
     deadline = time.monotonic() + SECONDS
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -69,8 +69,8 @@ def replies_that_nobody_takes(place: Place) -> Outcome:
 
 
 def waiting_writes(place: Place) -> Outcome:
-    """Writes wait behind what is slow, more of them than there is memory for: it is bounded, and all are carried out in the
-    end, for what waits has what it needs."""
+    """Writes wait behind slow requests, more of them than there is memory for: memory is bounded, and all are carried
+    out in the end, because a queued write has the memory that it needs."""
     with Service(place, "tcp") as service:
         before, ahead, size = service.resident_mebibytes(), 20, 256 << 10
         data, refused = noise(size), []
@@ -234,7 +234,7 @@ def half_a_handshake(place: Place) -> Outcome:
         silent = context.wrap_socket(socket.create_connection((HOST, service.port), 20),
                                      server_hostname="localhost")
         idle = socket.create_connection((HOST, service.metrics_port), 20)
-        # A whole greeting whose body is a lie about what follows.
+        # A whole greeting whose body announces a wrong length.
         dripping = Peer(service.port)
         dripping.socket.sendall(HEADER.pack(MAGIC, 1, 1024, 0, 1) + b"\0" * 100)
         for what, connection in (("half a handshake", begun.socket), ("a silent TLS client", silent),
@@ -253,7 +253,7 @@ def half_a_handshake(place: Place) -> Outcome:
 
 def checksums_of_nothing(place: Place) -> Outcome:
     """Sixteen sessions of one user ask for checksums of a huge sparse file, as many as they may: another user's light
-    requests are answered before the service has worked through what they ask for. Counted is its work and not the time, so
+    requests are answered before the service has worked through the checksums. The test counts work and not time, so
     that it does not matter how fast the machine is."""
     with Service(place, "tcp", "--anonymous", "read") as service:
         with open(service.export / "huge", "wb") as file:
@@ -401,7 +401,8 @@ def idle_scrapers(place: Place) -> Outcome:
 
 
 def fifos_and_devices(place: Place) -> Outcome:
-    """What is no regular file is refused without being opened: who waits at the other end of a FIFO sees nobody."""
+    """Files that are not regular are refused without being opened: a process that waits on the other side of a FIFO
+    gets no peer."""
     with Service(place, "tcp") as service:
         os.mkfifo(service.export / "fifo")
         os.mkfifo(service.export / "back")
@@ -422,7 +423,7 @@ def fifos_and_devices(place: Place) -> Outcome:
             return failed("a FIFO is fetched")
         came = opened.wait(1)
         if not came:
-            # Somebody must take the writer out of its wait.
+            # Ends the writer's wait.
             os.close(os.open(service.export / "fifo", os.O_RDONLY | os.O_NONBLOCK))
             thread.join()
         os.close(reader)

@@ -24,7 +24,7 @@ from .wire import OPEN, READ, text
 CLOSE, EXAMINE, EXTENTS = 11, 15, 23
 BLOCK = 256 << 10
 MEBIBYTE = 1 << 20
-#: What docs/rfio.md states of a tool's memory beside what its sessions have under way.
+#: docs/rfio.md's limit of a tool's memory beside its sessions' data under way.
 STATED = 512
 FIFO = stat.S_IFIFO | 0o644
 
@@ -42,7 +42,7 @@ def page(entries: list[tuple[bytes, int]], cookie: int, first: int = 100) -> byt
 
 
 class Huge(Liar):
-    """One file of 64 TiB, all of it zeros, or as many extents as anybody asks for."""
+    """One file of 64 TiB, all of it zeros, or as many extents as requested."""
 
     SIZE = 1 << 46
 

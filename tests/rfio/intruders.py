@@ -23,7 +23,7 @@ def alive(service: Service) -> bool:
 
 
 def asserted_identity(place: Place) -> Outcome:
-    """A client that only says who it is: with no secret, a wrong one, another's name, or as nobody."""
+    """A client that only asserts its name: with no secret, a wrong one, another's name, or anonymously."""
     with Service(place, "tcp") as service:
         for user, secret in ((USER, None), (USER, b"wrong" * 8), (b"root", SECRET), (b"", SECRET)):
             peer = Peer(service.port)
@@ -208,7 +208,7 @@ def no_process_per_connection(place: Place) -> Outcome:
 
 
 def silence(place: Place) -> Outcome:
-    """Whoever does not prove in time who it is, at whatever stage it stops, is let go."""
+    """A client that does not authenticate in time is disconnected, at any stage."""
     with Service(place, "tcp", "--greeting-timeout", "1") as service:
         silent, stopped = Peer(service.port), Peer(service.port)
         hello = struct.pack(">HHI", 2, 2, 2) + text(USER) + bytes(32)
@@ -225,7 +225,7 @@ def silence(place: Place) -> Outcome:
 
 
 def read_only(place: Place) -> Outcome:
-    """Strangers who may read may not change anything."""
+    """Anonymous users with read permission may not change anything."""
     with Service(place, "tcp", "--anonymous", "read") as service:
         (service.export / "f").write_bytes(b"x")
         nobody = {"RFIO_SECRETS": "/nonexistent"}

@@ -96,8 +96,8 @@ def bits_and_times(place: Place, direction: str) -> Outcome:
 
 
 def into_itself(place: Place) -> Outcome:
-    """A tree into itself is refused, by whatever way the two are named, and nothing is left of the attempt where that can be told
-    beforehand."""
+    """A tree into itself is refused, under any two names of it, and nothing is left of the attempt where the refusal
+    can be decided beforehand."""
     with Service(place, "tcp", "--local", str(place.directory / "s")) as service:
         here, there = service.here, service.export
         for base in (here, there):

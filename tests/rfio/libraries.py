@@ -48,7 +48,7 @@ def c_program(place: Place, fabric: str, library: str, source: str = "trfio") ->
 
 
 def many_files(place: Place, fabric: str) -> Outcome:
-    """640 files open at a time by the classic calls, of a user who may have 24 sessions; a new connection is rare."""
+    """640 files open at a time by the classic calls, by a user with at most 24 sessions; a new connection is rare."""
     program, problem = compiled(place, "rfio", "many_files")
     if problem:
         return problem

@@ -56,7 +56,7 @@ print("all alike")
 
 
 def reads_and_writes(place: Place, fabric: str) -> Outcome:
-    """Every byte is the one that a local file has there, whatever was fetched ahead."""
+    """Every byte equals that of a local file, despite read-ahead."""
     with Service(place, fabric) as service:
         there, here = service.export / "f", service.here / "f"
         for file in (there, here):

@@ -22,7 +22,7 @@ from .service import SECONDS, Service, noise
 
 #: Points in each case; `make nightly` asks for two hundred of each misfortune.
 POINTS = int(os.environ.get("RFIO_POINTS", "2"))
-# A copy ends with what it meets: going on by itself is `reconnecting`'s.
+# A fault ends a copy: the suite `reconnecting` tests that copies go on by themselves.
 OPTIONS = ("-q", "-r", "--sync", "--checksum", "--continue", "--retry", "0")
 #: The states that a file of the source has had; None: there was none of that name.
 History = dict[str, list[bytes | None]]
@@ -79,12 +79,12 @@ class Scene:
             self.service.start()
 
     def arrived(self) -> dict[str, bytes]:
-        """What is on the disk under its name: what is on its way has a hidden one."""
+        """Returns the files under their final names: those under way have a hidden one."""
         return {str(path.relative_to(self.copy)): path.read_bytes() for path in sorted(self.copy.rglob("*"))
                 if path.is_file() and not path.name.startswith(".")}
 
     def left(self) -> list[str]:
-        """Hidden names of what is on its way, or was."""
+        """Returns the hidden names of files that are or were under way."""
         return [str(path.relative_to(self.copy)) for path in self.copy.rglob(".*")]
 
     def strange(self) -> list[str]:
@@ -115,7 +115,7 @@ def server_lost(scene: Scene, copy: Process) -> Ended:
 
 
 def disk_full(scene: Scene, copy: Process) -> Ended:
-    """Something else takes what is left of the disk."""
+    """Another program fills the rest of the disk."""
     size = 64 << 20
     with open(scene.ballast, "wb") as ballast:
         at = 0
@@ -138,7 +138,7 @@ def source_changed(scene: Scene, copy: Process) -> Ended:
             case 0:
                 scene.give(name, noise(len(states[-1]), scene.chance.randrange(1 << 30)))
             case 1:
-                # Told before it is so: whoever reads it next reads the new bytes or part of them, which is no state.
+                # Recorded before it is true: a reader in between gets the new bytes or part of them, which is no state.
                 states.append(noise(5000, scene.chance.randrange(1 << 30)) + states[-1][5000:])
                 with open(path, "r+b", buffering=0) as file:
                     file.write(states[-1][:5000])
@@ -166,7 +166,7 @@ MISFORTUNES: dict[str, Callable[[Scene, Process], Ended]] = {
 
 
 def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: float) -> str | None:
-    """One copy with a misfortune after `patience` seconds; what is wrong with what it left."""
+    """One copy with a fault after `patience` seconds; returns an error in its remains."""
     scene.begin_anew()
     copy = scene.begin()
     time.sleep(patience)
@@ -187,7 +187,7 @@ def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: f
         return f"continued with exit 0, and {different} differ after the power cut"
     if strange := scene.strange():
         return f"continued, and {strange} are of bytes that were nowhere"
-    # What the source has no more is nobody's to continue.
+    # Files that the source no longer has are not continued.
     gone = [name for name, states in scene.histories.items() if states[-1] is None]
     if left := [name for name in scene.left() if not any(Path(one).name in name for one in gone)]:
         return f"continued, and {left} are still there"
@@ -218,7 +218,7 @@ def survived(place: Place, fabric: str, direction: str, misfortune: str) -> Outc
                 service.stop()
                 return failed(f"{misfortune} after {point:.3f} s of {takes:.3f}: {wrong}")
         service.stop()
-    # Of those that were killed last, nobody came after them to clean up.
+    # No process has run after the last killed ones to clean up.
     place.run("info", [str(VERBENA), "info"], 30)
     return passed(f"{POINTS} points of {takes * 1000:.0f} ms")
 

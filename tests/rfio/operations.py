@@ -30,7 +30,8 @@ SHIPPED = ROOT / "crates/rfio-tools/packaging"
 CLOSE, WRITE = 11, 14
 CARRIED = {"sent_tcp": "rfio_stream_sent_bytes_total", "sent_verbs": "rfio_fabric_sent_bytes_total",
            "received_tcp": "rfio_stream_received_bytes_total", "received_verbs": "rfio_fabric_received_bytes_total"}
-# Control characters, ends of lines that only some readers know, text that runs backwards, JSON, and what is not UTF-8.
+# Control characters, ends of lines that only some readers know, text that runs backwards, JSON, and bytes that are not
+# UTF-8.
 HOSTILE = [b"a\nb\rc\x1b[2J", "\u0085\u2028\u2029\u202e\U0001f600".encode(), b'"},{"event":"forged', b"\xff\xfe\n not UTF-8", b"\\u0000"]
 
 
@@ -87,7 +88,8 @@ def ends(log: Path) -> list[dict]:
 
 
 def rotation(place: Place) -> Outcome:
-    """Renamed logs keep what they have, SIGHUP begins new ones, whatever else SIGHUP cannot read; a directory that is gone is said."""
+    """Renamed logs keep their records, and SIGHUP begins new ones, even if it cannot read other files; a removed
+    directory is reported."""
     with Kept(place) as service:
         (service.export / "f").write_bytes(noise(100_000))
         logs = (service.audit, service.accounting)
@@ -155,7 +157,7 @@ def logrotate(place: Place) -> Outcome:
 
 
 def opened(path: Path) -> str:
-    """What a rotated log has, compressed or not."""
+    """Returns the content of a rotated log, compressed or not."""
     return gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
 
 
@@ -168,8 +170,8 @@ def secrets_of_old(place: Place) -> str:
 
 
 def full_disk(place: Place) -> Outcome:
-    """Logs that may not grow, with room for a part of a line: no half line is left, what is lost is counted in the log, in the metrics and on
-    standard error, the service goes on, and so do the logs afterwards."""
+    """Logs that may not grow, with room for a part of a line: no half line is left, lost records are counted in the
+    log, in the metrics and on standard error, the service goes on, and so do the logs afterwards."""
     with Long(place) as service:
         (service.export / "f").write_bytes(noise(1000))
         soft, hard = resource.prlimit(service.daemon.pid, resource.RLIMIT_FSIZE)
@@ -199,7 +201,8 @@ def full_disk(place: Place) -> Outcome:
 
 
 def sessions_in(log: Path) -> int:
-    """How many sessions a log tells of or has lost, where each has a record of its file and one of its end."""
+    """Returns the number of sessions that a log records or has lost, where each has a record of its file and one of its
+    end."""
     count = sum(record["records"] if record["event"] == "lost" else record["event"] in ("file", "session end") for record in records(log))
     return count // 2
 
@@ -261,13 +264,13 @@ def accounting(place: Place, fabric: str) -> Outcome:
 
 
 def lacking(found: list[dict]) -> list[bytes]:
-    """The hostile names that no record gives back byte for byte."""
+    """Returns the hostile names that no record has byte for byte."""
     names = [bytes.fromhex(record["path_hex"]) if "path_hex" in record else record["path"].encode() for record in found]
     return [name for name in HOSTILE if b"/" + name not in names]
 
 
 def judge(found: list[dict], counters: dict[str, int]) -> Optional[str]:
-    """What is wrong with the records of `accounting`."""
+    """Returns an error in the records of `accounting`, or None."""
     files = [record for record in found if record["event"] == "file"]
     sessions = {record["session"]: record for record in found if record["event"] == "session end"}
     if missing := lacking(files):
@@ -300,12 +303,12 @@ print(json.dumps([[s.name, s.labels, s.value] for f in families for s in f.sampl
 
 
 def parse(pages: list[str]) -> subprocess.CompletedProcess:
-    """What prometheus_client makes of a page as OpenMetrics and as Prometheus' text: names, labels and values."""
+    """Parses a page with prometheus_client as OpenMetrics and as Prometheus' text: names, labels and values."""
     return subprocess.run([PYTHON, "-c", PARSE], input=json.dumps(pages), capture_output=True, text=True, check=False)
 
 
 def openmetrics(place: Place) -> Outcome:
-    """Both formats are what a parser of others takes, users have counters of their own up to a bound, and no name breaks a label."""
+    """Third-party parsers accept both formats, users have their own counters up to a bound, and no name breaks a label."""
     users = [b'we"ird\\user', b"back\\", "\u202eann\u2028".encode(), b"one too many", b"other"]
     with Kept(place, "tcp", "--metrics-users", "3") as service:
         (service.export / "f").write_bytes(noise(1000))
@@ -336,7 +339,7 @@ def exposed(service: Kept) -> set[str]:
 
 
 def expressions(dashboard: dict) -> list[str]:
-    """What the panels of a dashboard show, with Grafana's variables replaced."""
+    """Returns the expressions of a dashboard's panels, with Grafana's variables replaced."""
     replaced = {"$__rate_interval": "5m", "$__range": "1h", "$instance": ".*"}
     found = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     for variable, value in replaced.items():
@@ -352,7 +355,7 @@ def dashboard_and_rules(place: Place) -> Outcome:
 
 
 def unshown(place: Place, there: set[str]) -> Optional[str]:
-    """What is wrong with the shipped dashboard and rules for a service with these metrics."""
+    """Returns an error in the shipped dashboard and rules for a service with these metrics, or None."""
     dashboard = json.loads((SHIPPED / "rfiod-dashboard.json").read_text())
     rules = (SHIPPED / "rfiod-alerts.yml").read_text()
     if nothing := set(re.findall(r"\brfio_\w+", " ".join(expressions(dashboard)) + rules)) - there:
@@ -391,7 +394,7 @@ def grafana(dashboard: dict) -> Optional[str]:
     return None
 
 
-# Schema 4.2 of WLCG's Storage Resource Reporting: what each object must have, and may have.
+# Schema 4.2 of WLCG's Storage Resource Reporting: the fields that each object must have, and may have.
 REPORT = ({"implementation": str, "implementationversion": str, "storageendpoints": list, "storageshares": list},
           {"name": str, "id": str, "servicetype": str, "capabilities": list, "qualitylevel": str, "message": str, "latestupdate": int,
            "lastupdated": int, "storagecapacity": dict, "datastores": list})
@@ -404,7 +407,7 @@ SIZES = ({"totalsize": int, "usedsize": int}, {"reservedsize": int})
 
 
 def against(schema: tuple[dict, dict], thing: dict, where: str) -> Optional[str]:
-    """What is wrong with an object of the report."""
+    """Returns an error in an object of the report, or None."""
     required, optional = schema
     if lacking := set(required) - set(thing):
         return f"{where} lacks {lacking}"
@@ -416,7 +419,8 @@ def against(schema: tuple[dict, dict], thing: dict, where: str) -> Optional[str]
 
 
 def storage_report(place: Place) -> Outcome:
-    """rfsrr writes what the schema asks for: sizes of the file system, shares of one counted once, a file that is replaced whole."""
+    """rfsrr writes a report that fits the schema: sizes of the file system, shares of one counted once, a file that is
+    replaced as a whole."""
     with Kept(place) as service:
         (service.export / "cms").mkdir()
         out = place.directory / "srr.json"

@@ -17,7 +17,7 @@ READING = struct.pack(">II", 1, 0)
 BLOCK = 256 << 10
 #: Requests that a session may have under way.
 MOST = 64
-#: This process may be kept from running between what is slow and what is quick: then it is tried again.
+#: This process may be kept from running between slow and quick requests: then the test is repeated.
 TRIES = 20
 
 
@@ -39,7 +39,7 @@ def answers(peer: Peer, count: int) -> list[tuple[int, int]]:
 
 
 def of_replies(place: Place) -> Outcome:
-    """What is quick overtakes what is slow in version 3 and not in version 2; no session has more under way than it may."""
+    """Quick requests overtake slow ones in version 3 and not in version 2; no session has more under way than it may."""
     with Service(place, "tcp") as service:
         old, numbers = begun(service, 2, 20)
         numbers.append(old.send(PING))
@@ -74,7 +74,7 @@ def of_replies(place: Place) -> Outcome:
 
 
 def of_cancels(place: Place) -> Outcome:
-    """What is taken back is refused or was done, once; a version without taking back has none."""
+    """A cancelled request is refused or was done, once; a version without cancelling has none."""
     with Service(place, "tcp") as service:
         for _ in range(TRIES):
             peer, numbers = begun(service, 3, 60)
@@ -96,7 +96,7 @@ def of_cancels(place: Place) -> Outcome:
         old.send(CANCEL, struct.pack(">Q", 1))
         if not old.closed():
             return failed("version 2 knows Cancel")
-        # Who goes in the midst of it leaves nothing open.
+        # A client that leaves in the midst of it leaves nothing open.
         for _ in range(5):
             begun(service, 3, MOST)[0].close()
         return passed() if alive(service) else failed("it is not there any more")

@@ -50,7 +50,7 @@ class Disk:
         self.mount()
 
     def close(self) -> None:
-        """Unmounted. Whoever was killed with files open may still be leaving."""
+        """Unmounts. Killed processes with open files may still be ending."""
         deadline = time.monotonic() + 10
         while (ended := subprocess.run(["umount", self.at], capture_output=True, text=True)).returncode:
             if "busy" not in ended.stderr or time.monotonic() > deadline:
@@ -124,7 +124,7 @@ def power_cut(place: Place, direction: str, kind: str) -> Outcome:
 
 
 def torn_small_files(place: Place, direction: str) -> Outcome:
-    """Small files that are rewritten all the time: whatever exits 0 is of one state."""
+    """Small files that are rewritten all the time: a copy that exits 0 is of one state."""
     with Service(place, "tcp") as service:
         base = service.export if direction == "download" else service.here
         tree = base / "tree"
@@ -137,7 +137,7 @@ def torn_small_files(place: Place, direction: str) -> Outcome:
         def rewrite(name: Path) -> None:
             turn = 0
             while not stop.is_set():
-                # Each state is of one byte throughout: whatever is mixed was read in two states.
+                # Each state is of one byte throughout: a mix was read in two states.
                 until = time.monotonic() + 0.08
                 with open(name, "r+b", buffering=0) as file:
                     while time.monotonic() < until:
@@ -254,7 +254,7 @@ def kept_attributes(place: Place, direction: str) -> Outcome:
 
 
 def continued_trees(place: Place, direction: str) -> Outcome:
-    """-r --continue moves what is missing and what changed, and nothing else."""
+    """-r --continue moves missing and changed files, and nothing else."""
     with Service(place, "tcp") as service:
         base = service.export if direction == "download" else service.here
         tree = tree_of(base)

@@ -71,7 +71,7 @@ def files(place: Place, fabric: str) -> Outcome:
             report = json.loads(ended.output.splitlines()[-1])
             if report["tried_again"] < 2 or ended.output.count("trying again") < 2:
                 return failed(f"{direction}: {report['tried_again']} restarts are told", ended.evidence())
-            # What was under way each time, and never what is on the disk.
+            # The data under way each time, and never data on the disk.
             lost = report["moved_bytes"] - SIZE
             if not 0 <= lost < SIZE // 2 or report["bytes"] != report["moved_bytes"] + report["kept_bytes"]:
                 return failed(f"{direction}: {report}", ended.evidence())
@@ -148,7 +148,8 @@ def trees(place: Place, fabric: str) -> Outcome:
 
 
 def one_failure(place: Place) -> Outcome:
-    """Whoever is not let in is told once, and the server sees one failure: of each tool, with several places, sessions and files."""
+    """A refused client fails once, and the server sees one failure: of each tool, with several places, sessions and
+    files."""
     with Service(place, "tcp") as service:
         wrong = service.directory / "wrong"
         wrong.touch(0o600)
@@ -178,7 +179,8 @@ def one_failure(place: Place) -> Outcome:
 
 
 def in_vain(place: Place) -> Outcome:
-    """What is no use trying again ends at once: servers that were never reached, refusals, --retry 0; and --retry ends."""
+    """Errors that a retry cannot repair end the tool at once: servers that were never reached, refusals, --retry 0; and
+    --retry ends."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(SIZE))
         copy = service.here / "copy"

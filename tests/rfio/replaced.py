@@ -50,7 +50,7 @@ def unmount(service: Service) -> None:
 
 
 class Mounted:
-    """A service that is stopped before what was mounted is taken away."""
+    """Stops a service before its file systems are unmounted."""
 
     def __init__(self, place: Place, *options: str, mounted: bool = False):
         mounts.keep_own()
@@ -79,8 +79,8 @@ class Mounted:
 
 
 def mounted_over(place: Place) -> Outcome:
-    """An upload after something was mounted over the export is in what was mounted. One that was under way is not said to be
-    done."""
+    """An upload after a file system was mounted over the export is in that file system. One that was under way is not
+    reported as done."""
     with Mounted(place) as service:
         peer = session(service)
         status, body, _ = peer.ask(OPEN, text(b"/under-way") + WRITING)
@@ -106,8 +106,8 @@ def mounted_over(place: Place) -> Outcome:
 
 
 def unmounted(place: Place) -> Outcome:
-    """A file system that is gone takes the export with it: nothing is put below its mount point, and it is served when it is
-    back. SIGHUP is the administrator's word that the directory below is meant."""
+    """Without its file system the export is unavailable: nothing is put below its mount point, and it is served when it
+    is mounted again. By SIGHUP the administrator confirms that the directory below is meant."""
     with Mounted(place, mounted=True) as service:
         ended = upload(service, "first")
         if not ended.succeeded:

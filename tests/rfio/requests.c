@@ -197,7 +197,7 @@ static void ordered(const char *directory)
 		free(buffers[i]);
 		free(images[i]);
 	}
-	/* The classic calls see it, whatever they had read ahead. */
+	/* The classic calls see it despite their read-ahead. */
 	unsigned char first[2] = {0};
 	CHECK(rfio_lseek64(descriptor, 0, SEEK_SET) == 0 && rfio_read64(descriptor, first, 1) == 1);
 	rfio_request *request = rfio_begin_pwrite(descriptor, "\xa5\x5a", 2, 0);
@@ -208,7 +208,7 @@ static void ordered(const char *directory)
 	free(model);
 }
 
-/* Whatever is taken back is finished all the same, and the others are as ever. */
+/* A cancelled request completes all the same, and the others are as before. */
 static void taken_back(int descriptor)
 {
 	struct piece pieces[MANY];

@@ -87,7 +87,8 @@ def populate(service: Service) -> None:
 
 
 def by_path(place: Place) -> Outcome:
-    """Each operation, where a line gives the right and where none does. What is refused changes nothing and tells nothing."""
+    """Each operation, where a line gives the right and where none does. A refused one changes nothing and reveals
+    nothing."""
     with Restricted(place, (b"ann", b"bob"), {"rights": RIGHTS}) as service:
         populate(service)
         ann = service.enter(b"ann")
@@ -155,8 +156,8 @@ GROUPS = b"""\
 
 
 def by_group(place: Place) -> Outcome:
-    """Members have the rights of their groups and nobody else has, a user who is called like one neither; who leaves a group loses them in the
-    session that stands. A group of nobody is a mistake."""
+    """Members have the rights of their groups and no other user has, nor one with a group's name; a user who leaves a
+    group loses them in the open session. An unknown group is an error."""
     with Restricted(place, (b"ann", b"bob", b"cy", b"@readers", b"readers"), {"rights": GROUPS}) as service:
         populate(service)
         (service.export / "pub/sealed").mkdir()
@@ -209,8 +210,8 @@ DAEMON, BIN = ("daemon", 1), ("bin", 2)
 
 
 def as_local_users(place: Place) -> Outcome:
-    """A file of mode 0600 is its owner's alone, however it is asked for, and also when its blocks are in the cache. What is
-    made belongs to who made it."""
+    """A file of mode 0600 is its owner's alone, for every operation, and also when its blocks are in the cache. New
+    files belong to the user that made them."""
     if os.geteuid() != 0:
         return skipped("acting as others takes root")
     mapping = b"ann daemon\nbob bin\nbin =\n"
@@ -234,7 +235,7 @@ def as_local_users(place: Place) -> Outcome:
             on(RENAME, b"/closed/f", text(b"/stolen")), on(HARD_LINK, b"/closed/f", text(b"/stolen")),
         ]
         bad = []
-        # Twice: what a worker did for another user leaves nothing behind, and event loops look at what is remembered.
+        # Twice: a worker's request for another user leaves nothing behind, and event loops look at cached results.
         for _ in range(2):
             bad += wrong(bob, [(request, DENIED) for request in denied])
             bad += wrong(bob, [(on(CHANGE_MODE, b"/f", struct.pack(">I", 0o666)), errno.EPERM), (on(STATUS, b"/f"), OK)])
@@ -244,7 +245,7 @@ def as_local_users(place: Place) -> Outcome:
         owners = {name: os.stat(service.export / name).st_uid for name in ("of-bob", "also-of-bob", "d", "of-ann")}
         if owners != {"of-bob": BIN[1], "also-of-bob": BIN[1], "d": BIN[1], "of-ann": DAEMON[1]}:
             bad.append(f"owners are {owners}")
-        # A local user of the same name, a user without a line, and root, who is always refused.
+        # A local user of the same name, a user without a line, and root, which is always refused.
         bad += wrong(service.enter(b"bin"), [(on(OPEN, b"/of-bob", READING), OK), (on(OPEN, b"/f", READING), DENIED)])
         bad += wrong(service.enter(b"cy"), [(on(STATUS, b"/f"), DENIED)])
         if not service.change("map", b"* =\n"):
@@ -275,7 +276,7 @@ def quotas_of_the_system(place: Place) -> Outcome:
 
 
 def root_is_warned_of(place: Place) -> Outcome:
-    """A daemon that serves as root without rights or local users says what that means."""
+    """A daemon that serves as root without rights or local users prints the consequences."""
     if os.geteuid() != 0:
         return skipped("only root is warned of")
     with Service(place, "tcp") as service:

@@ -14,7 +14,7 @@ HOT, BESIDE, LONG = 12 << 20, 2 << 20, 10 * CACHE
 
 
 def hot_files_stay(place: Place, fabric: str) -> Outcome:
-    """The blocks that the server loads for a file that was read twice before somebody read the long one."""
+    """Returns the number of blocks that the server loads for a file that was read twice before a long file was read."""
     with Service(place, fabric, "--cache", str(CACHE)) as service:
         for seed, (name, size) in enumerate({"hot": HOT, "beside": BESIDE, "long": LONG}.items()):
             (service.export / name).write_bytes(noise(1 << 20, seed) * (size >> 20))

@@ -19,7 +19,7 @@ WHOLE = tiers.by_night()
 
 
 def cases() -> Iterator[Case]:
-    """The matrix: what is tried, by how the data travel."""
+    """Every test with every transport."""
     for fabric in FABRICS:
         for name, size in copies.SIZES.items():
             yield Case(f"both ways, {name} bytes", fabric, partial(both_ways, fabric=fabric, size=size))

@@ -29,7 +29,7 @@ DATA = noise(300_001)
 
 def claims(path: bytes = b"/f", access: int = READING, *, user: bytes = b"ann", issuer: bytes = ISSUER, issued: int = 0,
            life: int = 60 * SECOND, nonce: bytes = b"") -> bytes:
-    """What a ticket says; issued now unless it is said."""
+    """Returns a ticket's content; issued now by default."""
     issued = issued or time.time_ns()
     return (text(issuer) + text(user) + text(path) + struct.pack(">Iqq", access, issued, issued + life)
             + (nonce or os.urandom(16)))
@@ -123,7 +123,7 @@ def good_for_nothing_else(place: Place) -> Outcome:
 def not_in_time(place: Place) -> Outcome:
     """Expired, of the future, for longer than any may be, for no time; clocks that differ by seconds do no harm."""
     with Taking(place, skew=2) as service:
-        # What may be from before the start is refused: until a ticket of a second ago cannot be.
+        # Tickets possibly from before the start are refused: until one of a second ago cannot be.
         deadline = time.monotonic() + 30
         while enter(service, claims(issued=time.time_ns() - SECOND))[1] != 0:
             if time.monotonic() > deadline:
@@ -141,8 +141,8 @@ def not_in_time(place: Place) -> Outcome:
 
 
 def forged(place: Place) -> Outcome:
-    """Another secret, an issuer whom nobody knows, changed claims, a proof that was heard: nothing of it lets in, and it does not use
-    up the real ticket. Whoever is refused is told no more than that."""
+    """Another secret, an unknown issuer, changed claims, a proof that was overheard: none of it is accepted, nor uses
+    up the real ticket. The refusal says no more than that."""
     with Taking(place) as service:
         real = claims()
         attempts: list[tuple[bytes, bytes]] = [(real, bytes(32)), (real, key(real, b"another secret than theirs")),

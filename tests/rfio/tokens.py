@@ -81,7 +81,7 @@ def fixed(der: bytes) -> bytes:
 
 
 def claims(scope: str = "storage.read:/data", **more: object) -> dict:
-    """What a good token says."""
+    """Returns the claims of a good token."""
     now = int(time.time())
     return {"iss": ISSUER, "sub": "ann", "aud": AUDIENCE, "nbf": now - 5, "exp": now + 600, "scope": scope, "wlcg.ver": "1.0", **more}
 
@@ -121,7 +121,7 @@ class Trusting(Service):
         return peer, *present(peer, token)
 
     def reload(self) -> str:
-        """What the daemon says to SIGHUP."""
+        """Sends SIGHUP; returns the daemon's message."""
         before = len(self.daemon.output())
         os.kill(self.daemon.pid, signal.SIGHUP)
         wait_for(lambda: "\n" in self.daemon.output()[before:])
@@ -174,7 +174,8 @@ def lets_in(place: Place) -> Outcome:
 
 @with_openssl
 def changes(place: Place) -> Outcome:
-    """storage.create uploads what is new and replaces nothing, storage.modify replaces and removes, and SciTokens' write as well."""
+    """storage.create uploads new files and replaces none, storage.modify replaces and removes, and SciTokens' write as
+    well."""
     with Trusting(place) as service:
         source, small = service.here / "source", service.here / "tree"
         source.write_bytes(noise(200_000, 2))

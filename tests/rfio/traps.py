@@ -31,12 +31,12 @@ def crc32c(data: bytes) -> int:
 
 
 def attributes(mode: int, size: int = 0, inode: int = 1) -> bytes:
-    """What a file is, settled long ago."""
+    """Returns the attributes of a file that was changed long ago."""
     return struct.pack(">QQIQIIQQqqqQB", 1, inode, mode, 1, 0, 0, size, 8, 0, 10 ** 18, 10 ** 18, inode, 1)
 
 
 class Liar:
-    """A server that knows the secret and lists whatever it is told to: a tree by path."""
+    """A server that knows the secret and lists arbitrary directories: a tree by path."""
 
     #: Largest payload, most ranges, block, most requests, fabric, writable.
     terms = (4 << 20, 8192, 256 << 10, 64, 0, 1)

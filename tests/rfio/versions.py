@@ -117,7 +117,7 @@ def frame(stream: socket.socket) -> tuple[bytes, bytes]:
 
 
 def pass_on(one: socket.socket, other: socket.socket) -> None:
-    """Passes on what comes, and its end."""
+    """Forwards data, and their end."""
     try:
         while data := one.recv(1 << 20):
             other.sendall(data)
@@ -137,7 +137,7 @@ def grow(tree: Path) -> None:
 
 
 def tools(service: Service, at: Callable[[str], str], **more: str) -> Optional[Outcome]:
-    """Whole copies both ways, trees, a part that is continued, listings, checksums, names: what goes wrong."""
+    """Whole copies both ways, trees, a part that is continued, listings, checksums, names; returns the failure."""
     here, there = service.here, service.export
     data = noise(SIZE)
     (there / "f").write_bytes(data)
@@ -190,7 +190,7 @@ def tools(service: Service, at: Callable[[str], str], **more: str) -> Optional[O
 
 
 def c_programs(service: Service, programs: list[Path], port: int, **more: str) -> Optional[Outcome]:
-    """The C library's programs: what goes wrong."""
+    """Runs the C library's programs; returns the failure."""
     original = service.export / "f"
     original.write_bytes(noise(20 << 20))
     for program in programs:
@@ -203,7 +203,8 @@ def c_programs(service: Service, programs: list[Path], port: int, **more: str) -
 
 
 def of_protocol(place: Place, fabric: str, version: int) -> Outcome:
-    """Today's tools, C library and Python package with today's server, who take each other for programs of an older version."""
+    """Today's tools, C library and Python package with today's server, each of which takes the other for an older
+    version."""
     programs = []
     # Servers of version 2 cannot copy between their files, which `beyond` does: rfio_copy_range says EXDEV.
     for source in ("trfio", "requests", *(["beyond"] if version > 2 else [])):
@@ -232,7 +233,8 @@ def of_protocol(place: Place, fabric: str, version: int) -> Outcome:
 
 
 def without_a_common_one(place: Place) -> Outcome:
-    """A client from before or after all versions of the server is told both ranges, at once; one that knows newer versions too is served."""
+    """A client from before or after all versions of the server gets both ranges, at once; one that knows newer
+    versions, too, is served."""
     with Service(place, "tcp", "--anonymous", "write") as service:
         (service.export / "f").write_bytes(noise(1000))
         nobody = {"RFIO_SECRETS": str(service.directory / "none")}
@@ -280,7 +282,8 @@ def old_programs() -> Path:
 
 
 def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
-    """Programs of an older build with today's: the tools and the C library, by a secret; what the older ones do not have is a clear error."""
+    """Programs of an older build with today's: the tools and the C library, by a secret; features that the older ones
+    lack are a clear error."""
     try:
         old = old_programs()
     except NotBuilt as why:

@@ -28,7 +28,7 @@ class Closed(Exception):
 
 
 class Peer:
-    """A client that says whatever it is told to."""
+    """A client that sends any message."""
 
     def __init__(self, port: int, seconds: float = 20.0, source: str = OWN, context: Optional[ssl.SSLContext] = None,
                  session: Optional[ssl.SSLSession] = None):

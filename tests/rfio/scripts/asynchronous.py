@@ -35,7 +35,7 @@ async def raises(error: type, what) -> None:
 
 
 async def reads() -> None:
-    """What the synchronous methods return."""
+    """The results of the synchronous methods."""
     names = list(contents)
     assert await asyncio.gather(*map(fs._cat_file, names)) == list(contents.values())
     assert await fs._cat(names) == contents
@@ -95,7 +95,7 @@ async def at_once() -> None:
 
 
 async def cancelled() -> None:
-    """What is cancelled is taken back, and its file is closed; others go on."""
+    """A cancelled request is taken back, and its file is closed; others go on."""
     for delay in (0, 0.01, 0.03, 0.05, 0.07, 0.09):
         tasks = [asyncio.create_task(fs._cat_file(f"{far}/many/{number}")) for number in range(20)]
         await asyncio.sleep(delay)

@@ -29,7 +29,7 @@ class _IsSubTree(type):
 
 
 class InPlaceOfTheMock(metaclass=_IsSubTree):
-    """What the tests of data sets make themselves."""
+    """The filesystem that the tests of data sets make themselves."""
 
     def __new__(cls, *_, **__):
         """Returns a directory of the server."""

@@ -23,13 +23,13 @@ def raises(error: type, act) -> None:
 
 
 def text(name: str) -> str:
-    """What a file holds."""
+    """Returns a file's content."""
     with open(f"{export}/{name}", encoding="utf-8") as file:
         return file.read()
 
 
 def names() -> set:
-    """What the export holds."""
+    """Returns the names in the export."""
     return set(os.listdir(export))
 
 
@@ -65,7 +65,7 @@ assert len(outcomes) == 1 and text("raced") == str(outcomes[0]), outcomes
 raises(FileExistsError, lambda: fs.pipe_file(f"{base}/raced", b"", mode="create"))
 assert names() == {"dangling", "raced"}, names()
 
-# What is replaced keeps its attributes.
+# A replaced file keeps its attributes.
 with open(f"{export}/private", "w", encoding="utf-8") as file:
     file.write("old")
 os.chmod(f"{export}/private", 0o640)
@@ -115,7 +115,7 @@ os.symlink("../outside", f"{export}/outside")
 raises(OSError, lambda: fs.pipe_file(f"{base}/outside", b""))
 assert not os.path.exists(f"{export}/../outside")
 
-# An exception discards, whatever holds the file.
+# An exception discards, even if another object holds the file.
 fs.pipe_file(f"{base}/good", b"good")
 before_names = names()
 
@@ -183,7 +183,7 @@ except KeyError:
     file.close()
 assert text("good") == "three"
 
-# A killed writer's file goes with the next one of its name, when it is old enough and nobody writes it.
+# A killed writer's file is removed with the next one of its name, when it is old enough and has no writer.
 writer = subprocess.Popen([sys.executable, "-c", "import sys, time, fsspec\n"
                            "file = fsspec.filesystem('rfio').open(sys.argv[1], 'wb', block_size=10)\n"
                            "file.write(b'half' * 100)\nprint('begun', flush=True)\ntime.sleep(100)", f"{base}/killed"],

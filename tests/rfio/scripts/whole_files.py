@@ -26,7 +26,7 @@ url = f"{base}/good"
 
 
 def interrupt(*_):
-    """Ends what calls it in the middle."""
+    """Interrupts the caller in the middle."""
     raise KeyError("in the middle")
 
 
@@ -50,7 +50,7 @@ def within(how: str, make, data) -> None:
 
 
 def unclosed(how: str, make, data) -> None:
-    """Nobody closes what `make` returns."""
+    """The object that `make` returns is not closed."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         file = make()
@@ -122,7 +122,7 @@ for compression in (None, "gzip", "bz2", "xz", "zip"):
 
 
 def dump() -> None:
-    """Pickles what cannot be."""
+    """Pickles an object that cannot be pickled."""
     with fs.open(url, "wb") as sink:
         pickle.dump([1, threading.Lock()], sink)
 
@@ -154,7 +154,7 @@ except KeyError:
         pyarrow.parquet.read_table(name, filesystem=arrow)
 fs.rm(f"{base}/set", recursive=True) if fs.exists(f"{base}/set") else None
 
-# What does not fail is there, once its close() has returned.
+# A file is there once its close() has returned without an error.
 for name in (None, *encodings):
     with fs.open(f"{base}/made", "wb", compression=name) as file:
         file.write(b"whole")
