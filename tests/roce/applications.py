@@ -13,7 +13,7 @@ from .hosts import PORT, Hosts
 
 SECONDS = 120
 MPI_PROGRAMS = Path(__file__).resolve().parent.parent / "mpi"
-# What each program says in the end: the ranks, and how much was right.
+# The last line of each program: the ranks, and how many bytes were right.
 SAID = {"verified.c": re.compile(r"(\d+) ranks verified (\d+ bytes)"), "fetched.c": re.compile(r"(\d+) ranks took (\d+ tickets)")}
 RESULT = re.compile(r"^Final: +\d+", re.MULTILINE)
 # UCX wires rc_verbs up by messages over a transport without connections, so it needs one beside it.
@@ -51,7 +51,7 @@ def ucx(transport: str, test: str, size: int, hosts: Hosts) -> Outcome:
 
 
 def libfabric(provider: str, kind: str, hosts: Hosts) -> Outcome:
-    """Messages of all sizes there and back, looked at; both sides return 0."""
+    """Messages of all sizes in both directions, verified; both sides return 0."""
     # The address of IPv4: the link-local one is not yet used in the first second of a host, and a datagram is lost for good.
     command = ["env", "FI_VERBS_GID_IDX=1", "fi_pingpong", "-p", provider, "-e", kind, "-c", "-I", 10]
     return hosts.exchange([*command, "-B", PORT], [*command, "-P", PORT, hosts.members[0].address], SECONDS).outcome()

@@ -1,10 +1,11 @@
-/* Honest work in the midst of an attack.
+/* Regular traffic during an attack.
  *
- *   target   a process with one honest connection, and with victims: queue pairs whose peer is the attacker, who
- *            knows all of them. It tells him in the file VICTIMS.
- *   friend   the other end of the honest connection, on another host; works until there is a file STOP
+ *   target   a process with one regular connection, and with victims: queue pairs whose peer is the attacker, which
+ *            knows all of them. It writes them to the file VICTIMS.
+ *   friend   the peer of the regular connection, on another host; works until there is a file STOP
  *
- * Every byte of the honest work is checked; so is, at the end, every byte around what the victims' peers may write. */
+ * Every byte of the regular traffic is checked; so is, at the end, every byte around the memory that the victims' peers
+ * may write. */
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@
 #define RECEIVED 2000
 #define RECEIVES 8
 #define PATIENCE (60 * SECOND)
-/* Some of it is the events that nobody reads here. */
+/* Some of it is the events that are not read here. */
 #define MOST_GROWTH (6 << 20)
 
 /* The honest end. */
@@ -48,7 +49,7 @@ struct honest {
 	uint8_t *memory;
 	struct ibv_mr *mr;
 	struct card theirs;
-	unsigned done[5]; /* completions that nobody has waited for yet, by work request */
+	unsigned done[5]; /* completions that have not been awaited yet, by work request */
 };
 
 /* One attacked queue pair. */
@@ -59,7 +60,7 @@ struct sufferer {
 
 struct field {
 	struct sufferer each[VICTIMS];
-	uint8_t *granted, *receives; /* with guards around what is granted, and around each receive */
+	uint8_t *granted, *receives; /* with guards around the granted memory, and around each receive */
 	struct ibv_mr *grant, *into;
 	struct ibv_srq *srq;
 	union ibv_gid attacker;
@@ -96,7 +97,8 @@ static void revive(struct field *field, struct sufferer *one)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	CHECK_CALL(ibv_modify_qp(one->end.qp, &reset, IBV_QP_STATE));
-	/* What the attacker sends between the steps may fell it again, and who has fallen is tended to. */
+	/* The attacker's packets between the steps may bring it to the error state again; then it is reconnected
+	 * again. */
 	int said = try_connect_by_gid(&one->end, field->attacker, NOBODY, PSN, 12);
 	CHECK(said == 0 || endpoint_state(&one->end) == IBV_QPS_ERR);
 	for (int i = 0; i < RECEIVES && one->has_receives; i++)
@@ -152,7 +154,7 @@ static void drain(struct field *field, struct sufferer *one)
 				post_receive(&one->end, 0, guarded_receive(field, 0));
 }
 
-/* Whoever has fallen gets up again. */
+/* Reconnects the victims that are in the error state. */
 static void tend(struct field *field)
 {
 	for (int i = 0; i < VICTIMS; i++) {
@@ -201,7 +203,7 @@ static uint64_t written(const uint8_t *memory, uint64_t from, uint64_t to)
 	return found;
 }
 
-/* Nothing was written around what may be, and of that something: else there was no attack. */
+/* Nothing was written outside the granted memory, and some of the granted memory was: else there was no attack. */
 static void check_guards(const struct field *field)
 {
 	CHECK(written(field->granted, GRANT_AT, GRANT_AT + GRANTED) > GRANTED / 2);
@@ -227,8 +229,8 @@ static uint64_t resident(void)
 	return (uint64_t)pages * 4096;
 }
 
-/* Waits for one work request of the honest work; victims are looked after meanwhile. A receive may complete before the
- * acknowledgement has come of what was sent before it, which the attack may have had no room for. */
+/* Waits for one work request of the regular traffic; victims are reconnected meanwhile. A receive may complete before
+ * the acknowledgement of an earlier send, which the attack may have left no room for. */
 static void wait_honest(struct honest *honest, struct field *field, uint64_t id)
 {
 	uint64_t deadline = now() + PATIENCE;

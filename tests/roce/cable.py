@@ -29,7 +29,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def begin(host: Host, hosts: Hosts, file: Path) -> Process:
-    """A capture of what goes over a host's end of the cable."""
+    """Captures the packets at a host's end of the cable."""
     capturing = hosts.start(host, "tshark", host.inside(
         ["tshark", "-q", "-i", host.interface, "-f", "udp port 4791", "-w", str(file)]))
     deadline = time.monotonic() + SECONDS

@@ -28,7 +28,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def await_line(process: Process, said: str, *parts: str) -> bool:
-    """Whether it says a line with all of these after what it has `said`."""
+    """Whether it prints a line with all of these after the text `said`."""
     deadline = time.monotonic() + SECONDS
     while process.running and time.monotonic() < deadline:
         news = process.output()[len(said):].splitlines()
@@ -44,7 +44,7 @@ def unplug(host: Host) -> None:
 
 
 def steps(hosts: Hosts) -> Sequence[tuple[str, Callable[[], None]]]:
-    """What happens to the first host's interface, and the event that tells of it."""
+    """Changes to the first host's interface, and the event of each."""
     first, second = hosts.members
     address = ("dev", first.interface)
     return [("GID", lambda: first.setup("ip", "addr", "add", f"{ANOTHER}/32", *address)),
@@ -88,7 +88,7 @@ def followed(hosts: Hosts) -> Outcome:
     after(lambda: address("add", f"{ANOTHER}/32"), "GID", *up, own, another, in_sysfs)
     after(lambda: unplug(second), *down, own, another)
     after(lambda: second.setup("ip", "link", "set", second.interface, "up"), *up, own, another)
-    # What is left keeps its index, and what comes takes the first that is free.
+    # The remaining addresses keep their index, and a new one takes the first free index.
     after(lambda: address("del", f"{first.address}/24"), "GID", *up, f" 4: ACTIVE {in_sysfs}, 0 fe80", another)
     after(lambda: address("add", "10.9.0.51/32"), "GID", *up, "1 ::ffff:10.9.0.51", another)
     ended = watching.finish(time.monotonic())

@@ -33,7 +33,7 @@ def exchange(gid: int, hosts: Hosts) -> Outcome:
 
 
 def notified(gid: int, hosts: Hosts) -> Outcome:
-    """The data arrive; who has received marked packets says so, and who has sent them hears of it."""
+    """The data arrive; a receiver of marked packets sends a notification, and their sender gets it."""
     outcome = exchange(gid, hosts)
     if outcome != passed():
         return outcome
@@ -49,7 +49,7 @@ def notified(gid: int, hosts: Hosts) -> Outcome:
 
 
 def quiet(hosts: Hosts) -> Outcome:
-    """Nobody says anything of congestion."""
+    """No congestion notification is sent."""
     outcome = exchange(GIDS["IPv4"], hosts)
     counted = counters.total(hosts.place)
     said = counted["marked_packets"] + counted["congestion_notifications_sent"]

@@ -64,7 +64,7 @@ LOSSY = ["rping -V", "ucmatose -c 20"] + (["rstream", "riostream"] if WHOLE else
 LOSS = "5 % lost"
 SEEDS = range(1, 11) if WHOLE else range(1, 2)
 
-# Who is left on the host of a process that is killed, where he listens: one with a connection manager, one without.
+# Processes that remain on the host of a killed process, where it listens: one with a connection manager, one without.
 LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
     "rping": (["rping", "-s", "-a", "{}"], lambda host: listens(host)),
     "ibv_rc_pingpong": (["ibv_rc_pingpong", "-g", "1"], Host.listens),
@@ -93,7 +93,7 @@ SERVICE = {0x17, 0x18}
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What programs do, then what goes wrong."""
+    """The programs' runs, then the errors."""
     found = []
     programs = {**PROGRAMS, **(MORE_PROGRAMS if WHOLE else {})}
     for name, (server, client) in programs.items():
@@ -141,7 +141,7 @@ def address_of(host: Host, version: int) -> str:
 
 
 def listens(host: Host) -> bool:
-    """Whether somebody there listens for connections."""
+    """Whether a process of that host listens for connections."""
     return any(host.runtime.glob("cm-*.socket"))
 
 
@@ -233,7 +233,7 @@ def rping(hosts: Hosts, host: Host, count: int, port: int = 7174) -> list[str]:
 
 
 def narrower(hosts: Hosts) -> Outcome:
-    """One host's interface carries longer packets than the other's: they agree on the shorter, whoever asks."""
+    """One host's interface carries longer packets than the other's: they agree on the shorter, whichever connects."""
     for wider in reversed(hosts.members):
         for host in hosts.members:
             host.setup("ip", "link", "set", host.interface, "mtu", "9000" if host is wider else "1500")
@@ -245,7 +245,7 @@ def narrower(hosts: Hosts) -> Outcome:
 
 
 def later_address(address: str, hosts: Hosts) -> Outcome:
-    """Who listens on all addresses is reached by one that the interface got since."""
+    """A listener on all addresses is reached by one that the interface got since."""
     first, second = hosts.members
     everywhere = "::" if ":" in address else "0.0.0.0"
     serving, is_ready = serve(hosts, ["rping", "-s", "-a", everywhere, "-C", 20, "-V"], lambda _process: listens(first))
@@ -306,7 +306,7 @@ def past_the_stopped(hosts: Hosts) -> Outcome:
 
 
 def refused(hosts: Hosts, words: str) -> Outcome:
-    """A client is told so."""
+    """The client gets the refusal."""
     second = hosts.members[1]
     ended = hosts.run(second, "client", second.on_adapter(
         "rping", "-c", "-v", "-a", hosts.members[0].address, "-C", 1), SECONDS)
@@ -328,12 +328,12 @@ def nobody(hosts: Hosts) -> Outcome:
 
 
 def empty(hosts: Hosts) -> Outcome:
-    """A host without a process on the adapter says that nobody has the port."""
+    """A host without a process on the adapter answers that the port has no listener."""
     return refused(hosts, "RDMA_CM_EVENT_UNREACHABLE, error -111")
 
 
 def absent(hosts: Hosts) -> Outcome:
-    """Nobody has the address."""
+    """The address does not exist."""
     first = hosts.members[0]
     first.setup("ip", "addr", "del", f"{first.address}/24", "dev", first.interface)
     return refused(hosts, "RDMA_CM_EVENT_UNREACHABLE, error -113")
@@ -377,7 +377,7 @@ def client_killed(hosts: Hosts) -> Outcome:
 
 
 def idle(manner: str, hosts: Hosts) -> Outcome:
-    """A server that asks nothing of its client is told of the client's end."""
+    """A server without requests to its client gets an event at the client's end."""
     first, second = hosts.members
     source = Path(__file__).resolve().parent / "idle.c"
     try:
@@ -402,7 +402,7 @@ def idle(manner: str, hosts: Hosts) -> Outcome:
 
 
 def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
-    """Somebody else of its host speaks for a process that is killed."""
+    """Another process of its host disconnects on behalf of a killed one."""
     second = hosts.members[1]
     command = [word.format(second.address) for word in left]
     staying = hosts.start(second, "left", second.on_adapter(*command))
@@ -443,7 +443,7 @@ def decoded(hosts: Hosts) -> Outcome:
 
 
 def messages(file: Path) -> list[list[str]]:
-    """The attribute of each management datagram in a capture, and what is malformed about it."""
+    """Returns the attribute of each management datagram in a capture, and tshark's reports of malformed ones."""
     done = subprocess.run(["tshark", "-r", str(file), "--disable-protocol", "rpcordma", "-Y",
                            "infiniband.bth.destqp == 1", "-T", "fields", "-e", "infiniband.mad.attributeid",
                            "-e", "_ws.malformed"],

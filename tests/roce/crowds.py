@@ -26,8 +26,8 @@ LIVES = 70
 
 
 def crowd(work: str, place: Place) -> Outcome:
-    """64 processes on 16 hosts, all to all, of which some are stopped and some are killed, or one a round. In the end nobody
-    has the port."""
+    """64 processes on 16 hosts, all to all, of which some are stopped and some are killed, or one a round. In the end
+    the port is free."""
     try:
         program = c_program.compile_program(HERE.parent / "stress" / "crowd.c")
     except c_program.DoesNotCompile as error:

@@ -18,7 +18,7 @@ SECONDS = 60
 # Indices of the GID table.
 IPV4, IPV6 = 1, 2
 PRIVATE = (24791, 24792, 24793)
-# Takes ports and shares them with nobody, as the kernel's RoCE and other users' programs do.
+# Takes ports without SO_REUSEPORT, as the kernel's RoCE and other users' programs do.
 HOLDER = """
 import socket, sys, time
 held = []
@@ -35,7 +35,7 @@ CONNECTED = ("rping -V", "rstream", "ucmatose -c 20", "udaddy")
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """Who has the port, and on which of the hosts."""
+    """The process that has the port, and the hosts where it runs."""
     row = "port 4791 is somebody else's"
     programs = [("ibv_rc_pingpong", ["-c"], IPV4), ("ibv_rc_pingpong", ["-c"], IPV6), ("ibv_uc_pingpong", ["-c"], IPV4),
                 ("ibv_ud_pingpong", ["-c"], IPV4), ("ibv_xsrq_pingpong", [], IPV4)]
@@ -59,7 +59,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def hold(hosts: Hosts, host: Host, *ports: int) -> Process:
-    """Somebody on a host who has ports."""
+    """Starts a process on a host that takes ports."""
     holding = hosts.start(host, "holder", host.inside([WIRE_PYTHON, "-c", HOLDER, *map(str, ports)]))
     deadline = time.monotonic() + SECONDS
     while holding.running and not all(map(host.has_datagram_port, ports)) and time.monotonic() < deadline:
@@ -78,7 +78,7 @@ def serve(hosts: Hosts, host: Host, command: Sequence[object], port: int = PORT,
 
 
 def lacks(words: Sequence[str], text: str) -> Optional[Outcome]:
-    """What it does not say."""
+    """Returns the failure if the text lacks words."""
     missing = [word for word in words if word not in text]
     return failed(f"does not say: {', '.join(missing)}", text) if missing else None
 

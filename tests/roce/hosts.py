@@ -19,7 +19,7 @@ from harness.pair import Exchange, LISTEN_STATE, finish
 from harness.place import Place
 from harness.process import Ended, Process, wait_for_any
 
-# What only a hang takes: sixteen hosts are set up one command after the other, on a busy machine too.
+# Exceeded only by a hang: sixteen hosts are set up one after another, on a busy machine, too.
 SETUP_SECONDS = 60
 HERE = Path(__file__).resolve().parent
 # The system's, which is where the namespaces' programs are.
@@ -101,7 +101,7 @@ class Host:
         return int(values[names.index("RcvbufErrors")])
 
     def listens(self, port: int = PORT) -> bool:
-        """Whether somebody listens on a port there."""
+        """Whether a process listens on a port there."""
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{self.keeper.pid}/net/{table}").read_text().splitlines()[1:]:
                 _, local, _, state = line.split()[:4]
@@ -128,7 +128,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Wire:
-    """What becomes of RoCE packets on the cable, in shares of a thousand, the same each time for a seed."""
+    """The faults of RoCE packets on the cable, in per mille, the same each time for a seed."""
 
     seed: int = 1
     lost: int = 0
@@ -177,7 +177,7 @@ class Hosts:
                         second.interface, "netns", str(second.keeper.pid))
         for host in self.members:
             self._configure(host)
-        # A TAP does not know; what it is attached to does.
+        # A TAP reports an unknown state; the device that it is attached to reports UP.
         up = ("state UP", "state UNKNOWN")
         self._wait(lambda: all(any(state in self._link(host) for state in up) for host in self.members))
 
@@ -209,7 +209,7 @@ class Hosts:
 
     @staticmethod
     def _namespace(host: Host) -> Optional[str]:
-        # `sleep` and no longer what makes the namespace: then it is made.
+        # The process is `sleep` and no longer `unshare`: then the namespace exists.
         try:
             made = Path(f"/proc/{host.keeper.pid}/comm").read_text().strip() == "sleep"
             return os.readlink(f"/proc/{host.keeper.pid}/ns/net") if made else None
@@ -230,7 +230,7 @@ class Hosts:
             time.sleep(0.005)
 
     def segment(self) -> None:
-        """From now on the kernel cuts what a program sends in one call before it is on the cable."""
+        """From now on the kernel segments large sends before they are on the cable."""
         for host in self.members:
             host.setup("ip", "link", "set", host.interface, "gso_max_segs", "1")
 

@@ -25,7 +25,8 @@ from .hosts import Host, Hosts, PORT
 
 HERE = Path(__file__).resolve().parent
 IPV4 = 1
-# Of rdma-core's tests that can run over RoCE; the others need what other makers' devices have, huge pages, or raw packets.
+# The number of rdma-core's tests that can run over RoCE; the others need features of other makers' devices, huge pages,
+# or raw packets.
 WANTED_OVER_ROCE = 136
 # Datagrams that ports.c sends to groups, which may have members elsewhere.
 TO_GROUPS = 4
@@ -46,7 +47,8 @@ class TwoCables(Hosts):
                     str(second.keeper.pid))
         for host in self.members:
             if self.second == TOGETHER:
-                # Else the kernel drops what does not come by the cable that it would answer by, on some systems.
+                # On some systems the kernel otherwise drops packets that come by another interface than the one by
+                # which it would answer.
                 for name in ("all", more(host)):
                     host.setup("sh", "-c", f"echo 0 > /proc/sys/net/ipv4/conf/{name}/rp_filter")
             host.setup("ip", "addr", "add", f"{self.second.format(host.number)}/24", "dev", more(host))
@@ -67,7 +69,7 @@ def more(host: Host) -> str:
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What is said of two ports, then what goes through them."""
+    """Reports on two ports, then traffic through them."""
     def on_two(body: Callable[..., Outcome], second: str = APART) -> Callable:
         return on_hosts(body, kind=partial(TwoCables, second=second))
 
@@ -112,7 +114,7 @@ def devinfo(hosts: Hosts) -> Outcome:
 
 
 def told(hosts: Hosts) -> Outcome:
-    """`verbena info` names each port; the option takes a list or comes again; what is wrong with a list is said."""
+    """`verbena info` names each port; the option takes a list or may be repeated; a wrong list is an error."""
     host = hosts.members[0]
 
     def info(*interfaces: str) -> tuple[bool, str]:
@@ -140,7 +142,7 @@ def told(hosts: Hosts) -> Outcome:
 
 
 def tables(hosts: Hosts) -> Outcome:
-    """A program that asks for all that there is, and for what there is not."""
+    """A program that queries everything that exists, and things that do not."""
     host = hosts.members[0]
     source = c_program.compile_program(HERE / "ports.c", more=[HERE / "between.c"])
     ended = hosts.run(host, "tables", host.on_adapter(source, "tables"), SECONDS)
@@ -167,7 +169,7 @@ def apart_at_home(hosts: Hosts) -> Outcome:
 
 
 def one_down(hosts: Hosts) -> Outcome:
-    """Port 1 loses its link, and is said to; what goes through port 2 goes on, and nothing is said of it."""
+    """Port 1 loses its link, and an event says so; traffic through port 2 goes on, without an event."""
     first, second = hosts.members
     watching = hosts.start(first, "watch", first.on_adapter("stdbuf", "-oL", "ibv_asyncwatch"))
     if not await_line(watching, "", "async event FD"):
@@ -251,7 +253,8 @@ def program(server: list[str], client: list[str], version: int, hosts: Hosts) ->
 
 
 def link_local(by_second: bool, hosts: Hosts) -> Outcome:
-    """Both ports of a host have the same link-local address: who listens on one link is found there and not on the other."""
+    """Both ports of a host have the same link-local address: a listener on one link is found there and not on the
+    other."""
     first, second = hosts.members
     for host in hosts.members:
         for interface in (host.interface, more(host)):

@@ -41,7 +41,7 @@ PINGPONGS = {
     "srq": [[], ["-e"], ["-c"]],
     "xsrq": [[], ["-e"]],
 }
-# By night everything; by day what differs most, for each case makes two hosts.
+# By night every combination; by day the most different ones, for each case makes two hosts.
 WHOLE = tiers.by_night()
 SIZES = (1, 3, 33, 1023, 1024, 1025, 4097, 65537, 1 << 20) if WHOLE else (1, 1025, 65537)
 # Of every operation and transport that perftest has, those that differ most.
@@ -52,9 +52,10 @@ if WHOLE:
                 for operation, transports in (("send", ("RC", "UC", "XRC")), ("write", ("RC", "UC", "XRC")),
                                               ("read", ("RC", "XRC")))
                 for kind in ("lat", "bw") for transport in transports
-                # Nobody sends a message of UC again that found no room at the receiver, and the tool waits for each of them.
+                # A message of UC that found no room at the receiver is not sent again, and the tool waits for each of
+                # them.
                 if (operation, kind, transport) != ("send", "bw", "UC")]
-# What becomes of packets on the way. A connection survives all of it, with every byte in its place.
+# Faults of packets on the way. A connection survives all of it, with every byte in its place.
 WIRES = {
     "1 % lost": Wire(lost=10),
     "5 % lost": Wire(lost=50),
@@ -76,14 +77,14 @@ UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 655
 if WHOLE:
     UCX += [("ucp_am_lat", 8), ("ucp_am_bw", 65536), ("ucp_put_lat", 8), ("ucp_put_lat", 65536), ("tag_bw", 1 << 20),
             ("tag_lat", 65536), ("ucp_get", 8), ("ucp_put_bw", 8)]
-# What a hostile host sends, and how long that may take.
+# The number of a hostile host's packets, and their time limit.
 ATTACK_PACKETS, ATTACK_SECONDS = (10_000_000, 1800) if WHOLE else (150_000, 120)
 # Of each size so many bytes are enough to see.
 BYTES = 32 << 20
 
 
 def cases() -> list[Case]:
-    """What programs do, then what networks do."""
+    """The programs' runs, then the networks' faults."""
     found = [Case("ibv_devinfo -v", "", on_hosts(devinfo))]
     for transport, variants in PINGPONGS.items():
         for options in variants:
@@ -187,8 +188,8 @@ def pingpong(transport: str, options: Sequence[str], gid: int, hosts: Hosts) -> 
 
 
 def lossy(transport: str, options: Sequence[str], hosts: Hosts) -> Outcome:
-    """The same where packets are lost. The program that has all it waits for ends, and nobody is left to
-    acknowledge again if its last acknowledgement was lost: then the other may fail, by its retries alone."""
+    """The same where packets are lost. A program that has all its messages ends, and cannot acknowledge again if its
+    last acknowledgement was lost: then the peer may fail, by its retries alone."""
     command = [f"ibv_{transport}_pingpong", "-d", DEVICE, "-p", PORT, "-g", IPV4, *options]
     done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
     sides = [done.server, done.client] if done.client else [done.server]
@@ -221,7 +222,7 @@ def rows(what: str, hosts: Hosts) -> Outcome:
 
 
 def answered_in_order(hosts: Hosts) -> Outcome:
-    """Who is answered has the completion of what it sent: with events, perftest looks for it once."""
+    """A requester with an answer has the completion of its send: with events, perftest polls for it once."""
     command = ["ib_send_lat", "-F", "-e", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-n", 2000]
     return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
 
@@ -279,7 +280,7 @@ def vanished(hosts: Hosts) -> Outcome:
 
 
 def strangers(hosts: Hosts) -> Outcome:
-    """A connection, and beside it datagrams, are unharmed by a host that sends whatever comes to its mind."""
+    """A connection, and beside it datagrams, are unharmed by a host that sends random packets."""
     first, second = hosts.members
     stranger = "10.9.0.77"
     second.add_address(stranger)
@@ -301,8 +302,8 @@ def strangers(hosts: Hosts) -> Outcome:
 
 
 def hostile(version: int, hosts: Hosts) -> Outcome:
-    """A process that tells a hostile host all its secrets: its honest work with another goes on, and nothing is
-    written but what is granted."""
+    """A process that gives a hostile host all its secrets: its regular traffic with a third host goes on, and only
+    granted memory is written."""
     first, second = hosts.members
     stranger = "10.9.0.77" if version == 4 else "fd09::77"
     # Not of the interface that the adapter has, or it could be the friend's: a kernel tells the newest of IPv6 first.
@@ -343,7 +344,7 @@ def forbidden(hosts: Hosts) -> Outcome:
     while serving.running and not first.listens() and time.monotonic() < deadline:
         time.sleep(0.005)
     asking = hosts.start(second, "client", second.on_adapter(*command, first.address))
-    # The client goes on asking for seconds; what counts is that it was not answered.
+    # The client goes on asking for seconds; only the missing answer counts.
     foreign = 0
     while not foreign and serving.running and asking.running and time.monotonic() < deadline:
         foreign = counters.total(hosts.place)["foreign_packets"]

@@ -18,7 +18,7 @@ from .hosts import Host, Hosts, PORT, ROCE, WIRE_PYTHON
 
 SECONDS = 60
 IPV4, IPV6 = 1, 2
-# What the second host's packets come from, where its addresses are translated.
+# The source address of the second host's packets, where its addresses are translated.
 OUTSIDE = "10.9.0.77"
 SAID = "packets go over TCP"
 RECEIVED = "tunnel_packets_received"
@@ -77,7 +77,8 @@ CONNECTED = ("rping -V", "ucmatose -c 20", "udaddy", "rstream")
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What programs do there; then what is in the way in one direction, translation, several processes, and who wants none."""
+    """The programs' runs there; then a blocked direction, translation, several processes, and a host that refuses the
+    TCP fallback."""
     row = "UDP does not pass"
     found = [Case(f"{row}: {command[0]}", "IPv4" if gid == IPV4 else "IPv6", on_hosts(partial(exchanged, both, command, gid)))
              for command, gid in EXCHANGES]
@@ -117,14 +118,13 @@ def both(hosts: Hosts) -> None:
 
 
 def reopen(hosts: Hosts) -> None:
-    """The walls are gone."""
+    """Removes the firewall rules."""
     for host in hosts.members:
         host.setup("nft", "delete", "table", "inet", "wall")
 
 
 def translated(hosts: Hosts) -> None:
-    """The second host is behind a translator: what it sends comes from another address, and what it has not asked for
-    does not get in."""
+    """The second host is behind a NAT: its packets come from another address, and unsolicited ones do not get in."""
     host = hosts.members[1]
     host.add_address(OUTSIDE)
     host.setup("nft", "add", "table", "ip", "translator")
@@ -204,7 +204,7 @@ def several(hosts: Hosts) -> Outcome:
 
 
 def killed(hosts: Hosts) -> Outcome:
-    """Who is left ends by its retries."""
+    """The survivor ends by its retries."""
     both(hosts)
     second = hosts.members[1]
     # One that always has something to be acknowledged.
@@ -224,7 +224,7 @@ def killed(hosts: Hosts) -> Outcome:
 
 
 def unwanted(hosts: Hosts) -> Outcome:
-    """Without tunnels nothing passes, and nobody listens at the TCP port."""
+    """With the TCP fallback off nothing passes, and no process listens at the TCP port."""
     both(hosts)
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4]
@@ -269,8 +269,8 @@ def reopened(hosts: Hosts) -> Outcome:
 
 
 def strangers(hosts: Hosts) -> Outcome:
-    """Many who connect and say nothing, nonsense, half of a greeting, or one for an address that is not theirs, beside honest
-    work; each is sent away, and nothing of it is heard."""
+    """Many clients that connect and send nothing, nonsense, half of a greeting, or one for an address that is not
+    theirs, beside regular traffic; each is disconnected, and none of its data is used."""
     both(hosts)
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-c", "-n", 1000, "-d", DEVICE, "-g", IPV4]
@@ -291,7 +291,7 @@ def strangers(hosts: Hosts) -> Outcome:
 
 
 def thief(hosts: Hosts) -> Outcome:
-    """Who says that he is somebody whom UDP reaches is not believed, and the two go on by UDP."""
+    """A host that claims an address which UDP reaches is not believed, and the two go on by UDP."""
     first, second = hosts.members
     second.add_address(OUTSIDE)
     command = ["ibv_rc_pingpong", "-n", 10_000_000, "-d", DEVICE, "-g", IPV4]
@@ -312,8 +312,8 @@ def thief(hosts: Hosts) -> Outcome:
 
 
 def needless(hosts: Hosts) -> Outcome:
-    """Where UDP passes nothing is said, and nothing goes through tunnels but what leaves before it is known: who waits for a processor
-    answers late, and is sought."""
+    """Where UDP passes there is no message, and only packets before the probe's end go over the TCP fallback: a process
+    that waits for a processor answers late, and is probed again."""
     for transport in ("rc", "ud"):
         command = [f"ibv_{transport}_pingpong", "-c", "-d", DEVICE, "-p", PORT, "-g", IPV4]
         done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)

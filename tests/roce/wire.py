@@ -1,16 +1,18 @@
 #!/usr/bin/python3
-"""A cable that misbehaves as it is told, the same way each time: carries Ethernet frames between a TAP of
-this network namespace and one of another process's, and loses, doubles, damages, delays and marks RoCE packets.
+"""A cable with planned faults, the same each time: carries Ethernet frames between a TAP of this network namespace and
+one of another process's, and loses, doubles, damages, delays and marks RoCE packets.
 
     wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED MARKED BEHIND
 
 Shares are per mille, each drawn for itself, so that one packet may meet several:
-LOST     it never arrives, whatever else was drawn.
-DOUBLED  it arrives twice; if it is delayed too, both come late, one after the other.
-DAMAGED  one bit of the UDP payload (transport headers, data, padding or ICRC) is flipped, in both copies
-         of a doubled packet. Ethernet, IP and UDP headers stay whole, so that it comes to its adapter's port.
-DELAYED  1 to BEHIND later RoCE packets of the same direction pass it, fewer if the cable falls silent.
-MARKED   it says that it met congestion (RFC 3168), if its sender allows that.
+
+  LOST     it never arrives, with any other draws.
+  DOUBLED  it arrives twice; if it is delayed too, both come late, one after the other.
+  DAMAGED  one bit of the UDP payload (transport headers, data, padding or ICRC) is flipped, in both copies
+           of a doubled packet. Ethernet, IP and UDP headers stay whole, so that it comes to its adapter's port.
+  DELAYED  1 to BEHIND later RoCE packets of the same direction pass it, fewer if the cable falls silent.
+  MARKED   it says that it met congestion (RFC 3168), if its sender allows that.
+
 Other frames pass as they are.
 """
 
@@ -102,7 +104,7 @@ class Direction:
         return self.chance.randrange(1000) < permille
 
     def put(self, frame: bytes) -> None:
-        """Delivers. What the other end has no room for is lost."""
+        """Delivers. A frame that the TAP has no room for is lost."""
         try:
             os.write(self.target, frame)
         except OSError:
@@ -135,7 +137,7 @@ class Direction:
             self.put(one[0])
 
     def read(self) -> None:
-        """Takes in what there is."""
+        """Takes in the available frames."""
         for _ in range(64):
             try:
                 self.carry(os.read(self.source, LONGEST))
@@ -146,7 +148,7 @@ class Direction:
                 return
 
     def release(self) -> None:
-        """Nothing follows: what waits goes."""
+        """Nothing follows: delayed frames are delivered."""
         for frame, _ in self.waiting:
             self.put(frame)
         self.waiting = []

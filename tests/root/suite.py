@@ -35,7 +35,7 @@ def plugin() -> Path:
         link = place / "lib" / name
         link.unlink(missing_ok=True)
         link.symlink_to(TOOLS / "lib" / name)
-    # What their XRootD itself needs lies beside ROOT and is of no concern here.
+    # The libraries that their XRootD itself needs lie beside ROOT and are of no concern here.
     flags = f"-L{theirs}/lib -Wl,--unresolved-symbols=ignore-in-shared-libs"
     subprocess.run([PROJECT / "xrootd/build", place], check=True,
                    env=dict(os.environ, XROOTD_INCLUDE=str(theirs / "include/xrootd"), LDFLAGS=flags))

@@ -48,7 +48,7 @@ for name in ("there", "sent"):
     wanted = energies[12345:][energies[12345:] > 3]
     assert chosen == len(wanted)
     assert numpy.array_equal(numpy.frombuffer(tree.GetV1(), count=chosen), wanted)
-    # Entries here and there, without the cache of what comes next.
+    # Scattered entries, without the read-ahead cache.
     tree.SetCacheSize(0)
     for at in numpy.random.default_rng(1).integers(0, events, 300):
         tree.GetEntry(int(at))

@@ -74,11 +74,11 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """What is started."""
+        """Returns the kernel image."""
         return self.root / "boot" / f"vmlinuz-{self.release}"
 
     def modules(self) -> list[Path]:
-        """The modules with what they need, in the order in which they are loaded."""
+        """The modules with their dependencies, in the order in which they are loaded."""
         order: dict[Path, None] = {}
         for name in MODULES + OPTIONAL_MODULES:
             done = subprocess.run(["/usr/sbin/modprobe", "-d", str(self.root), "--show-depends", "-S", self.release, name],
@@ -107,7 +107,7 @@ def libraries(files: list[str]) -> set[str]:
 
 
 class Archive:
-    """What the kernel unpacks: entries of the `newc` format, one after the other."""
+    """The archive that the kernel unpacks: entries of the `newc` format, one after the other."""
 
     def __init__(self) -> None:
         self._entries = bytearray()

@@ -30,18 +30,18 @@ REQUIRES = [Tool(QEMU, "qemu-system-x86"), Tool(initramfs.BUSYBOX, "busybox-stat
 # An emulated processor takes its time.
 SECONDS = 120
 SIZES = (1, 2, 3, 33, 1023, 1024, 1025, 4095, 4096, 4097, 65537, 1 << 20)
-# What nobody acknowledges must find room in the cable, which takes a thousand packets.
+# Unacknowledged messages must find room in the cable, which takes a thousand packets.
 UNRELIABLE = SIZES[:-1]
 # One packet of the path's 1024 bytes, less the header in front of a datagram.
 DATAGRAMS = (1, 2, 3, 33, 983, 1023, 1024)
 GID = "1"
 DIRECTIONS = ("to the guest", "from the guest")
-# The command line for a size; who listens is given none more, who connects the other's address.
+# The command line for a size; a listener gets no further arguments, a connecting program the peer's address.
 Command = Callable[[str, int], list[str]]
 
 
 def pingpong(kind: str, *options: str) -> Command:
-    """Messages there and back, of which every byte is compared."""
+    """Messages in both directions, of which every byte is compared."""
     def words(device: str, size: int) -> list[str]:
         return [f"ibv_{kind}_pingpong", "-d", device, "-g", GID, "-p", str(PORT), "-c", "-n", "20", "-s", str(size),
                 *options]
@@ -89,7 +89,7 @@ def cases() -> list[Case]:
 
 
 def with_guest(body: Callable[[Guest], Outcome], place: Place) -> Outcome:
-    """A case that has a guest. Whatever else it shows, the guest has seen no bad checksum."""
+    """A case that has a guest. In addition, the guest must have seen no bad checksum."""
     if initramfs.kernel() is None:
         return skipped("no kernel for the guest; setup/guest unpacks one")
     try:
@@ -163,7 +163,7 @@ def connected(server: list[str], client: list[str], direction: str, guest: Guest
 
 
 def captured(guest: Guest) -> Outcome:
-    """What both sides send, every operation once: every decoder of ours takes it (`corpus.py` says how)."""
+    """The packets of both sides, every operation once: every decoder of ours takes them (see `corpus.py`)."""
     host = guest.host
     file = guest.place.directory / "guest.pcapng"
     capture = guest.place.start("capture", host.inside(

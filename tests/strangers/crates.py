@@ -71,7 +71,7 @@ PROGRAMS = [
     program("sideway", "cmtime",
             served(lambda at: [example("sideway", "cmtime"), "-p", at.port, "-b", at.address],
                    lambda at: [example("sideway", "cmtime"), "-p", at.port, "-s", at.address], manages, "connect"), moves=False),
-    # async-rdma takes the GID of index 1 unless it is told otherwise, and its tests and examples do not tell it.
+    # async-rdma takes the GID of index 1 by default, and its tests and examples set no other.
     program("async-rdma", "its tests",
             # One test runs `rdma link`, which asks the kernel for its devices; two want the flag of immediate data as Soft-RoCE
             # has it.

@@ -27,7 +27,7 @@ class Program:
     """A row of the table."""
 
     name: str
-    # Its registry's name of what it comes in, with the version.
+    # Name and version of its package in its registry.
     package: str
     needs: Sequence[Tool]
     run: Callable[[Ground], Outcome]
@@ -53,7 +53,7 @@ class Program:
 
 
 def judged(ended: Ended, says: str) -> str:
-    """What is wrong with how a program ended: nothing if it returned 0 and its output has the words."""
+    """Returns how a program ended wrongly: "" if it returned 0 and its output has the words."""
     if not ended.succeeded:
         return ended.describe()
     return "" if re.search(says, ended.output, re.MULTILINE) else f"does not say {says!r}"

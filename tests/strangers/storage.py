@@ -18,7 +18,7 @@ MEBIBYTES = 64
 # tgt's default is a pool of 1 GiB.
 POOL = "pool_sz_mb=64"
 NEEDS = [Tool("tgtd", "tgt"), Tool("tgtadm", "tgt"), Tool("iscsi-inq", "libiscsi-bin")]
-# What each prints of a disk of this size.
+# The output of each for a disk of this size.
 PROGRAMS_OF_LIBISCSI = {
     "iscsi-inq": ([], "^Product:VIRTUAL-DISK"),
     "iscsi-readcapacity16": ([], f"^Total size:{MEBIBYTES << 20}$"),

@@ -14,10 +14,10 @@ HERE = Path(__file__).resolve().parent / "programs"
 KEPT = TARGET / "strangers"
 PYTHON = KEPT / "python/bin/python"
 RDMA4PY = KEPT / "source/ibverbs-2026.10.22/tests"
-# Stands for torch, which infinistore's benchmark asks for nothing but buffers.
+# Stands for torch, which infinistore's benchmark uses only for buffers.
 STANDIN = str(HERE / "standin")
 NEEDS = [Tool(str(PYTHON), "setup/strangers")]
-# InfiniStore's server writes 16 GiB in advance unless it is told otherwise.
+# InfiniStore's server writes 16 GiB in advance by default.
 POOL = ["--prealloc-size", 1, "--minimal-allocate-size", 16]
 
 

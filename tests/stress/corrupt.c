@@ -121,7 +121,8 @@ static void attack(struct peer *parent)
 	post_write(&endpoint, 1, piece_of(mr, 0, LENGTH), window.address, window.rkey);
 	completion(&endpoint);
 	peer_tell(parent, "a", 1);
-	/* What it does to itself is of no interest, and is not to be told as our failure. */
+	/* Its errors about its own damage are of no interest, and are not to be reported as our
+	 * failure. */
 	close(STDERR_FILENO);
 	random_state = (uint64_t)getpid() * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	scribble();
@@ -169,7 +170,7 @@ static void endure(struct endpoint *first, struct ibv_mr *mr, struct peer *attac
 		under_way++;
 	}
 	end(attacker);
-	/* Whatever is still under way ends when the queue pair is told to. */
+	/* Requests under way end when the queue pair goes to the error state. */
 	endpoint_break(&endpoint);
 	uint64_t deadline = now() + 10 * SECOND;
 	while (under_way > 0) {
@@ -208,7 +209,8 @@ static void garbage_in_shared_memory(void)
 	endure_all(ALL_BUT_THE_REGISTRY, ATTACKERS);
 }
 
-/* Who scribbles over the registry keeps later processes from starting, so there is only one. */
+/* A process that corrupts the registry keeps later processes from starting, so there is only
+ * one. */
 static void garbage_in_the_registry(void)
 {
 	endure_all(ALL, 1);

@@ -15,9 +15,9 @@ REQUIRES = [COMPILER, VERBS_HEADERS]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 300
-# How long the crowd works beside what it may take to end.
+# Seconds of the crowd's work, without its end.
 CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
-# By night: in a round everybody has worked with everybody.
+# By night: in a round each has worked with each.
 BY_NIGHT = [] if os.environ.get("CROWD_ROUNDS") else ["crowd: one kill a round"]
 
 

@@ -26,7 +26,7 @@ SIZE = 4096
 # By its file, for it has a `main` of its own, which programs of `tests/common` have not.
 LIBRARY = ("-l:libibverbs.so.1",)
 LINE = re.compile(r"\[(\d+)(?:/\d+)?\] (\w+)\((.*?)\)(?: = (.*?))?(?: \((\d+) times\))?")
-# What both processes of calls.c do, call by call.
+# The calls of both processes of calls.c.
 EXPECTED = [
     r'ibv_get_device_list(&count) = ["verbena0"]',
     'ibv_open_device("verbena0") = ctx1',
@@ -83,7 +83,7 @@ def told(file: Path) -> list[re.Match]:
 
 
 def plain(line: re.Match) -> str:
-    """A line without what differs from run to run."""
+    """A line without the parts that differ from run to run."""
     text = re.sub(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}", "GID", line[0].partition("] ")[2])
     text = re.sub(r"\b(lkey|rkey|qp_num|dest_qp|qp)=0x[0-9a-f]+", r"\1=KEY", text)
     return re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", text)
@@ -119,7 +119,7 @@ def known(place: Place) -> Outcome:
 
 
 def killed(place: Place) -> Outcome:
-    """What a process told before it was killed is not lost."""
+    """A process' calls before it was killed are not lost."""
     program = c_program.compile_program(HERE / "calls.c", LIBRARY)
     out = place.directory / "calls"
     ended = place.run("calls", trace("--out", out, "--", program, "killed"), SECONDS)
@@ -133,7 +133,7 @@ def killed(place: Place) -> Outcome:
 
 
 def counted(words: list[str], place: Place) -> Outcome:
-    """Both ends traced; what was posted is what the adapter counts, and each receive was polled."""
+    """Both ends traced; the posted requests are those that the adapter counts, and each receive was polled."""
     port = free_port()
     many = ["-n", str(ROUNDS), "-s", str(SIZE), "-p", str(port)]
     outs = [place.directory / name for name in ("server.calls", "client.calls")]
@@ -179,7 +179,7 @@ def plugged_in(place: Place) -> Outcome:
 
 
 def system(place: Place) -> Outcome:
-    """The system's library has no devices here; that is told too."""
+    """The system's library has no devices here; the trace says so, too."""
     ended = place.run("devices", trace("--system", "--summary", "--", "ibv_devices"), SECONDS)
     if "ibv_get_device_list" not in ended.output or "[" in ended.output:
         return failed("not the table alone", ended.evidence())

@@ -1,4 +1,4 @@
-/* UD: the 40 bytes in front, who is named as the source, keys, lengths, multicast.
+/* UD: the 40 bytes in front, the source address, keys, lengths, multicast.
  *
  * Source: InfiniBand Architecture Specification, volume 1, 9.8.3 (unreliable datagram), 10.5
  * (multicast), 11.4.2.1 (GRH in the receive buffer); man ibv_attach_mcast(3), ibv_poll_cq(3). */
@@ -118,7 +118,7 @@ static void one_datagram(void)
 	/* Another key first: it is dropped without a word. */
 	post_datagram(&station, ah, theirs.qp_number, QKEY + 1, 500);
 	expect(&station.endpoint, 1, IBV_WC_SUCCESS);
-	/* To nobody: the same. */
+	/* To a number without a queue pair: the same. */
 	post_datagram(&station, ah, 0xabcdef, QKEY, 500);
 	expect(&station.endpoint, 1, IBV_WC_SUCCESS);
 	post_datagram(&station, ah, theirs.qp_number, QKEY, 1000);

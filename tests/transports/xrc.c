@@ -131,7 +131,7 @@ static void connect_xrc(struct ibv_qp *qp, struct address peer, bool sends)
 		CHECK_CALL(ibv_modify_qp(qp, &send, mask));
 }
 
-/* What the receiving side tells. */
+/* The data that the receiving side sends. */
 struct offer {
 	struct address address;
 	struct window window;

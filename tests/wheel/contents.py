@@ -20,8 +20,8 @@ LARGEST = 30 << 20
 
 
 def portable(place: Place) -> Outcome:
-    """No file asks for a younger C library than the wheel's name says, one asks for just that, and none for what only some
-    machines have."""
+    """No file needs a later C library than the wheel's name says, one needs exactly that, and none needs instructions
+    of only some machines."""
     wheel = installation().wheel
     promised = tuple(map(int, re.search(r"-cp39-abi3-manylinux_(\d+)_(\d+)_\w+\.whl$", wheel.name).groups()))
     youngest, objects = (0, 0), 0

@@ -118,7 +118,7 @@ def tool(place: Place, name: str, text: str) -> str:
 
 
 def refusals(place: Place) -> Outcome:
-    """What is missing or not supported is said in a line, and nothing is installed."""
+    """A missing or unsupported prerequisite is reported in one line, and nothing is installed."""
     oldest = tool(place, "cargo", "#!/bin/sh\necho cargo 1.63.0\n")
     build = [str(ROOT / "packaging/products/build")]
     pip = [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "--wheel-dir", str(place.directory / "wheels")]

@@ -14,7 +14,7 @@ from harness.build_tree import LOGS, ROOT, TARGET, VERBENA
 BUILD = ROOT / "packaging/wheel/build"
 # What `make wheel` has built for older machines is tried by naming it.
 BUILT = Path(os.environ.get("VERBENA_WHEEL_FROM", TARGET / "release")).absolute()
-# What installs into the environment, and has the packages that the wheel can work with and does not need.
+# The environment into which the wheel is installed, with the optional packages.
 PYTHON = TARGET / "python/bin/python"
 
 
@@ -40,7 +40,7 @@ class Installation:
 
 
 def ours() -> bool:
-    """Whether what is tested is this tree's build, of which wheels are made."""
+    """Whether the tested build is this tree's, from which wheels are made."""
     return VERBENA == TARGET / "release" / "verbena"
 
 
@@ -53,7 +53,7 @@ def make(directory: Path) -> Path:
 
 @functools.cache
 def installation() -> Installation:
-    """The wheel, installed without a package index and without what a compiler would need."""
+    """The wheel, installed without a package index and without a compiler's prerequisites."""
     wheel = make(LOGS / "wheel/made")
     environment = LOGS / "wheel/environment"
     shutil.rmtree(environment, ignore_errors=True)

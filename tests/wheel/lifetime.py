@@ -15,7 +15,7 @@ from harness.place import Place
 from .installation import installation
 
 SECONDS = 120
-# What the later version has no more, and what it has besides.
+# A file that the later version lacks, and one that only it has.
 GONE, COME = "verbena/include/rfio_api.h", "verbena/later.py"
 LATER = "99.0.0"
 
@@ -43,8 +43,8 @@ def later(wheel: Path, directory: Path) -> Path:
 
 
 def upgrade(place: Place) -> Outcome:
-    """`pip install --upgrade` has the files of the later version and no other, programs work, and `pip uninstall` leaves what was
-    there before the first."""
+    """`pip install --upgrade` installs exactly the files of the later version, programs work, and `pip uninstall`
+    leaves the files from before the first installation."""
     environment = place.directory / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     pip = [str(environment / "bin/python"), "-m", "pip", "--disable-pip-version-check"]

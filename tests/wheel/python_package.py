@@ -72,7 +72,8 @@ except (ValueError, OSError) as error:
 
 
 def results(place: Place) -> Outcome:
-    """A benchmark's figures as a frame are those of its `points.csv`; what is no run is refused in words."""
+    """A benchmark's figures as a frame are those of its `points.csv`; a directory that is no run is refused with a
+    clear message."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)
@@ -129,7 +130,7 @@ REFUSED_OPTIONS = {
     "--rdma --rdma-link token-ring": "invalid value 'token-ring'",
     "--rdma-devices 2": "--rdma-devices and --rdma-link need --rdma",
 }
-# How pytest is called, and what its last line says: on the adapter, and on this machine without it.
+# pytest's command line and its last line: on the adapter, and on this machine without it.
 CALLS = {
     "pytest --rdma": (["-m", "pytest", "--rdma"], "2 passed"),
     "pytest": (["-m", "pytest"], "1 passed, 1 skipped"),
@@ -158,7 +159,7 @@ def pytest(call: str, place: Place) -> Outcome:
 
 
 def several_devices(place: Place) -> Outcome:
-    """`--rdma-devices` gives as many, and what cannot be had is refused."""
+    """`--rdma-devices` gives as many, and impossible numbers are refused."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)
@@ -214,7 +215,7 @@ def test_many_refusals_and_fails():
 def test_fails_for_another_reason():
     assert refused is None
 """
-# Refusals are told by a port's number; those of tests that pass are not shown, nor one test's with another.
+# Refusals are identified by a port's number; those of tests that pass are not shown, nor one test's with another.
 SHOWN, HIDDEN = ("port is 81,", "port is 82,", "port is 90,"), ("port is 71,", "port is 72,")
 SECTION = "refusals of the adapter"
 

@@ -20,13 +20,13 @@ TITLE = "the wheel in a bare virtual environment"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("strip", "binutils"), Tool("make", "make")]
 
 SECONDS = 60
-# What is followed step by step; the first page with its evaluation by night.
+# The chapters whose commands are run; README with its evaluation by night.
 CHAPTERS = ("docs/python.md", "docs/testing-rdma-code.md", *(("README.md", ) if tiers.by_night() else ()))
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 
 
 def cases() -> list[Case]:
-    """What is in it, its commands, its Python package."""
+    """Its content, its commands, its Python package."""
     found = {
         "runs where its name says": contents.portable,
         "its files are recorded": contents.recorded,

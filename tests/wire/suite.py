@@ -33,7 +33,7 @@ FIELDS = ("infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn"
 
 @dataclass(frozen=True)
 class Frame:
-    """What the frame was made of."""
+    """The fields of a frame."""
 
     opcode: int
     destination: int

@@ -46,7 +46,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """A directory with everything in it, there and back."""
+    """Copies a directory with every kind of content in both directions."""
     with Service(place, fabric) as service:
         tree = service.here / "tree"
         for number in range(30):
@@ -73,7 +73,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def failures(place: Place) -> Outcome:
-    """A file that is not there, a user whom nobody knows, a server that is gone: xrdcp says which, and fails."""
+    """A file that does not exist, an unknown user, a server that has ended: xrdcp says which, and fails."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(100))
         sink = service.here / "sink"

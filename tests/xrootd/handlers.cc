@@ -25,7 +25,7 @@ using namespace XrdCl;
 		} \
 	} while (0)
 
-/* Hands on what it is told. */
+/* Passes on the response. */
 class Promised : public ResponseHandler
 {
 public:
@@ -84,7 +84,7 @@ static void let_go_by_its_handler()
 	CHECK(original.compare(0, buffer.size(), buffer.data(), buffer.size()) == 0);
 }
 
-/* What was asked for before a file is let go is still answered, in its order. */
+/* Requests before a file is closed are still answered, in their order. */
 static void let_go_while_it_is_read()
 {
 	const int count = 20;

@@ -22,7 +22,7 @@ def until(holds):
 
 
 def target(agent, buffer, mine):
-    """Says where its buffer is, and looks at it when it is told to."""
+    """Sends its buffer's address, and checks the buffer on request."""
     print("target is ready", flush=True)
     until(lambda: agent.check_remote_metadata("initiator"))
     agent.send_notif("initiator", agent.get_serialized_descs(mine))
