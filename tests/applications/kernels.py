@@ -1,5 +1,5 @@
-"""NAS' MG, LU and CG of this tree (`crates/cli/src/app/nas`), by themselves: as many processes as may be come to the published values, and who
-starts one wrongly is told and gets no result."""
+"""NAS' MG, LU and CG of this tree (`crates/cli/src/app/nas`), started directly: any allowed number of processes
+computes the published values, and wrong arguments are an error without a result."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Lattice QCD of this tree (`crates/cli/src/app/lattice`), by itself: it verifies itself and comes to the same, however its lattice is dealt out;
-who starts it wrongly is told and gets no result."""
+"""Lattice QCD of this tree (`crates/cli/src/app/lattice`), started directly: it verifies itself and computes the same
+for any distribution of its lattice; wrong arguments are an error without a result."""
 
 from __future__ import annotations
 

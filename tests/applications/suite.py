@@ -1,6 +1,6 @@
-"""`verbena bench app.*`: whole programs, others' and its own, over the adapter, TCP and shared memory. That what a program computes is compared,
-that the way is proved by counters, and that a program which is not there, which found itself wrong or whose processes worked
-alone is no result, is tried with programs that only pretend."""
+"""`verbena bench app.*`: whole programs, third-party ones and our own, over the adapter, TCP and shared memory.
+Programs that only pretend test that a program's result is compared, that counters prove the transport, and that a
+program which is missing, fails its own verification or whose processes worked alone gives no result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rfiod behind Debian's xrootd: xrootd judges and redirects, rfiod moves the bytes, and its counters say that it did."""
+"""rfiod behind Debian's xrootd: xrootd authorizes and redirects, rfiod moves the bytes, and its counters prove it."""
 
 from __future__ import annotations
 

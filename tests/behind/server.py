@@ -1,4 +1,4 @@
-"""Debian's own xrootd over the export of an rfiod, which gives tickets for its files."""
+"""Debian's own xrootd over the export of an rfiod; it issues tickets for its files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`verbena capture`: what programs do as RoCEv2 packets in a file, which foreign analysers read and find nothing
-wrong with."""
+"""`verbena capture`: the operations of programs as RoCEv2 packets in a file, in which third-party analysers find no
+fault."""
 
 from __future__ import annotations
 

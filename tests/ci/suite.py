@@ -1,4 +1,5 @@
-"""What other people's CI and clusters take of ours: by the published schemas of their files, and step by step as a runner does it."""
+"""The files for other projects' CI and clusters: by the published schemas of their files, and step by step as a runner
+does it."""
 
 from __future__ import annotations
 

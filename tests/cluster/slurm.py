@@ -1,8 +1,9 @@
-"""A Slurm cluster of the two hosts: controller and daemons of the distribution, run by an ordinary user in the namespaces.
+"""A Slurm cluster of the two hosts: controller and daemons of the distribution, run by an ordinary user in the
+namespaces.
 
-Each daemon has what a machine of its own would give it: a host name, processes, memory for shared files, and the names of
-all hosts in /etc/hosts. Slurm's daemons do not run as root in a user namespace (they give up their groups, which may not be
-done there), so they run as another user of the namespace, who is still the one that runs the test.
+Each daemon has the environment of a machine of its own: a host name, processes, memory for shared files, and the names
+of all hosts in /etc/hosts. Slurm's daemons do not run as root in a user namespace (they drop their groups, which is
+forbidden there), so they run as another user of the namespace, which is still the one that runs the test.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What starts and serves over several hosts as on a cluster: the benchmark suite by `mpirun` and `srun`, and the file
-service."""
+"""Programs that start and serve over several hosts as on a cluster: the benchmark suite by `mpirun` and `srun`, and the
+file service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Debian packages: what each holds and says of itself, and what lintian says of them."""
+"""Debian packages: the content and metadata of each, and lintian's verdict."""
 
 from __future__ import annotations
 

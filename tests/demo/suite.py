@@ -1,4 +1,4 @@
-"""`verbena demo` with nothing but the package: what it shows is true, it ends in time, and it says so where it cannot run."""
+"""`verbena demo` with nothing but the package: its output is true, it ends in time, and it says so where it cannot run."""
 
 from __future__ import annotations
 

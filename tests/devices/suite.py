@@ -1,4 +1,4 @@
-"""Several devices on one host: what belongs to one never shows on another, and each port goes down alone."""
+"""Several devices on one host: objects and events of one never show on another, and each port goes down alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is looked at in a Markdown file: links, anchors, and the commands of its console blocks."""
+"""The parts of a Markdown file that are tested: links, anchors, and the commands of its console blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verbena doctor` where something is small, forbidden or missing: its words agree with what a ping-pong then does."""
+"""`verbena doctor` with small, forbidden or missing resources: its report agrees with the result of a ping-pong."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""A chapter of the guide as a reader works through it: files to write, commands to run, and what they should say.
+"""A chapter of the guide as a reader works through it: files to write, commands to run, and their expected output.
 
-A block ```` ```console ```` has commands after `$ `, each followed by lines that its output has, in this order; `exit=N` after the word says
-how the last of them ends, and `needs=PROGRAM` that the block is for those who have that program. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
-stands for anything; what is not shown is not asked for."""
+A block ```` ```console ```` has commands after `$ `, each followed by lines of its output, in this order; `exit=N`
+after the word is the exit status of the last command, and `needs=PROGRAM` restricts the block to machines with that
+program. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
+stands for anything; further output is allowed.
+"""
 
 from __future__ import annotations
 

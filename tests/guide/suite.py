@@ -1,4 +1,4 @@
-"""The guide followed step by step, as somebody new would: every command of its tutorials and of its chapter on measuring, in their
+"""The guide followed step by step by a new user: every command of its tutorials and of its chapter on measuring, in
 order, in an empty directory, with nothing but the programs in the path."""
 
 from __future__ import annotations

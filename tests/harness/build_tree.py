@@ -1,4 +1,4 @@
-"""Where the build tree has what is tested."""
+"""The paths of the tested programs in the build tree."""
 
 from __future__ import annotations
 

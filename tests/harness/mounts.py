@@ -1,4 +1,4 @@
-"""Mounts that nobody else has a copy of."""
+"""Mounts that no other mount namespace has a copy of."""
 
 from __future__ import annotations
 

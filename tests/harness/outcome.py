@@ -1,4 +1,4 @@
-"""How a case ended."""
+"""The result of a case."""
 
 from __future__ import annotations
 

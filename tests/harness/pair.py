@@ -1,4 +1,4 @@
-"""Two processes that talk: a server that listens on a TCP port of loopback and a client."""
+"""Two communicating processes: a server that listens on a TCP port of loopback and a client."""
 
 from __future__ import annotations
 

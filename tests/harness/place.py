@@ -1,4 +1,4 @@
-"""Where a case runs: its own runtime directory, its own logs, its own environment."""
+"""The environment of a case: its own runtime directory, logs and variables."""
 
 from __future__ import annotations
 

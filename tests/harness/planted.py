@@ -1,5 +1,5 @@
-"""Runs whose figures are planted, for tests of what is said about differences: how far a machine moved between two launches or two
-runs has no say in them."""
+"""Runs with planted figures, for tests of reported differences: they do not depend on how far a machine moved between
+two launches or two runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs suites and says what came of them."""
+"""Runs suites and reports their results."""
 
 from __future__ import annotations
 

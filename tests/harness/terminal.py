@@ -1,4 +1,4 @@
-"""A program on a terminal: a pseudo-terminal of some width, and what the program wrote to it."""
+"""A program on a terminal: a pseudo-terminal of some width, and the program's output to it."""
 
 from __future__ import annotations
 

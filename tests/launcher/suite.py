@@ -1,4 +1,4 @@
-"""`verbena run` itself: what it passes on, what it returns, whom it works for."""
+"""`verbena run`: the arguments and signals that it passes on, its exit status, and the programs that it supports."""
 
 from __future__ import annotations
 

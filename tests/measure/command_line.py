@@ -1,4 +1,4 @@
-"""What `verbena` says to a terminal, to programs and to a shell."""
+"""The output of `verbena` to a terminal, to programs and to a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Figures held against what is expected of an adapter, and the same figures for other programs, read by parsers of others."""
+"""Figures compared with an adapter's expected ones, and the same figures for other programs, read by third-party
+parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that nobody wrote well: cut, huge, with names that mean harm; and disks that are full."""
+"""Hostile results: truncated, huge, with malicious names; and full disks."""
 
 from __future__ import annotations
 

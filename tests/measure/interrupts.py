@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM to whatever measures: it stops, keeps what it has, says where, and leaves nobody behind."""
+"""SIGINT and SIGTERM to every measuring command: it stops, keeps its results, says where, and leaves no process behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run wrote: its records, and the processes that write them."""
+"""The files of a run: its records, and the processes that write them."""
 
 from __future__ import annotations
 

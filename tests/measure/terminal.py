@@ -1,4 +1,4 @@
-"""What `verbena` shows on terminals of 80 and 120 columns: lines that fit, whole words, colour, progress."""
+"""The output of `verbena` on terminals of 80 and 120 columns: lines that fit, whole words, colour, progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`verbena bench mpi.*`: every benchmark, checked data, the way proved by counters, and words for what is missing."""
+"""`verbena bench mpi.*`: every benchmark, checked data, the transport proved by counters, and messages for missing
+programs."""
 
 from __future__ import annotations
 

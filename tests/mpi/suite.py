@@ -1,5 +1,5 @@
-"""Open MPI and MPICH, both over UCX, with shared memory and every other transport turned off; what
-the adapter counted proves that the bytes went through it. And `verbena bench mpi.*`, which measures them."""
+"""Open MPI and MPICH, both over UCX, with shared memory and every other transport turned off; the adapter's counters
+prove that the bytes went through it. And `verbena bench mpi.*`, which measures them."""
 
 from __future__ import annotations
 

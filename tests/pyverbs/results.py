@@ -1,4 +1,4 @@
-"""Reads what Python's unittest prints with -v."""
+"""Reads the output of Python's unittest with -v."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connection manager: the distribution's librdmacm and what stands on it, unchanged."""
+"""The connection manager: the distribution's librdmacm and programs on it, unchanged."""
 
 from __future__ import annotations
 

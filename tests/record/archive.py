@@ -1,7 +1,9 @@
-"""Writes an archive in OTF2 of what imported.c does: archive.py DIRECTORY COMPUTING. Debian's Python has the module otf2; the harness' own has not.
+"""Writes an archive in OTF2 of the calls of imported.c: archive.py DIRECTORY COMPUTING. Debian's Python has the module
+otf2; the harness' own has not.
 
-Before each call each rank computes for COMPUTING nanoseconds. Lengths of collective operations are told as Score-P tells them: all that
-a rank sends and receives, to and from itself as well."""
+Before each call each rank computes for COMPUTING nanoseconds. Lengths of collective operations are those of Score-P:
+all that a rank sends and receives, to and from itself as well.
+"""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Archives in OTF2 are imported: they hold what was written, and are replayed as the same program's recording is."""
+"""Imports of archives in OTF2: they have the written calls, and are replayed as the same program's recording is."""
 
 from __future__ import annotations
 

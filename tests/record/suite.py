@@ -1,5 +1,5 @@
-"""MPI programs are recorded and replayed: what their traces hold is held against what the programs count themselves, a replay against
-that of the schedule which is written of it."""
+"""MPI programs are recorded and replayed: traces are compared with the programs' own counts, a replay with that of the
+schedule which is written of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RPM packages: what each holds and says of itself, and that they work where rpm has installed them."""
+"""RPM packages: the content and metadata of each, and that they work where rpm has installed them."""
 
 from __future__ import annotations
 

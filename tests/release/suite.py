@@ -1,4 +1,4 @@
-"""What a release consists of: RPM packages, and the script that makes all parts."""
+"""The parts of a release: RPM packages, and the script that makes all parts."""
 
 from __future__ import annotations
 

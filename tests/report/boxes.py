@@ -1,4 +1,4 @@
-"""The boxes of all text of a page, held against the window, against what cuts them off, and against each other."""
+"""The boxes of all text of a page, compared with the window, with the elements that clip them, and with each other."""
 
 # Letters have a height of about two thirds of the box that a browser gives them; boxes are compared without the rest.
 _FIND = """const boxesOfText = () => {

@@ -1,4 +1,4 @@
-"""What a test asks a page about itself, in the page's own language. Each is one expression."""
+"""Queries of a page, in JavaScript. Each is one expression."""
 
 # The first screen: its tiles, its sentences, and how wide it is.
 FIRST_SCREEN = """(() => {

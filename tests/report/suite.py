@@ -1,5 +1,5 @@
-"""The report as people have it: in a browser on a screen and on a telephone, by day and by night, and on paper. Of real runs: the
-software adapter beside two modelled ones, and two runs of the software adapter."""
+"""The report as readers see it: in a browser on a screen and on a telephone, in light and dark colours, and on paper.
+Of real runs: the software adapter beside two modelled ones, and two runs of the software adapter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an administrator counts on: descriptors are shared out, users are banned, sessions are listed and ended, and a service
-that stops answers what it has begun."""
+"""The administrator's guarantees: descriptors are shared out, users are banned, sessions are listed and ended, and a
+service that stops answers the requests that it has begun."""
 
 from __future__ import annotations
 

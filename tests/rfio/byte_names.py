@@ -1,4 +1,4 @@
-"""Names are bytes: what is not UTF-8 is a name like any other, for every tool and for the C library."""
+"""Names are bytes: a name that is not UTF-8 works like any other, for every tool and for the C library."""
 
 from __future__ import annotations
 

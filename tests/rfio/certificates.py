@@ -1,4 +1,4 @@
-"""Certificates of clients: who gets in by one, and every way of making more of it than it is."""
+"""Certificates of clients: valid ones, and every way of misusing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole copies: both directions, every size, pipes, trees, and what the tools say and return."""
+"""Whole copies: both directions, every size, pipes, trees, and the tools' messages and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attacks over the fabric: clients that keep to no rules, and servers that keep to none."""
+"""Attacks over the fabric: clients and servers that break the protocol's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong around a copy: acceptance 3."""
+"""Faults during a copy: acceptance 3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read is what the file holds: after writes that its times do not show, and while it grows."""
+"""Reads return the file's current content: after writes that its times do not show, and while it grows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients that are let in and then keep what they were given: each tries to leave others without."""
+"""Resource exhaustion: authenticated clients that keep their resources; each tries to leave others without."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Servers that try to take a client's memory, time, disk or terminal: every size, count, depth, text and rate that a server
-states has a bound that the client sets (docs/rfio.md, "What a server can do to a client")."""
+"""Servers that try to take a client's memory, time, disk or terminal: every size, count, depth, text and rate that a
+server states has a bound that the client sets (docs/rfio.md, on servers that attack a client)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `make install` puts where, and that it works there."""
+"""The files that `make install` installs, and that they work there."""
 
 from __future__ import annotations
 

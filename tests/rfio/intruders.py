@@ -1,4 +1,4 @@
-"""Every hole that the old service had, tried: acceptance 4. Each case attacks and must not get in."""
+"""Every vulnerability of the old service, attacked: acceptance 4. Each case attacks and must not get in."""
 
 from __future__ import annotations
 

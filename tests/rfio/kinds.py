@@ -1,4 +1,4 @@
-"""What a tree holds besides files: special files, bits and times of directories and links, and the tree's own copy."""
+"""A tree's content besides files: special files, bits and times of directories and links, and the tree's own copy."""
 
 from __future__ import annotations
 

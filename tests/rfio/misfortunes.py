@@ -1,5 +1,6 @@
-"""Trees under `-r --sync --checksum --continue` that meet a misfortune at any moment, and then a power cut: what exit 0 promised
-is on the disk, no name is of other bytes than some state of its source, and the same command again brings the rest."""
+"""Trees under `-r --sync --checksum --continue` with a fault at a random moment, and then a power cut: data that exit 0
+promised are on the disk, every name has the bytes of some state of its source, and the same command again copies the
+rest."""
 
 from __future__ import annotations
 

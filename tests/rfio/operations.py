@@ -1,4 +1,4 @@
-"""What a site runs the service by: logs that are rotated and disks that fill, accounting, metrics, dashboard, storage report."""
+"""Operation at a site: logs that are rotated and disks that fill, accounting, metrics, dashboard, storage report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rfcp promises, held for every size and direction: stable storage, verification, one state of the source, continuing,
+"""rfcp's guarantees for every size and direction: stable storage, verification, one state of the source, continuing,
 attributes and holes."""
 
 from __future__ import annotations

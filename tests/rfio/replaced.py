@@ -1,5 +1,5 @@
-"""Exports whose directory is mounted over, unmounted, replaced or removed while they are served: nothing is uploaded to where
-nobody looks for it."""
+"""Exports whose directory is mounted over, unmounted, replaced or removed while they are served: uploads never go to a
+hidden or removed directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rights by user and path, users who act as local users, and what tries to get round them."""
+"""Rights by user and path, requests under local user IDs, and attempts to get round the rights."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ GROUPS = b"""\
 
 
 def by_group(place: Place) -> Outcome:
-    """Members have the rights of their groups and no other user has, nor one with a group's name; a user who leaves a
+    """Members have the rights of their groups and no other user has, nor one with a group's name; a user that leaves a
     group loses them in the open session. An unknown group is an error."""
     with Restricted(place, (b"ann", b"bob", b"cy", b"@readers", b"readers"), {"rights": GROUPS}) as service:
         populate(service)

@@ -1,4 +1,4 @@
-"""What many read stays in the cache while somebody reads, once, what is ten times as large."""
+"""Files with many readers stay in the cache while a file ten times as large is read once."""
 
 from __future__ import annotations
 

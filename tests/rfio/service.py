@@ -1,4 +1,4 @@
-"""A running rfiod and the tools that talk to it."""
+"""A running rfiod and its clients."""
 
 from __future__ import annotations
 

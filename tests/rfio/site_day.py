@@ -1,5 +1,5 @@
-"""A day of a site, by its real programs: users by certificate and by token, rights, limits, a ban, rotated logs, a restart under a
-recursive copy, metrics, dashboard and alert rules."""
+"""A day of a site, by the real programs: users by certificate and by token, rights, limits, a ban, rotated logs, a
+restart under a recursive copy, metrics, dashboard and alert rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies on storage, read by io_uring and by threads: the same bytes, and the daemon says which it is."""
+"""Files on storage, read by io_uring and by threads: the same bytes, and the daemon says which method it uses."""
 
 from __future__ import annotations
 

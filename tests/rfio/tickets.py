@@ -1,5 +1,5 @@
-"""Tickets: what one is good for, and every way of making more of it. They are made here a second time, as
-docs/rfio-protocol.md has it."""
+"""Tickets: their rights, and every way of misusing one. They are made here a second time, as docs/rfio-protocol.md has
+it."""
 
 from __future__ import annotations
 

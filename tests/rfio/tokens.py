@@ -1,5 +1,5 @@
-"""Tokens: SciTokens and WLCG tokens, whom they let in to do what, and every way of making more of one than it is. They are made here
-with openssl."""
+"""Tokens: SciTokens and WLCG tokens, the rights of each, and every way of misusing one. They are made here with
+openssl."""
 
 from __future__ import annotations
 

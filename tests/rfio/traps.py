@@ -1,4 +1,4 @@
-"""What a server, or a tree that an earlier copy brought, sets up so that a client writes where it was not told to."""
+"""Traps of a server, or of a tree from an earlier copy, that would make a client write outside its destination."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Clients and servers of different ages: today's pair in each older version of the protocol, and, by night, today's programs with those
-of an older build."""
+"""Clients and servers of different versions: today's pair in each older version of the protocol, and, by night, today's
+programs with those of an older build."""
 
 from __future__ import annotations
 

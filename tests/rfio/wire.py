@@ -1,5 +1,5 @@
-"""The protocol as docs/rfio-protocol.md has it, written a second time: what the tests say on the wire does not come
-from the code under test."""
+"""A second implementation of the protocol of docs/rfio-protocol.md: the tests' messages do not come from the code under
+test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on the verbs, between two hosts: UCX, and Open MPI and MPICH over it, started from one host on both."""
+"""Software on the verbs, between two hosts: UCX, and Open MPI and MPICH over it, started from one host on both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the cable between two hosts carries, as analysers of others see it there: not what the adapter says of itself."""
+"""The packets on the cable between two hosts, as third-party analysers see them there, independent of the adapter's
+counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What programs are told of the interface that the port is."""
+"""The events that programs get when the port's network interface changes."""
 
 from __future__ import annotations
 

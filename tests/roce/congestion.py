@@ -1,5 +1,4 @@
-"""What two hosts do when a switch between them is congested and says so: marked packets, and the notifications (CNP)
-that the receiver of one sends."""
+"""Congestion at a switch between two hosts: marked packets, and the notifications (CNP) that the receiver of one sends."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Connections between two hosts: the distribution's librdmacm and what stands on it, unchanged, by
-management datagrams on queue pair 1."""
+"""Connections between two hosts: the distribution's librdmacm and programs on it, unchanged, by management datagrams on
+queue pair 1."""
 
 from __future__ import annotations
 

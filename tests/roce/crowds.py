@@ -1,5 +1,5 @@
-"""Many processes on many hosts, of which some are killed: whoever does not talk to the dead sees nothing of it, and what
-the dead had of the shared port is others' again."""
+"""Many processes on many hosts, of which some are killed: only the peers of killed ones notice, and the killed
+processes' share of the port becomes free."""
 
 from __future__ import annotations
 

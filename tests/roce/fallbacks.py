@@ -1,4 +1,5 @@
-"""Where UDP port 4791 is somebody else's: a private port stands in for it, where adapters like this one find each other."""
+"""UDP port 4791 is in use by another process: a private port stands in for it, where adapters like this one find each
+other."""
 
 from __future__ import annotations
 

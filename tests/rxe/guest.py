@@ -1,4 +1,4 @@
-"""A virtual machine with Linux' own Soft-RoCE at the other end of a host's cable, emulated, for an ordinary user has no
+"""A virtual machine with Linux' own Soft-RoCE as the peer at a host's cable, emulated, for an ordinary user has no
 other way to have one."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The file system of a guest whose kernel is Linux' own, with its Soft-RoCE: an archive that the kernel unpacks into memory
-when it starts (Documentation/driver-api/early-userspace/buffer-format.rst), made of this machine's files.
+"""The file system of a guest whose kernel is Linux' own, with its Soft-RoCE: an archive that the kernel unpacks into
+memory when it starts (Documentation/driver-api/early-userspace/buffer-format.rst), made of this machine's files.
 
-The guest sets its interface and its RoCE device up, and then does what it is asked: each connection to its port 7000
-brings a command line, and takes away what that says and the status that it ends with.
+The guest sets its interface and its RoCE device up, and then executes commands: each connection to its port 7000 brings
+a command line, and takes away its output and its exit status.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Linux' own Soft-RoCE at the other end: what two programs of the distribution do with each other when one of them runs on the
-kernel's adapter in a virtual machine, and the other on ours; and ours alone there, with dma-bufs, which the machine's own
-kernel may lack. Emulated, so only `make nightly` runs it."""
+"""Linux' own Soft-RoCE as the peer: two programs of the distribution with each other when one of them runs on the
+kernel's adapter in a virtual machine, and the other on ours; and ours alone there, with dma-bufs, which the machine's
+own kernel may lack. Emulated, so only `make nightly` runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where programs of other people run: on one host whose port is InfiniBand, or on two hosts that RoCE joins."""
+"""The hosts of third-party programs: one host whose port is InfiniBand, or two hosts that RoCE joins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program of somebody else's: what it needs, how it is run, and what its own result must say."""
+"""A third-party program: its requirements, its command, and the expected words of its own result."""
 
 from __future__ import annotations
 

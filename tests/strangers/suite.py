@@ -1,5 +1,6 @@
-"""Other people's RDMA programs as their registries have them: PyPI, Cargo's registry and Debian. Each must say by itself that it
-succeeded, over InfiniBand on one host and over RoCE between two. By night only: `setup/strangers` downloads what it runs."""
+"""Third-party RDMA programs as their registries have them: PyPI, Cargo's registry and Debian. Each must say by itself
+that it succeeded, over InfiniBand on one host and over RoCE between two. By night only: `setup/strangers` downloads the
+programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many processes, many queue pairs, processes that die and processes that run wild."""
+"""Many processes, many queue pairs, processes that die and processes that corrupt shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verbena trace`: what it tells of programs is what they did, and they do it as without it."""
+"""`verbena trace`: its report equals the calls of the programs, and the programs do the same as without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the wheel, read by other means than it was written by."""
+"""The content of the wheel, read by other code than wrote it."""
 
 from __future__ import annotations
 

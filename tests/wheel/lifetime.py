@@ -1,4 +1,4 @@
-"""A wheel over time: an installation is replaced by another version, and goes without a trace."""
+"""Upgrade and removal of a wheel: an installation is replaced by another version, and removed without remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel: what it holds, that a bare virtual environment needs nothing else to use it, and its making from source."""
+"""The wheel: its content, its use in a bare virtual environment without anything else, and its making from source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packets as other people's decoders see them: every opcode, IPv4 and IPv6, laid before tshark and scapy."""
+"""Packets as third-party decoders see them: every opcode, IPv4 and IPv6, decoded by tshark and scapy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies by xrdcp: both directions, checksums, trees, and failures that are told."""
+"""Copies by xrdcp: both directions, checksums, trees, and failures with their messages."""
 
 from __future__ import annotations
 

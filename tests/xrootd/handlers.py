@@ -1,4 +1,4 @@
-"""A C++ program that asks what XRootD's own programs do not."""
+"""A C++ program that makes the requests that XRootD's own programs do not make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are written: what they replace, what an exception leaves, and what a killed writer leaves."""
+"""Files that are written: the files that they replace, and the state after an exception or a kill."""
 
 import os
 import signal

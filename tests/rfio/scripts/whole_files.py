@@ -1,4 +1,4 @@
-"""A file that is written appears when it is whole, however it is written: what is interrupted leaves nothing."""
+"""A file that is written appears when it is whole, by every way of writing: an interrupted write leaves nothing."""
 
 import gc
 import lzma

@@ -1,8 +1,9 @@
 """Two transfer engines of Mooncake: the initiator writes a buffer to the target's and reads it back.
 
-    mooncake_exchange.py target|initiator ADDRESS PORT DEVICE
+mooncake_exchange.py target|initiator ADDRESS PORT DEVICE
 
-They meet by a socket on the address and port, by which the target names its segment and is told the end.
+They connect by a socket on the address and port, by which the target names its segment and the initiator announces the
+end.
 """
 
 import socket

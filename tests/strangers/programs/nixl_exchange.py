@@ -1,6 +1,6 @@
-"""Two agents of NIXL: the initiator writes its buffer into the target's, and reads what that has put there.
+"""Two agents of NIXL: the initiator writes its buffer into the target's, and reads the target's answer.
 
-    nixl_exchange.py target|initiator ADDRESS PORT
+nixl_exchange.py target|initiator ADDRESS PORT
 """
 
 import sys

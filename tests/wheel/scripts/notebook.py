@@ -1,6 +1,6 @@
 """Runs a notebook from its first cell to its last: notebook.py NOTEBOOK EXECUTED
 
-EXECUTED is the notebook with the outputs that it has now; it is what docs/ is renewed with.
+EXECUTED is the notebook with its present outputs; docs/ is renewed with it.
 """
 
 import sys
