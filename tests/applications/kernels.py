@@ -91,7 +91,7 @@ def is_refused(kernel: str, processes: int, words: list[str], expected: str, pla
     ended = place.run(kernel, [*LAUNCHER, str(processes), str(program(kernel)), *words], SECONDS)
     said = [line for line in ended.output.splitlines() if line.startswith("error: ")]
     if ended.status != REFUSED or len(said) != 1 or expected not in said[0] or "Verification" in ended.output:
-        return f"{processes} processes, {words}: {ended.describe()}, and says {said}"
+        return f"{processes} processes, {words}: {ended.describe()}, printed {said}"
     return ""
 
 

@@ -80,7 +80,7 @@ def alike(words: list[str], place: Place) -> Outcome:
         if not ended.succeeded or told.get("Verification") != "SUCCESSFUL" or told.get("Total processes") != str(z * t):
             return failed(f"split={split}: {ended.describe()}", ended.evidence())
         seen.add(tuple(told[name] for name in ("Iterations", "Plaquette", "Solution norm")))
-    return passed(", ".join(*seen)) if len(seen) == 1 else failed(f"it came to {sorted(seen)}")
+    return passed(", ".join(*seen)) if len(seen) == 1 else failed(f"the results are {sorted(seen)}")
 
 
 def refused(place: Place) -> Outcome:
@@ -89,7 +89,7 @@ def refused(place: Place) -> Outcome:
         ended, told = run(place, processes, words)
         said = [line for line in ended.output.splitlines() if line.startswith("error: ")]
         if ended.status != REFUSED or len(said) != 1 or expected not in said[0] or "\x1b" in said[0] or told:
-            return failed(f"{processes} processes, {words}: {ended.describe()}, and says {said}", ended.evidence())
+            return failed(f"{processes} processes, {words}: {ended.describe()}, printed {said}", ended.evidence())
     return passed(f"{len(WRONG)} ways")
 
 

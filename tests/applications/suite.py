@@ -104,7 +104,7 @@ def measured(name: str, way: str, place: Place) -> Outcome:
     """A time, and the adapter carried much of it or nothing."""
     program = {HPCC: "hpcc", LAMMPS: "lmp", RHODOPSIN: "lmp", SORT: str(MADE[SORT])}.get(name)
     if program and not shutil.which(program) or name == LAMMPS and not PEPTIDE.is_file() or name in MADE and not MADE[name].is_file():
-        return skipped(f"what {name} needs is not there")
+        return skipped(f"the programs of {name} are missing")
     ended = bench(place, name, way)
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
@@ -124,7 +124,7 @@ def measured(name: str, way: str, place: Place) -> Outcome:
 def communication(place: Place) -> Outcome:
     """A further run is recorded. The sort hands all of its keys on in each of eleven iterations, four bytes each, and both processes give so much."""
     if not MADE[SORT].is_file():
-        return skipped(f"what {SORT} needs is not there")
+        return skipped(f"the programs of {SORT} are missing")
     ended = place.run("bench", [str(VERBENA), "bench", SORT, "--mpi", "openmpi", "--on", "shm", "--processes", "2", "--launches", "1",
                                 "--out", str(place.directory / "out")], SECONDS)
     if not ended.succeeded:
@@ -144,10 +144,10 @@ def linpack(place: Place) -> Outcome:
     with the machine's BLAS. With declared instead of executed computing the number of messages is the same, but the
     matrix is not updated, so the pivots differ and other rows are exchanged."""
     if not (LINPACK / "told").is_file() or not (LINPACK / "done").is_file():
-        return skipped(f"{LINPACK} has no HPL, or no BLAS of the machine's to hold it against")
+        return skipped(f"{LINPACK} has no HPL, or the machine has no BLAS to compare with")
     checked = linpack_run(place, "told", 16.0, ROWS + 1)
     if not checked.succeeded:
-        return failed("HPL finds itself wrong with our BLAS", checked.evidence())
+        return failed("HPL's verification fails with our BLAS", checked.evidence())
     found = []
     for program, inner in (("done", 128), ("told", ROWS + 1), ("told", 128)):
         trace, schedule = place.directory / f"trace-{len(found)}", place.directory / f"schedule-{len(found)}"
@@ -164,7 +164,7 @@ def linpack(place: Place) -> Outcome:
         return failed(f"told {told} was sent, and done {done}")
     [all_told, all_done] = [sum(sizes for _, sizes in one.values()) for one in (told, done)]
     if abs(all_told / all_done - 1) > 0.05:
-        return failed(f"{all_told} bytes were told, and {all_done} done")
+        return failed(f"{all_told} bytes were declared, and {all_done} sent")
     return passed(f"{sum(messages for messages, _ in done.values())} messages, {all_done} bytes done and {all_told} told")
 
 
@@ -220,7 +220,7 @@ def pretended(program: str, text: str, name: str, way: str, expected: str, place
     ended = bench(place, name, way, tools)
     found = records(place)
     if any(one["record"] == "point" for one in found):
-        return failed("there is a point", ended.evidence())
+        return failed("a point was measured", ended.evidence())
     reasons = [one["reason"] for one in found if one["record"] == "failure"]
     if len(reasons) != 1 or expected not in reasons[0]:
         return failed(f"the reasons are {reasons}", ended.evidence())

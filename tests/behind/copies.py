@@ -107,9 +107,9 @@ def redirected(place: Place) -> Outcome:
                         back = service.here / path[0]
                         ended = client(service, [front], "xrdcp", "--nopbar", front.url(path), back)
                         if not ended.succeeded or not same(back, where.export / path):
-                            return failed(f"{path} does not come", ended.evidence())
+                            return failed(f"{path} is not copied", ended.evidence())
                         if where.moved()[0] < SIZE:
-                            return failed(f"{path} went past its rfiod", ended.evidence())
+                            return failed(f"{path} was not copied by its rfiod", ended.evidence())
             return passed()
         finally:
             second.__exit__()
@@ -158,14 +158,14 @@ def without_tickets(place: Place) -> Outcome:
                 if not ended.succeeded or not same(service.export / "f", back):
                     return failed(f"no copy without tickets ({words})", ended.evidence())
                 if words not in ended.output or service.moved()[0]:
-                    return failed(f"'{words}' is not said, or rfiod has moved bytes", ended.evidence())
+                    return failed(f"'{words}' is not printed, or rfiod has moved bytes", ended.evidence())
         bad = service.directory / "nothing"
         try:
             with Xrootd(place, "bad", service.export, issuing(service, service.directory).replace("issuer-secret", bad.name)):
-                return failed("xrootd starts with a secret that is not there")
+                return failed("xrootd starts with a missing secret")
         except RuntimeError as refused:
             if "tickets cannot be issued" not in str(refused):
-                return failed("xrootd does not say what is wrong", str(refused))
+                return failed("xrootd's message lacks the reason", str(refused))
         return passed()
 
 

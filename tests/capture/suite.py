@@ -94,7 +94,7 @@ def operations(path: str, place: Place) -> Outcome:
     if words := in_order(found):
         return failed(words)
     if f"{len(found)} packets of 2 processes" not in ended.output:
-        return failed("the summary says something else", ended.evidence())
+        return failed("the summary has other counts", ended.evidence())
     return passed(f"{len(found)} packets")
 
 
@@ -127,7 +127,7 @@ def wire_operations(gid: int, hosts: Hosts) -> Outcome:
         return failed(words)
     told = [sorted((row["infiniband.bth.opcode"], row["infiniband.bth.psn"]) for row in found) for found in both]
     if told[0] != told[1]:
-        return failed(f"one host tells of {len(told[0])} packets, the other of {len(told[1])}")
+        return failed(f"one host captured {len(told[0])} packets, the other {len(told[1])}")
     return passed(f"{len(told[0])} packets")
 
 
@@ -186,7 +186,7 @@ def everybody(place: Place) -> Outcome:
     _, outcome = examine(file, {0x04, 0x00, 0x02, 0x11} - {0x04})
     if outcome:
         return outcome
-    return passed() if "of 4 processes" in ended.output else failed("not all four", ended.evidence())
+    return passed() if "of 4 processes" in ended.output else failed("not all four were captured", ended.evidence())
 
 
 def twice(place: Place) -> Outcome:
@@ -196,8 +196,8 @@ def twice(place: Place) -> Outcome:
     running = first.running
     ended = interrupt(first)
     if second.status != ENVIRONMENT or "captured already" not in second.output:
-        return failed("the second was not refused", second.evidence())
-    return passed() if running and ended.succeeded else failed("the first ended", ended.evidence())
+        return failed("the second capture was not refused", second.evidence())
+    return passed() if running and ended.succeeded else failed("the first capture ended", ended.evidence())
 
 
 def after_a_kill(place: Place) -> Outcome:

@@ -80,15 +80,15 @@ def valid(file: Path, place: Place) -> Outcome:
 def commands(file: Path, place: Place) -> Outcome:
     """The shell parses each command, each path of this tree exists, and `make` has each target."""
     if not (TOOLS / "check-jsonschema").exists():
-        return skipped("nothing here reads YAML (setup/machine test)")
+        return skipped("no YAML parser is installed (setup/machine test)")
     scripts = [step["run"] for step in steps(file)]
     for script in scripts:
         ended = place.run("shell", ["bash", "-n", "-c", re.sub(r"\$\{\{.*?\}\}", "value", script)], SECONDS)
         if not ended.succeeded:
-            return failed("the shell does not take it", ended.evidence())
+            return failed("a syntax error for the shell", ended.evidence())
         for name in re.findall(r"(?<![\w./-])((?:packaging|setup|tests|\.ci)/[\w/]+)", script):
             if not os.access(ROOT / name, os.X_OK):
-                return failed(f"{name} is no program here")
+                return failed(f"{name} is no program of this tree")
         for target in re.findall(r"\bmake ([a-z]+)", script):
             if not re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M):
                 return failed(f"the Makefile has no target {target}")
@@ -98,9 +98,9 @@ def commands(file: Path, place: Place) -> Outcome:
 def with_wheel(case: Callable[[Path, Place], Outcome], place: Place) -> Outcome:
     """The case, with a wheel of this build."""
     if not ours():
-        return skipped("another build than this tree's is tested")
+        return skipped("the tested build is not this tree's")
     if not (TOOLS / "check-jsonschema").exists():
-        return skipped("nothing here reads YAML (setup/machine test)")
+        return skipped("no YAML parser is installed (setup/machine test)")
     try:
         return case(installation().wheel, place)
     except NotInstalled as error:

@@ -45,7 +45,7 @@ def copies(hosts: Hosts) -> Outcome:
         if target == back:
             continue
         if not same(source, export / "there"):
-            return failed("the copy there has other bytes", ended.evidence())
+            return failed("the remote copy has other bytes", ended.evidence())
         source.unlink()
     if not same(export / "there", back):
         return failed("the copy back has other bytes")

@@ -217,7 +217,7 @@ def two_ports(hosts: Hosts) -> Outcome:
     if known != "verbena0 port 1, verbena0 port 2":
         return failed(f"the record says {known}")
     if sent[1][1] * 100 > sent[1][0] or min(sent[2]) * 20 < max(sent[2]):
-        return failed(f"by the two cables, of 1 and 2 pairs, went {sent} bytes")
+        return failed(f"by the two cables, of 1 and 2 pairs, {sent} bytes were sent")
     return passed(", ".join(f"{by / 1e6:.0f} MB" for by in sent[2]))
 
 

@@ -73,7 +73,7 @@ void peer_hear(struct peer *peer, void *what, size_t length)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			check_failed(__FILE__, __LINE__, "the other process has gone");
+			check_failed(__FILE__, __LINE__, "the other process has ended");
 		bytes += done;
 		length -= (size_t)done;
 	}

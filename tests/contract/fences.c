@@ -42,7 +42,7 @@ static void one_attempt(void (*revoke)(struct bulk *))
 	size_t late = pages_written(&bulk);
 	if (late != 0)
 		check_failed(__FILE__, __LINE__,
-			     "%zu of %zu pages were written after the right was gone; the writer has "
+			     "%zu of %zu pages were written after the right was withdrawn; the writer has "
 			     "\"%s\"",
 			     late, BULK / PAGE, ibv_wc_status_str(status));
 	bulk_end(&bulk);

@@ -71,7 +71,7 @@ static void look_at_own_memory(uint8_t *memory)
 		   kibibytes("/proc/self/smaps_rollup", "Private_Dirty:");
 	if (own > OWN)
 		check_failed(__FILE__, __LINE__,
-			     "the child has %ld MiB to itself and has written nothing", own / 1024);
+			     "the child has %ld MiB private memory and has written nothing", own / 1024);
 	/* The child's content is the parent's. */
 	for (size_t at = 0; at < LARGE; at += LARGE / 64)
 		if (is_there(memory + at))
@@ -177,7 +177,7 @@ static void a_fork_without_memory_shares_nothing(void)
 	for (size_t at = 0; at < SMALL; at += PAGE)
 		if (memory[at] != ((uint8_t)(at / PAGE) | 1))
 			check_failed(__FILE__, __LINE__,
-				     "what the child wrote shows in the parent, from byte %zu on", at);
+				     "the child's writes show in the parent, from byte %zu on", at);
 	CHECK_CALL(ibv_dereg_mr(mr));
 	endpoint_close(&endpoint);
 }

@@ -76,7 +76,7 @@ static void check_window_works(struct target *target)
 							.fill = MARK });
 	if (status != IBV_WC_SUCCESS)
 		check_failed(__FILE__, __LINE__,
-			     "the window works no longer: somebody without a right to it has "
+			     "the window works no longer: a queue pair without a right to it has "
 			     "invalidated it (\"%s\")",
 			     ibv_wc_status_str(status));
 	CHECK_EQUAL(target->memory[0], MARK);

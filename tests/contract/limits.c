@@ -139,7 +139,7 @@ static void queue_pairs(void)
 	int limit = limits().max_qp;
 	if (limit > TRIABLE)
 		check_failed(__FILE__, __LINE__,
-			     "max_qp is %d, which cannot be tried; say what is enforced", limit);
+			     "max_qp is %d, which cannot be tested; report the enforced limit", limit);
 	check_limit("max_qp", limit, make_qp, end_qp);
 }
 

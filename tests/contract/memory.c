@@ -33,7 +33,7 @@ static void grow_after_deregistration(size_t length, size_t apart)
 	CHECK_CALL(ibv_dereg_mr(first));
 	uint8_t *grown = mremap(a, length, 2 * length, MREMAP_MAYMOVE);
 	if (grown == MAP_FAILED)
-		check_failed(__FILE__, __LINE__, "what was deregistered cannot be moved: %m");
+		check_failed(__FILE__, __LINE__, "deregistered memory cannot be moved: %m");
 	pattern_check(grown, length, 1);
 	for (size_t at = length; at < 2 * length; at++)
 		CHECK_EQUAL(grown[at], 0);

@@ -149,7 +149,7 @@ static void a_poll_ends_though_its_peer_goes_on(void)
 			if (rounds > ROUNDS)
 				check_failed(__FILE__, __LINE__,
 					     "one poll of a completion queue has read %llu records, "
-					     "twice what the ring holds, and goes on",
+					     "twice the ring's capacity, and goes on",
 					     (unsigned long long)rounds);
 		}
 	}

@@ -76,7 +76,7 @@ def demo(setting: Setting, place: Place) -> Ended | str:
     command = ["verbena", "demo"]
     if setting.refused:
         if not shutil.which(c_program.COMPILER):
-            return "no C compiler, which makes what refuses system calls"
+            return "no C compiler for the program that refuses system calls"
         command = [str(c_program.compile_program(REFUSE, libraries=())), setting.refused, *command]
     command = bare(setting.variables, command)
     if setting.before:
@@ -99,7 +99,7 @@ def shown(setting: Setting, place: Place) -> Outcome:
         if ended.seconds > LIMIT:
             return failed(f"it takes {ended.seconds:.0f} s", ended.evidence())
         if re.search(r"[^\n -~]", ended.output):
-            return failed("there is something that a plain terminal does not take", ended.evidence())
+            return failed("it has characters that a plain terminal cannot show", ended.evidence())
         if wrong := wrong_exchange(setting, ended.output):
             return failed(wrong, ended.evidence())
         if BUSY not in ended.output:
@@ -180,7 +180,7 @@ def next_commands(place: Place) -> Outcome:
     """Three commands are named, and each of them runs where the demo does, and says something."""
     ended = demo(SETTINGS[0], place)
     if isinstance(ended, str) or not ended.succeeded:
-        return failed("the demo does not run", "" if isinstance(ended, str) else ended.evidence())
+        return failed("the demo failed", "" if isinstance(ended, str) else ended.evidence())
     _, _, rest = ended.output.partition("try next:")
     named = re.findall(r"^  (verbena .+)$", rest, re.M)
     if len(named) != 3:

@@ -138,7 +138,7 @@ def variables_of_help(place: Place) -> Outcome:
     paged = set(VARIABLE.findall((share / "man/man1/verbena.1").read_text()))
     read = {name for name in variables_read() if name.startswith("VERBENA_")}
     wrong = [f"{name}: read, and no help names it" for name in sorted(read - helped)]
-    wrong += [f"{name}: in the help, and nobody reads it" for name in sorted(helped - read)]
+    wrong += [f"{name}: in the help, and read nowhere" for name in sorted(helped - read)]
     wrong += [f"{name}: not in the manual page" for name in sorted(helped - paged)]
     return failed("; ".join(wrong)) if wrong or not read else passed(f"{len(read)} variables")
 
@@ -153,7 +153,7 @@ def variables(_place: Place) -> Outcome:
                   for name in VARIABLE.findall(path.read_text(errors="replace"))}
     unread = documented - everywhere
     unsaid = read - documented - INTERNAL
-    wrong = [f"{name}: documented, and nobody reads it" for name in sorted(unread)]
+    wrong = [f"{name}: documented, and read nowhere" for name in sorted(unread)]
     wrong += [f"{name}: read, and not documented" for name in sorted(unsaid)]
     return failed("; ".join(wrong)) if wrong else passed(f"{len(read)} variables")
 
@@ -223,7 +223,7 @@ def bill_of_materials(place: Place) -> Outcome:
         if not ended.succeeded:
             return failed(ended.describe(), ended.evidence())
     if first.read_bytes() != second.read_bytes():
-        return failed("two of the same state differ")
+        return failed("two bills of the same state differ")
     bill = json.loads(first.read_text())
     locked = {f"{package['name']}@{package['version']}": package.get("checksum")
               for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}

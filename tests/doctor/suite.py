@@ -102,13 +102,13 @@ def agrees(setting: Setting, place: Place) -> Outcome:
     runs = statuses["pingpong"] == [0, 0]
     states = {finding["subject"]: finding["state"] for finding in said["findings"]}
     if wrong := {name: states.get(name) for name, state in setting.expects.items() if states.get(name) != state}:
-        return failed(f"it says {wrong}, expected {setting.expects}", ended.evidence())
+        return failed(f"it reports {wrong}, expected {setting.expects}", ended.evidence())
     if said["runs"] != runs or statuses["doctor"] != [0 if runs else 3]:
-        return failed(f"doctor says that programs run: {said['runs']}, exit {statuses['doctor']}; the ping-pong's ends: "
+        return failed(f"doctor reports that programs run: {said['runs']}, exit {statuses['doctor']}; the ping-pong's statuses: "
                       f"{statuses['pingpong']}", ended.evidence())
     if not runs and not any(finding.get("advice") for finding in said["findings"] if finding["state"] == "missing"
                             and finding["subject"] in setting.expects):
-        return failed("it does not say what to do", ended.evidence())
+        return failed("it names no remedy", ended.evidence())
     if setting.says not in told:
         return failed(f"the ping-pong does not say {setting.says}", ended.evidence())
     return passed("programs run" if runs else "programs do not run")

@@ -40,7 +40,7 @@ def counted(how: str, writes: bool, place: Place) -> Outcome:
     named = any(line.startswith("verbena: 1 process used the adapter: programs-leaves") for line in lines)
     if ended.succeeded and named and ("write_operations 10" in lines) == writes:
         return passed()
-    return failed("a process or what it did is missing", ended.evidence())
+    return failed("a process or its statistics are missing", ended.evidence())
 
 
 def in_a_file(place: Place) -> Outcome:
@@ -66,5 +66,5 @@ def in_a_file(place: Place) -> Outcome:
         return failed("a file that cannot be written is not named", nowhere.evidence())
     never = place.directory / "never.json"
     if ended(never, "verbena-no-such-command").status != 127 or never.exists():
-        return failed("a command that is not there leaves counters")
+        return failed("a missing command leaves counters")
     return passed()

@@ -177,7 +177,7 @@ def static(place: Place) -> Outcome:
         subprocess.run(["cc", flag, "-o", program, source], check=True, capture_output=True)
         ended = place.run("run", run(program), SECONDS)
         if not ended.succeeded or f"verbena: {program} is linked statically: it does not use the adapter" not in ended.output:
-            return failed(f"{flag}: not said", ended.evidence())
+            return failed(f"{flag}: no message", ended.evidence())
         if "started" not in ended.output:
             return failed(f"{flag}: not started", ended.evidence())
     return passed()

@@ -106,7 +106,7 @@ def arguments_unchanged(stats: bool, place: Place) -> Outcome:
     ended = place.run("run", run(sys.executable, "-c", script, *words, stats=stats), SECONDS)
     if ended.succeeded and str(words) in ended.output:
         return passed()
-    return failed("the arguments are not those that were given", ended.evidence())
+    return failed("the arguments are not those of the command line", ended.evidence())
 
 
 def passed_on(number: signal.Signals, stats: bool, place: Place) -> Outcome:

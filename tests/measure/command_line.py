@@ -104,7 +104,7 @@ def documented(place: Place) -> Outcome:
             return failed(f"{page.name} is no manual page")
     pages = sorted(path.name for path in (share / "man/man1").iterdir())
     if hidden := [name for name in pages if "__" in name]:
-        return failed(f"pages of what is nobody's to call: {hidden}")
+        return failed(f"pages of internal commands: {hidden}")
     for name in ("bash-completion/completions/verbena.bash", "zsh/site-functions/_verbena",
                  "fish/vendor_completions.d/verbena.fish"):
         if "evaluate" not in (share / name).read_text():

@@ -109,7 +109,7 @@ def another_meaning(place: Place) -> Outcome:
     page = place.directory / "report.html"
     drawn = place.run("report", [str(VERBENA), "report", str(older), str(out), "--out", str(page)], 20)
     if not drawn.succeeded or "one cached buffer" not in page.read_text():
-        return failed("the report does not tell the two apart", drawn.evidence())
+        return failed("the report does not distinguish the two", drawn.evidence())
     return passed()
 
 

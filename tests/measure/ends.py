@@ -35,7 +35,7 @@ def killed(place: Place) -> Outcome:
     if not any("signal: 9" in reason for reason in reasons):
         return failed(f"no failure names the signal: {reasons}", ended.evidence())
     if not (out / "report.html").exists() or not points_of(out):
-        return failed("what was measured before is lost", ended.evidence())
+        return failed("earlier results are lost", ended.evidence())
     return passed(f"{ended.seconds:.0f} s")
 
 
@@ -100,7 +100,7 @@ def interrupted(place: Place) -> Outcome:
     os.kill(process.pid, signal.SIGINT)
     ended = process.finish(time.monotonic() + 60)
     if left := [child for child in at_work if Path(f"/proc/{child}").exists()]:
-        return failed(f"{left} are still there", ended.evidence())
+        return failed(f"{left} are still running", ended.evidence())
     if ended.timed_out:
         return failed("the run went on", ended.evidence())
     last = records(out)[-1]

@@ -173,7 +173,7 @@ def metrics_of(place: Place, page: str) -> Outcome:
         return failed(f"the latency is {value} {unit}", page)
     passes = {key[1:]: value for key, (value, _) in found.items() if key[0] == "verbena_expectation_passed"}
     if passes != {("again", "latency"): 0, ("again", "bandwidth"): 1}:
-        return failed(f"what passed is {passes}", page)
+        return failed(f"the passed ones are {passes}", page)
     if (promtool := shutil.which("promtool")) is None:
         return passed("without promtool")
     file = place.directory / "metrics" / "run.openmetrics"

@@ -169,5 +169,5 @@ def report_stays(place: Place) -> Outcome:
     if ended.succeeded or "No space left" not in ended.output:
         return failed(f"{ended.describe()}, expected an error", ended.evidence())
     if kept.read_text() != "before\n" or ended.output.splitlines()[-1] != "report.html":
-        return failed(f"what was there is now {kept.read_text()[:40]!r}", ended.evidence())
+        return failed(f"the earlier content is now {kept.read_text()[:40]!r}", ended.evidence())
     return passed()

@@ -40,10 +40,10 @@ def wrong(ended: Ended, left: list[int], status: int, word: str) -> Outcome | No
     if ended.status != status:
         return failed(f"{ended.describe()}, expected exit {status}", ended.evidence())
     if left:
-        return failed(f"{left} are still there", ended.evidence())
+        return failed(f"{left} are still running", ended.evidence())
     told = [line for line in ended.output.splitlines() if line.startswith(f"verbena: {word}: ")]
     if len(told) != 1:
-        return failed(f"{len(told)} lines say that it was {word}", ended.evidence())
+        return failed(f"{len(told)} lines have the word {word}", ended.evidence())
     return None
 
 
@@ -68,12 +68,12 @@ def measurement(name: str, number: signal.Signals, place: Place, *arguments: str
     if bad := wrong(ended, left, status, word):
         return bad
     if alive := still_running(started):
-        return failed(f"the processes {alive} are still there", ended.evidence())
+        return failed(f"the processes {alive} are still running", ended.evidence())
     last = records(out)[-1]
     if last["record"] != "end" or last["outcome"] != "interrupted":
         return failed(f"the last record is {last}", ended.evidence())
     if not points_of(out) or not (out / "report.html").is_file() or str(out / "report.html") not in ended.output:
-        return failed("there is no report of what was measured", ended.evidence())
+        return failed("there is no report of the results", ended.evidence())
     for command in (["report", str(out), "--out", str(place.directory / "again.html")], ["compare", str(out), str(out)]):
         used = place.run(command[0], [str(VERBENA), *command], 60)
         # Of a single launch nothing is decided.
@@ -109,7 +109,7 @@ def nothing_yet(place: Place) -> Outcome:
     if bad := wrong(ended, left, INTERRUPTED, "interrupted"):
         return bad
     if not points_of(out) and "nothing was measured" not in ended.output:
-        return failed("it does not say that nothing was measured", ended.evidence())
+        return failed("it does not report that nothing was measured", ended.evidence())
     if records(out)[-1].get("outcome") != "interrupted":
         return failed(f"the last record is {records(out)[-1]}")
     return passed(f"stopped after {seconds:.1f} s")
@@ -133,7 +133,7 @@ def twice(place: Place) -> Outcome:
     if ended.status != INTERRUPTED or left:
         return failed(f"{ended.describe()}, expected exit {INTERRUPTED}; {left} are left", ended.evidence())
     if alive := still_running(started):
-        return failed(f"the processes {alive} are still there", ended.evidence())
+        return failed(f"the processes {alive} are still running", ended.evidence())
     return passed(f"{len(started)} helpers, ended after {seconds:.1f} s")
 
 
@@ -166,7 +166,7 @@ def models(place: Place) -> Outcome:
     if bad := wrong(ended, left, INTERRUPTED, "interrupted"):
         return bad
     if "computed until then" not in ended.output or (place.directory / "claims" / "claims.json").exists():
-        return failed("it does not say what was computed", ended.evidence())
+        return failed("it does not report the computed points", ended.evidence())
     return passed(f"stopped after {seconds:.1f} s")
 
 

@@ -35,7 +35,7 @@ def mpi(launcher: list[str], place: Place) -> Outcome:
             return failed(f"{one.describe()}, expected exit 0", one.evidence())
     if "\x1b" in ended.output:
         # Open MPI gives its processes a terminal, which is not the user's.
-        return failed("there are colours in a file", ended.evidence())
+        return failed("a file has colour codes", ended.evidence())
     if list(map(shape, points_of(local))) != list(map(shape, points_of(job))):
         return failed("the records have other fields than the local launcher's", ended.evidence())
     parameters = [point["parameters"] for point in points_of(local)]
@@ -82,7 +82,7 @@ def strangers(place: Place) -> Outcome:
                                  "--sizes", "8"])
     note = awaited(place.runtime, "exchange-*", SECONDS)
     if not note:
-        return failed("process 0 does not tell where it listens", job.output())
+        return failed("process 0 does not print its address", job.output())
     mode = note.stat().st_mode & 0o777
     address = note.read_text().rpartition(";")[2]
     host, _, port = address.rpartition(":")
@@ -122,13 +122,13 @@ def hung(place: Place) -> Outcome:
     if ended.status != 1:
         return failed(f"{ended.describe()}, expected exit 1", ended.evidence())
     if "process 3: the others went on" not in ended.output:
-        return failed("the process that woke up does not say what happened", ended.evidence())
+        return failed("the continued process does not report the reason", ended.evidence())
     found = records(out)
     failures = {one["benchmark"]: one["reason"] for one in found if one["record"] == "failure"}
     if "process 3" not in failures.get("multi-pair.write-latency", ""):
         return failed(f"the failures are {failures}", ended.evidence())
     if "the job has 3" not in failures.get("patterns.halo", ""):
-        return failed(f"what needs four processes fails as {failures.get('patterns.halo')}", ended.evidence())
+        return failed(f"a benchmark of four processes fails as {failures.get('patterns.halo')}", ended.evidence())
     measured = {one["benchmark"] for one in found if one["record"] == "point"}
     if not {"latency.write", "latency.read"} <= measured or found[-1].get("outcome") != "complete":
         return failed(f"measured were {sorted(measured)}, and it ended as {found[-1]}", ended.evidence())
@@ -149,7 +149,7 @@ def hung_first(place: Place) -> Outcome:
     if ended.status in (0, None):
         return failed(f"{ended.describe()}, expected a failure", ended.evidence())
     if "process 0, which keeps the exchange and the results, has not answered for 30 s" not in ended.output:
-        return failed("nobody says that process 0 hangs", ended.evidence())
+        return failed("no process reports that process 0 hangs", ended.evidence())
     read = place.run("report", [str(VERBENA), "report", str(out), "--out", str(place.directory / "report.html")], SECONDS)
     if not read.succeeded:
         return failed(read.describe(), read.evidence())

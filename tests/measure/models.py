@@ -81,7 +81,7 @@ def model_explained(place: Place) -> Outcome:
     command = [str(VERBENA), "explain", "latency.send", "--on", "model:infinihost3-ddr", "--sizes", "4K", "--inline", "1K"]
     ended = place.run("explain", command, SECONDS)
     if not ended.succeeded or "size 4096" not in ended.output:
-        return failed("a size in KiB is not taken", ended.evidence())
+        return failed("a size in KiB is refused", ended.evidence())
     return passed("all stages")
 
 
@@ -123,7 +123,7 @@ def model_replays(place: Place) -> Outcome:
     file.write_text(EXCHANGE.replace("tag 7\n", "tag 8\n", 1))
     wrong = place.run("wrong", command, 60)
     if wrong.status != WRONG_INPUT or "exchange.goal, line 5" not in wrong.output:
-        return failed("what is wrong is not told", wrong.evidence())
+        return failed("the error is not reported", wrong.evidence())
     return passed(f"{told['nanoseconds'] / 1000:.2f} us")
 
 
@@ -174,7 +174,7 @@ def reproduced(place: Place) -> Outcome:
     page = out / "report.html"
     curves = len(written["validation"])
     if page.read_text().count("residuals of ") != curves:
-        return failed(f"the page has not the residuals of {curves} curves")
+        return failed(f"the page lacks the residuals of {curves} curves")
     if problem := drawn_sections(page, in_browser(place, page), len(written["figures"]) + curves):
         return failed(problem)
     return passed(f"{len(written['figures'])} figures, {on_curves} claims on their curves, {curves} curves held against the models")
@@ -225,9 +225,9 @@ def studied(place: Place) -> Outcome:
     part.write_text("".join(lines[:10]) + lines[10][:20])
     again = place.run("again", [*command, str(whole), "--threads", "1"], 60)
     if "10 of 24 points" not in again.output or len(part.read_text().splitlines()) != 24:
-        return failed("not just the lost points were computed", again.evidence())
+        return failed("other points than the lost ones were computed", again.evidence())
     if (whole / "sweep.csv").read_text() != table:
-        return failed("the table is another one after a restart")
+        return failed("the table differs after a restart")
     printed = place.run("script", [*command, str(shared), "--slurm=3"], 30)
     script = place.directory / "sweep.sbatch"
     script.write_text(printed.output)
@@ -239,15 +239,15 @@ def studied(place: Place) -> Outcome:
             return failed(f"task {task}: {ended.describe()}", ended.evidence())
     merged = place.run("merge", ["bash", str(script), "merge"], 60)
     if "24 of 24 points" not in merged.output or (shared / "sweep.csv").read_text() != table:
-        return failed("the merged table is another one", merged.evidence())
+        return failed("the merged table differs", merged.evidence())
     study.write_text(STUDY.replace("128", "64"))
     other = place.run("other", [*command, str(shared)], 30)
     if other.status != WRONG_INPUT or "another study" not in other.output:
-        return failed("another study's results were taken", other.evidence())
+        return failed("another study's results were accepted", other.evidence())
     study.write_text(STUDY)
     other = place.run("other", [*command, str(shared), "--set", "bensley.cpu.post=200"], 30)
     if other.status != WRONG_INPUT or "other profiles" not in other.output:
-        return failed("results of other profiles were taken", other.evidence())
+        return failed("results of other profiles were accepted", other.evidence())
     return passed("24 points")
 
 
@@ -307,7 +307,7 @@ def loop_of_the_adapter(place: Place) -> Outcome:
     if ended.status not in (0, 1) or not verdict or int(verdict[1]) < 15:
         return failed(f"{ended.describe()}, expected a verdict on 15 benchmarks", ended.evidence())
     if not (out / "software-calibrated.toml").exists() or "How well it is predicted" not in (out / "report.html").read_text():
-        return failed("profile or report is not there", ended.evidence())
+        return failed("profile or report is missing", ended.evidence())
     return passed(verdict[0])
 
 
@@ -339,5 +339,5 @@ def calibrated(place: Place) -> Outcome:
     both = ["--fit", "bensley.cpu.post", "--fit", "bensley.pcie.write_latency"]
     told = place.run("inseparable", [*command, *both], 60)
     if "cannot be told apart: bensley.cpu.post and bensley.pcie.write_latency" not in told.output:
-        return failed("what only adds up is not named", told.evidence())
+        return failed("values known only as a sum are not named", told.evidence())
     return passed("2 values")

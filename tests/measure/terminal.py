@@ -158,7 +158,7 @@ def progress(place: Place) -> Outcome:
             return wrong
     dumb = on_terminal(["env", "TERM=dumb", *command], place.environment(), 80, SECONDS, output=False)
     if dumb.raw:
-        return failed("TERM=dumb is shown progress", repr(dumb.raw[:1000]))
+        return failed("progress is shown with TERM=dumb", repr(dumb.raw[:1000]))
     return passed()
 
 

@@ -118,12 +118,12 @@ def as_hardware(library: str, place: Place) -> Outcome:
     settings = found[0]["environment"].get("MPI settings", "")
     for told in (f"UCX_NET_DEVICES={DEVICE}:1", "UCX_IB_GID_INDEX=0", "UCX_IB_PKEY=0x7fff"):
         if told not in settings:
-            return failed(f"UCX was not told {told}: {settings}")
+            return failed(f"UCX did not get {told}: {settings}")
     if (found[0]["fabric"], found[0]["device"]) != ("hardware", DEVICE):
         return failed(f"the record says {found[0]['fabric']} {found[0]['device']}")
     for said in (one["text"] for one in found if one["record"] == "finding"):
         if "went through Verbena's software adapter" not in said:
-            return failed(f"the messages did not take the adapter: {said}")
+            return failed(f"the messages did not use the adapter: {said}")
     return passed(f"{len(points)} points")
 
 
@@ -182,7 +182,7 @@ def does_not_compile(place: Place) -> Outcome:
         ended = bench(place, ["mpi.latency", "--mpi", "mpich"], PATH=str(tools))
         if ended.succeeded or "no such header" not in ended.output:
             return failed(ended.describe(), ended.evidence())
-    return passed("its words are told, twice")
+    return passed("its message is printed, twice")
 
 
 def dies(place: Place) -> Outcome:

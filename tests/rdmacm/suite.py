@@ -188,7 +188,7 @@ def taken(place: Place) -> Outcome:
     client = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)
     first = serving.finish(time.monotonic() + SECONDS)
     if second.succeeded or "Cannot assign requested address" not in second.output:
-        return failed("the second server had the port too", second.evidence())
+        return failed("the second server got the port, too", second.evidence())
     if not (client.succeeded and first.succeeded):
         return failed("the first server was disturbed", first.evidence())
     return passed()
@@ -211,10 +211,10 @@ def killed(place: Place) -> Outcome:
     serving.finish(time.monotonic())
     sweep(place)
     if ended.status is None:
-        return failed("waits for a server that is dead", ended.evidence())
+        return failed("waits for a killed server", ended.evidence())
     # By the connection manager or by the request that was on its way, whichever comes first: rping ends at either.
     if not any(word in ended.output for word in ("DISCONNECT", "cq completion failed status 12")):
-        return failed("was not told of the end", ended.evidence())
+        return failed("got no event of the end", ended.evidence())
     return passed()
 
 
@@ -234,4 +234,4 @@ def idle_killed(place: Place) -> Outcome:
     asking.finish(time.monotonic())
     ended = serving.finish(deadline)
     sweep(place)
-    return passed() if ended.succeeded else failed("was not told", ended.evidence())
+    return passed() if ended.succeeded else failed("got no event", ended.evidence())

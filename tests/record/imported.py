@@ -78,7 +78,7 @@ def refused(place: Place, archive: Path) -> Outcome | None:
     ]:
         ended = take(place, source, place.directory / name, **environment)
         if ended.status != status or told not in ended.output:
-            return failed(f"{told!r} is not told with exit {status}", ended.evidence())
+            return failed(f"{told!r} is not reported with exit {status}", ended.evidence())
     return None
 
 

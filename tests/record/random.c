@@ -444,10 +444,10 @@ static void one_sided(void)
 		MPI_Put(&one, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, window);
 		MPI_Win_fence(0, window);
 		sent += 3;
-		expect("what was put", memory[0], last + 1);
-		expect("what was got", got, (last + size - 1) % size + 1);
+		expect("the memory after puts", memory[0], last + 1);
+		expect("the data from gets", got, (last + size - 1) % size + 1);
 		if (rank == 0)
-			expect("what was added", memory[1], size * (size + 1) / 2);
+			expect("the accumulated sums", memory[1], size * (size + 1) / 2);
 	} else if (kind == 1) {
 		MPI_Request request;
 		MPI_Win_lock_all(0, window);
@@ -460,7 +460,7 @@ static void one_sided(void)
 		MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
 		MPI_Get(&got, 1, MPI_INT, 0, 3, 1, MPI_INT, window);
 		MPI_Win_unlock(0, window);
-		expect("what was added", got, size * (size + 1) / 2);
+		expect("the accumulated sums", got, size * (size + 1) / 2);
 		MPI_Barrier(MPI_COMM_WORLD);
 		sent += 3;
 	} else if (size > 1) {
@@ -476,7 +476,7 @@ static void one_sided(void)
 		MPI_Win_complete(window);
 		while (!done)
 			MPI_Win_test(window, &done);
-		expect("what was put", memory[0], last + 1);
+		expect("the memory after puts", memory[0], last + 1);
 		MPI_Group_free(&world);
 		MPI_Group_free(&to);
 		MPI_Group_free(&from);

@@ -147,7 +147,7 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
         recorded = record(place, "--", *words)
         came_to = [SUM.search(ended.output) for ended in (plain, recorded)]
         if not recorded.succeeded or None in came_to or came_to[0].group() != came_to[1].group():
-            return failed(f"seed {seed}: it comes to {[found and found.group() for found in came_to]} plain and recorded",
+            return failed(f"seed {seed}: the results are {[found and found.group() for found in came_to]} plain and recorded",
                           recorded.evidence())
         if across:
             continue
@@ -170,7 +170,7 @@ def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
     except c_program.DoesNotCompile as error:
         return failed("does not compile", str(error))
     alone = place.run("alone", [*launcher, "-n", "2", str(program)], SECONDS, **environment())
-    if not alone.succeeded or "nobody to tell" not in alone.output:
+    if not alone.succeeded or "no recorder" not in alone.output:
         return failed(alone.describe(), alone.evidence())
     ended = record(place, "--", *launcher, "-n", 2, program)
     if not ended.succeeded or "told" not in ended.output or ended.output.count("counts for nothing") != 2:
@@ -210,7 +210,7 @@ def misdrawn(events: list[dict], told: dict) -> str | None:
         now = 0.0
         for one in slices:
             if abs(one["ts"] - now) > 1e-5:
-                return f"on {track} {one} follows what ends at {now} us"
+                return f"on {track} {one} follows an event that ends at {now} us"
             now = one["ts"] + one["dur"]
         if abs(now * 1000 - ends[track]) > 1:
             return f"{track} ends at {now} us, and not {ends[track]} ns"
@@ -233,7 +233,7 @@ def beside(place: Place, told: dict) -> Outcome | None:
     all_told = json.loads(together.output)
     systems = [one["system"] for one in all_told]
     if all_told[0] != told or systems != [name.split(":")[1] for name in [MODEL, *OTHERS]]:
-        return failed(f"the first of {systems} is not what it is alone", together.evidence())
+        return failed(f"the first of {systems} differs from its result alone", together.evidence())
     refused = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--write-goal", "x"], SECONDS)
     if refused.status != WRONG_INPUT or "one --on" not in refused.output:
         return failed("a schedule of several libraries is not refused", refused.evidence())
@@ -247,7 +247,7 @@ def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
     command = [str(VERBENA), "replay", str(trace), str(trace), *models]
     told = place.run("replay", [*command, "--json"], SECONDS)
     if not told.succeeded or json.loads(told.output) != all_told * 2:
-        return failed("two traces are not told as each alone", told.evidence())
+        return failed("two traces differ from each alone", told.evidence())
     table = place.run("replay", command, SECONDS)
     rows = [line.split() for line in table.output.splitlines()]
     ranks = str(all_told[0]["ranks"])
@@ -316,7 +316,7 @@ def missing(place: Place) -> Outcome:
         return failed("the trace would be written over", ended.evidence())
     replayed = replay(place, place.directory / "trace")
     if replayed.status != WRONG_INPUT or "rank-0.trace, byte 0" not in replayed.output:
-        return failed("what is no trace is not told", replayed.evidence())
+        return failed("a file that is no trace is not reported", replayed.evidence())
     return passed()
 
 
@@ -364,9 +364,9 @@ def closed_loop(place: Place) -> Outcome:
     for row in rows:
         # Each of 50 rounds sends one message a rank; nothing takes less than its computing.
         if row["messages"] != 50 * row["processes"] or not row["predicted"] >= row["computing"] > 0:
-            return failed(f"a prediction that cannot be: {row}")
+            return failed(f"an impossible prediction: {row}")
         if not row["measured"] > 0 or abs(row["error"] - (row["predicted"] / row["measured"] - 1) * 100) > 1e-6:
-            return failed(f"an error that is none: {row}")
+            return failed(f"a wrong error: {row}")
     errors = [abs(row["error"]) for row in rows]
     if abs(told["mean_error"] - sum(errors) / len(errors)) > 1e-6 or told["worst_error"] != max(errors):
         return failed(f"{told['mean_error']} is not the mean of {errors}")

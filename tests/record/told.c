@@ -88,6 +88,6 @@ int main(int count, char **words)
 	MPI_Finalize();
 	tell(1000 * SECOND);
 	if (rank == 0)
-		printf("%s\n", verbena_computed ? "told" : "nobody to tell");
+		printf("%s\n", verbena_computed ? "told" : "no recorder");
 	return 0;
 }

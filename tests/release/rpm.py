@@ -80,7 +80,7 @@ def relations(files: dict[str, Path], _place: Place) -> Outcome:
     if not re.search(r"^librfio = \S+-1$", query(files["librfio-devel"], "--requires"), re.M):
         return failed("librfio-devel does not require its librfio", query(files["librfio-devel"], "--requires"))
     if set(query(files["rfiod"], "--configfiles").split()) != {"/etc/rfio/rfiod.conf", "/etc/logrotate.d/rfiod"}:
-        return failed("what an administrator edits is not kept")
+        return failed("edited configuration is not kept")
     scripts = query(files["rfiod"], "--scripts")
     if lacking := [tool for tool in ("systemd-sysusers", "systemd-tmpfiles", "disable --now") if tool not in scripts]:
         return failed(f"{', '.join(lacking)} is not called", scripts)

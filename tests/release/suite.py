@@ -85,4 +85,4 @@ def refusals(place: Place) -> Outcome:
         ended = release(place, *words, PATH=path)
         if ended.status != status or said not in ended.output:
             return failed(f"it does not end with {status} and {said!r}", ended.evidence())
-    return passed() if Path(others / "precious").exists() else failed("a file of others is gone")
+    return passed() if Path(others / "precious").exists() else failed("a foreign file was removed")

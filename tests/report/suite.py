@@ -76,7 +76,7 @@ def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
     if width > 1000 and seen["ends"] > height:
         return failed(f"the sentences end at {seen['ends']} of {height} px")
     if not all(any(label in line for line in seen["runs"]) for label in LABELS):
-        return failed(f"it does not say what was tested: {seen['runs']}")
+        return failed(f"it does not name the tested targets: {seen['runs']}")
     # Dark is not light with another name.
     bright = sum(seen["paper"]) > 3 * 128
     if bright != (scheme == "light"):
@@ -138,10 +138,10 @@ def busy_machine(place: Place) -> Outcome:
         return failed(contradiction)
     distrust = seen["sentences"][2]
     if not distrust.startswith(f"Distrust: machine busy at {len(busy)} of {len(points)} points: "):
-        return failed(f"{len(busy)} of {len(points)} points were disturbed, and it says {distrust}")
+        return failed(f"{len(busy)} of {len(points)} points were disturbed, and the page says {distrust}")
     latency = seen["tiles"][0]
     if not latency["spread"].startswith("137 ns in 3 launches, 347 ns in 2") or latency["word"] != "unsure":
-        return failed(f"of latencies at two levels it says {latency}")
+        return failed(f"of latencies at two levels the page says {latency}")
     for tile in seen["tiles"]:
         if "within one host" not in tile["of"] or "not comparable" not in tile["standing"]:
             return failed(f"{tile['title']} of a memory copy: {tile['of']!r}, {tile['standing']!r}")
@@ -223,7 +223,7 @@ def script(place: Place) -> Outcome:
         ordered = browser.evaluate(page.ORDERED)
         kept, rows = browser.evaluate(page.FILTERED)
     if not all(f"{label}: " in readout for label in LABELS):
-        return failed(f"the readout has not all runs: {readout!r}")
+        return failed(f"the readout lacks runs: {readout!r}")
     if len(ordered) < 5 or ordered != sorted(ordered):
         return failed(f"the rows are not in order: {ordered}")
     if not 0 < kept < rows:
@@ -263,7 +263,7 @@ def copied(place: Place) -> Outcome:
         return failed(f"the text begins with {lines[0]!r}")
     value = str(point["metrics"][0]["value"]).removesuffix(".0")
     if not any(value in line.split("\t") for line in lines):
-        return failed(f"{value} of the records is not in what a click selects", selected[:2000])
+        return failed(f"{value} of the records is not in the selected text", selected[:2000])
     return passed(f"{len(lines)} lines by one click")
 
 
@@ -292,7 +292,7 @@ def two_runs(place: Place) -> Outcome:
     if width > SCREENS[1][0]:
         return failed(f"the page is {width} px wide")
     if not ratios or "latency.write" not in ratios[0]["key"] or ratios[0]["verdict"] != "worse":
-        return failed("a latency half as long again is not what changed first", str(ratios[:5]))
+        return failed("a latency half as long again is not the first change", str(ratios[:5]))
     # Equal labels would be ambiguous.
     if any(labels != ["software", "software (2)"] for labels in questions.values()):
         return failed(f"not both runs are drawn: {questions}")

@@ -76,7 +76,7 @@ def words(place: Place) -> Outcome:
         if ended.status != 2 or "connections from 127.0.0.0/8 are not taken here" not in ended.output:
             return failed("a refusal", ended.evidence())
         status, _, _ = kept.ask(PING)
-        return passed() if status == 0 else failed("a session that stood is ended")
+        return passed() if status == 0 else failed("an existing session is ended")
 
 
 def rates(place: Place) -> Outcome:
@@ -97,7 +97,7 @@ def rates(place: Place) -> Outcome:
         if asked > 100 * (1 + time.monotonic() - begun) + len(peers):
             return failed(f"{asked} requests at 100 a second")
         if service.metric("rfio_address_waits_total") == 0:
-            return failed("what waited is not counted")
+            return failed("delayed requests are not counted")
         begun, other = time.monotonic(), enter(service, "127.0.0.3")[0]
         for _ in range(1000):
             other.ask(PING)
@@ -128,7 +128,7 @@ def reloaded(place: Place) -> Outcome:
             peer.ask(PING)
         # Five at once; the last of the others is begun when three more have been paid for.
         if time.monotonic() - begun < 0.6:
-            return failed("a new rate does not hold for a session that stands")
+            return failed("a new rate does not hold for an existing session")
         said = service.change("127.0.0.2 sessions=2\n127.0.0.2 sessions=many\n")
         if "line 2" not in said or "nothing is reloaded" not in said:
             return failed(f"a bad line is not named: {said}")
@@ -185,7 +185,7 @@ def gone(place: Place) -> Outcome:
         deadline = time.monotonic() + 20
         while enter(service, "127.0.0.2")[1]:
             if time.monotonic() > deadline:
-                return failed("who has gone still has a session")
+                return failed("a client that has ended still has a session")
         # The debt is the address's.
         deadline = time.monotonic() + 20
         while service.metric("rfio_address_waits_total") < 2 and time.monotonic() < deadline:

@@ -60,24 +60,24 @@ def banned(place: Place) -> Outcome:
     with Restricted(place, users, {"banned": b""}) as service:
         ann, bob, odd = (service.enter(user) for user in users)
         if not service.change("banned", b"ann bob\n", "nothing is reloaded"):
-            return failed("a bad file is taken")
+            return failed("a bad file is accepted")
         if any(peer.ask(PING)[0] for peer in (ann, bob, odd)):
             return failed("a bad file ends sessions")
         if not service.change("banned", b"# why\nann\na\\040b\n"):
-            return failed("a good file is not taken", service.daemon.output())
+            return failed("a good file is refused", service.daemon.output())
         for peer in (ann, odd):
             if not peer.closed():
                 return failed("a banned user's session goes on")
         if bob.ask(PING)[0]:
             return failed("another user's session has ended")
         if Peer(service.port).log_in(b"ann", SECRET) != errno.EACCES or Peer(service.port).log_in(b"bob", SECRET):
-            return failed("who is banned is let in, or another is not")
+            return failed("a banned user is accepted, or another is not")
         events = [json.loads(line) for line in service.audit.read_text().splitlines()]
         ends = [event for event in events if event["event"] == "ended" and "banned" in event["reason"]]
         if sorted(event["user"] for event in ends) != ["a b", "ann"]:
             return failed(f"the audit log has {ends}")
         if not service.change("banned", b"") or Peer(service.port).log_in(b"ann", SECRET):
-            return failed("the end of a ban is not one")
+            return failed("the end of a ban has no effect")
         return passed()
 
 
@@ -93,16 +93,16 @@ def ended_by_hand(place: Place) -> Outcome:
         ended = service.tool("rfiod", "sessions", "--admin", admin, "--json")
         sessions = json.loads(ended.output)["sessions"] if ended.succeeded else []
         if [one["user"] for one in sessions] != ["ann", "ann", "b\tb"]:
-            return failed("not the sessions that there are", ended.evidence())
+            return failed("the list of sessions is wrong", ended.evidence())
         table = service.tool("rfiod", "sessions", "--admin", admin)
         if not table.succeeded or "b\\tb" not in table.output or "\t" in table.output:
-            return failed("the table shows names raw", table.evidence())
+            return failed("the table shows names without escapes", table.evidence())
         ended = service.tool("rfiod", "end", sessions[0]["session"], "--admin", admin)
         if not ended.succeeded or not first.closed() or second.ask(PING)[0]:
-            return failed("not the one session ends", ended.evidence())
+            return failed("the one session does not end", ended.evidence())
         ended = service.tool("rfiod", "end", "b\tb", "--admin", admin)
         if not ended.succeeded or not other.closed() or second.ask(PING)[0]:
-            return failed("not the user's sessions end", ended.evidence())
+            return failed("the user's sessions do not end", ended.evidence())
         for target in ("no-such-user", "999999"):
             if service.tool("rfiod", "end", target, "--admin", admin).status != 2:
                 return failed(f"'rfiod end {target}' is no error")
@@ -155,7 +155,7 @@ def drained(place: Place) -> Outcome:
         except (Closed, OSError):
             refused = -1
         if refused == 0:
-            return failed("somebody new is let in")
+            return failed("a new session is accepted")
 
         def ask_on() -> None:
             try:
@@ -175,7 +175,7 @@ def drained(place: Place) -> Outcome:
             if number and status == errno.ESHUTDOWN:
                 continue
             if status or not data or data != whole[number * (4 << 20):][:len(data)]:
-                return failed(f"read {number} that was under way is answered with {status} and {len(data)} bytes")
+                return failed(f"read {number} under way is answered with {status} and {len(data)} bytes")
         ended = service.daemon.finish(time.monotonic() + 30)
         service.daemon = None
         took = time.monotonic() - begun

@@ -119,7 +119,7 @@ def lets_in(place: Place) -> Outcome:
                 for source, sink in ((service.at("f"), back), (back, service.at(f"of-{user}"))):
                     ended = service.shown(certificate, "rfcp", "--user", "root", source, sink)
                     if not ended.succeeded:
-                        return failed(f"{user} is not let in", ended.evidence())
+                        return failed(f"{user} is refused", ended.evidence())
                 if (service.export / f"of-{user}").read_bytes() != DATA:
                     return failed("the bytes differ")
                 back.unlink()
@@ -159,7 +159,7 @@ def refused(place: Place) -> Outcome:
                     if reason not in last["reason"] or last["status"] != errno.EACCES:
                         return failed(f"where '{reason}' is expected the audit log says {last}")
         if service.metric("rfio_authentication_failures_total") < 36 or service.log("session"):
-            return failed("refusals are not counted, or somebody got in")
+            return failed("refusals are not counted, or a session was accepted")
         ended = service.shown(good, "rfcat", service.at("f"))
         return passed() if ended.succeeded else failed("a good one is refused", ended.evidence())
 
@@ -195,7 +195,7 @@ def between(place: Place) -> Outcome:
         for certificate, is_taken in ((ann, False), (whole, True)):
             ended = service.shown(certificate, "rfcat", service.at("f"))
             if ended.succeeded != is_taken or not is_taken and "no authority that the server knows" not in ended.output:
-                return failed(f"with what leads to the authority: {is_taken}", ended.evidence())
+                return failed(f"with the intermediate certificate: {is_taken}", ended.evidence())
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         below = Authority(service.own, "below", service.authority)
         ann = below.issue(ANN)
@@ -223,7 +223,7 @@ def nobodys(place: Place) -> Outcome:
                 path.write_bytes(USER + b":another secret than the server's\n")
             ended = service.shown(stranger, "rfcat", service.at("f"), RFIO_SECRETS=str(path))
             if ended.status != 2 or f"{words} {written} is nobody's here" not in ended.output:
-                return failed("a stranger", ended.evidence())
+                return failed("an unknown certificate", ended.evidence())
             last = service.log("authentication refused")[-1]
             if last.get("certificate") != written or written not in last["reason"]:
                 return failed(f"the audit log says {last}")
@@ -235,9 +235,9 @@ def nobodys(place: Place) -> Outcome:
         stranger = service.authority.issue(ANN)
         ended = service.shown(stranger, "rfcp", service.at("f"), service.here / "f")
         if not ended.succeeded or not service.log("session")[-1]["user"].startswith("anonymous@"):
-            return failed("as nobody in particular", ended.evidence())
+            return failed("anonymously", ended.evidence())
         ended = service.shown(stranger, "rfcp", service.here / "f", service.at("g"))
-        return passed() if ended.status == 2 else failed("nobody in particular writes", ended.evidence())
+        return passed() if ended.status == 2 else failed("an anonymous client writes", ended.evidence())
 
 
 @with_openssl
@@ -282,26 +282,26 @@ def asserted(place: Place) -> Outcome:
             for user in (b"ann", b"root", USER):
                 peer = connect()
                 if peer.log_in(user, None, wire.CERTIFICATE) != errno.EACCES or not peer.closed():
-                    return failed(f"{what}, {user!r} is not turned away")
+                    return failed(f"{what}, {user!r} is not refused")
             # The server chooses the secret, and a proof of nothing is none.
             if connect().log_in(USER, None, wire.CERTIFICATE | wire.SECRET) != errno.EACCES:
-                return failed(f"{what}, a proof of zeros gets in")
+                return failed(f"{what}, a proof of zeros is accepted")
         for connect in (lambda: Peer(service.port), lambda: service.peer(ann)):
             peer = connect()
             peer.send(wire.PROVE, bytes(32))
             if not peer.closed():
                 return failed("a proof before the greeting is answered")
         if service.log("session"):
-            return failed("somebody got in")
+            return failed("a session was accepted")
         peer = service.peer(ann)
         if peer.log_in(b"root", None, wire.CERTIFICATE):
             return failed("the holder is refused")
         status, _, _ = peer.ask(wire.PING)
         if status or service.log("session")[-1]["user"] != "ann":
-            return failed(f"somebody else is let in: {service.log('session')}")
+            return failed(f"another user is accepted: {service.log('session')}")
         # A client that does not offer the method is not taken for the certificate's user.
         if service.peer(ann).log_in(b"ann", None, wire.SECRET) != errno.EACCES:
-            return failed("without the method the certificate lets in")
+            return failed("without the method the certificate is accepted")
         return passed()
 
 
@@ -338,7 +338,7 @@ def rights(place: Place) -> Outcome:
                                        ("rfmkdir", (service.at("d"),)), ("rfchmod", ("600", service.at("f")))):
                 ended = service.shown(ann, program, *arguments)
                 if ended.status != 2:
-                    return failed("the holder changes what is read-only", ended.evidence())
+                    return failed("the holder changes a read-only file", ended.evidence())
             if [path.name for path in (read_only / "export").iterdir()] != ["f"]:
                 return failed("something was changed")
             by_certificate, by_secret = ["--tls-ca", service.chain, *ann.options()], ["--secrets", service.secrets]
@@ -354,7 +354,7 @@ def rights(place: Place) -> Outcome:
                     time.sleep(0.05)
                 ended = second.finish(time.monotonic())
                 if ended.status != 16 or "sessions" not in ended.output:
-                    return failed("a user has more sessions by having two ways in", ended.evidence())
+                    return failed("a user has more sessions by two methods of authentication", ended.evidence())
                 kept.close()
         return passed()
     finally:
@@ -401,13 +401,13 @@ def reloaded(place: Place) -> Outcome:
                 return failed(f"step {number}: '{words}' is not in {said}")
             found = is_let_in(ann), is_let_in(others)
             if found != (first, second):
-                return failed(f"step {number}: {found} are let in, not {(first, second)}")
+                return failed(f"step {number}: {found} are accepted, not {(first, second)}")
             if standing.ask(wire.PING)[0]:
-                return failed("a session that stood has ended")
+                return failed("an existing session has ended")
         service.authority.certificate.write_text(kept)
         service.authority.revoke(ann)
         if "read again" not in service.change(service.revoked, service.authority.list()) or is_let_in(ann):
-            return failed("what is revoked now lets in")
+            return failed("a newly revoked certificate is accepted")
         return passed()
 
 
@@ -478,7 +478,7 @@ def by_the_environment(place: Place) -> Outcome:
             return failed(f"by {users}", ended.evidence())
         ended = service.tool("rfcat", *bob.options(), service.at("f"), **environment)
         last = service.log("session")[-1]["user"]
-        return passed() if ended.succeeded and last == "bob" else failed(f"what was typed: {last}", ended.evidence())
+        return passed() if ended.succeeded and last == "bob" else failed(f"by the command line: {last}", ended.evidence())
 
 
 CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "an authority between": between, "nobody's": nobodys, "without one": without, "asserted": asserted,

@@ -57,17 +57,17 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
             if wrong or set(there) != {*states, "new", "twice a", "twice b"}:
                 return failed(f"{option}: {wrong} of {there}", ended.evidence())
             if os.readlink(sink / "tree" / "link") != "old":
-                return failed(f"{option} replaced a link that is there", ended.evidence())
+                return failed(f"{option} replaced an existing link", ended.evidence())
             # In the second run the files of the first are there.
             left = len(kept[option]) + 1 + (2 if option == "--update" else 0)
             if (said := json.loads(ended.output)["files_left"]) != left:
-                return failed(f"{option} says that {said} files were left, not {left}", ended.evidence())
+                return failed(f"{option} reports {said} kept files, not {left}", ended.evidence())
         for option, name, data in (("--no-clobber", "longer", b"new"), ("--update", "newer", b"old")):
             ended = service.tool("rfcp", option, at_source(f"tree/{name}"), at_sink(f"tree/{name}"))
             if not ended.succeeded or (sink / "tree" / name).read_bytes() != data:
                 return failed(f"{option} of one file", ended.evidence())
             if "1 file was left as it is" not in ended.output:
-                return failed("nothing is said of a file that was left", ended.evidence())
+                return failed("a kept file is not reported", ended.evidence())
         for arguments in (("--no-clobber", "--update", "a", "b"), ("--exclude", "x", "a", "b"),
                           ("-r", "--exclude", "[a", "a", "b"), ("--limit-rate", "10k", "a", "b")):
             ended = service.tool("rfcp", *arguments)

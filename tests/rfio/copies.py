@@ -38,7 +38,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
             came = service.metric("rfio_fabric_received_bytes_total")
             # The request or the reply may carry data of less than 16 KiB.
             if min(moved, came) < size - (16 << 10):
-                return failed(f"only {moved} and {came} of {size} bytes travelled by RDMA")
+                return failed(f"only {moved} and {came} of {size} bytes were moved by RDMA")
         for kind, operations in {"session": ("Hello", "Prove", "Connect", "Ping"), "open": ("Open", "Close"),
                                  "read": ("Read",), "write": ("Write",)}.items():
             timed = service.metric(f'rfio_request_seconds_count{{kind="{kind}"}}')

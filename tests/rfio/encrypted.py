@@ -42,14 +42,14 @@ def tls(place: Place) -> Outcome:
             return failed("the bytes differ")
         ended = service.tool("rfcat", "--tls-ca", other, service.at("f"))
         if ended.status != 2:
-            return failed("a server that is not trusted is used", ended.evidence())
+            return failed("an untrusted server is used", ended.evidence())
         ended = service.tool("rfcat", service.at("f"))
         if ended.status != 2:
-            return failed("a client without TLS gets in", ended.evidence())
+            return failed("a client without TLS is accepted", ended.evidence())
         peer = Peer(service.port)
         try:
             if peer.log_in(USER, SECRET) == 0:
-                return failed("a client without TLS gets in")
+                return failed("a client without TLS is accepted")
         except Exception:  # noqa: BLE001 - the connection ends by any error
             pass
         wrong = place.directory / "wrong"
@@ -57,5 +57,5 @@ def tls(place: Place) -> Outcome:
         wrong.write_bytes(USER + b":" + b"another secret than the server's\n")
         ended = service.tool("rfcat", "--tls-ca", chain, "--secrets", wrong, service.at("f"))
         if ended.status != 2 or "not let in" not in ended.output:
-            return failed("TLS alone gets a client in", ended.evidence())
+            return failed("a client is accepted by TLS alone", ended.evidence())
         return passed()

@@ -68,10 +68,10 @@ def tokens(place: Place) -> Outcome:
                 return failed(f"{what} cannot be sent")
             status, _, payload = read(peer, handle, verbs.address, verbs.key)
             if status != EACCES or payload:
-                return failed(f"{what} lets a queue pair in: {status}")
+                return failed(f"{what} connects a queue pair: {status}")
             status, _, _ = read(peer, handle, verbs.address, verbs.key)
             if status != NOT_SUPPORTED:
-                return failed(f"after {what} the queue pair is still there: {status}")
+                return failed(f"after {what} the queue pair is still connected: {status}")
         # The right one, once; then the same session's pair is worth as much as it should be, and not more.
         token = pair_up(peer, verbs)
         verbs.do("receive")
@@ -79,14 +79,14 @@ def tokens(place: Place) -> Outcome:
             return failed("the token cannot be sent")
         status, _, payload = read(peer, handle, verbs.address, verbs.key)
         if status != 0 or payload or verbs.outcome() != SUCCESS:
-            return failed(f"the right token does not let in: {status}")
+            return failed(f"the right token is refused: {status}")
         if bytes.fromhex(verbs.say("peek 4096")) != data[:4096]:
             return failed("other bytes arrived")
         pair_up(peer, verbs)
         verbs.tries(f"send {token.hex()}")
         status, _, _ = read(peer, handle, verbs.address, verbs.key)
         if status != EACCES:
-            return failed(f"a token lets in twice: {status}")
+            return failed(f"a token is accepted twice: {status}")
         return passed() if still_served(service, data) else failed("an honest client is not served")
 
 
@@ -138,7 +138,7 @@ def server_memory(place: Place) -> Outcome:
         data = noise(LENGTH)
         (service.export / "f").write_bytes(data)
         if not still_served(service, data):
-            return failed("nothing is in the cache")
+            return failed("the cache is empty")
         maps = [line.split() for line in open(f"/proc/{service.daemon.pid}/maps", encoding="ascii")]
         places = [int(line[0].split("-")[0], 16) for line in maps if "verbena" in " ".join(line[5:])][:2] or [1 << 20]
         peer, _ = logged_in(service)
@@ -272,5 +272,5 @@ def late_server(place: Place) -> Outcome:
                 return failed(f"{what}: the copy has its name")
             part = (service.here / ".copy.rfpart").read_bytes()
             if b"Z" in part or (what == "late write" and part[:length] != b"A" * length):
-                return failed(f"{what}: what was delivered changed")
+                return failed(f"{what}: delivered data changed")
         return passed()

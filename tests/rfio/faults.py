@@ -116,14 +116,14 @@ def half_open(place: Place, fabric: str) -> Outcome:
             if number % 2500 == 0:
                 ended = service.tool("rfcp", service.at("f"), service.here / f"copy{number}")
                 if not ended.succeeded:
-                    return failed(f"nobody gets through {number} silent connections", ended.evidence())
+                    return failed(f"no client is served beside {number} silent connections", ended.evidence())
         ended = service.tool("rfcp", service.at("f"), service.here / "copy")
         grown = service.resident_mebibytes() - before
         turned_away = service.metric("rfio_connections_turned_away_total")
         for connection in silent:
             os.close(connection)
         if not ended.succeeded:
-            return failed("nobody gets through 10,000 silent connections", ended.evidence())
+            return failed("no client is served beside 10,000 silent connections", ended.evidence())
         if grown > 64 or turned_away < 9_000:
             return failed(f"grew by {grown:.0f} MiB, turned {turned_away} away")
         return passed(f"grew by {grown:.0f} MiB")

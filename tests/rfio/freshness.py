@@ -48,14 +48,14 @@ def mapped_writes(place: Place, fabric: str) -> Outcome:
                 return failed(f"copy number {turn} has old bytes and says it is right", ended.evidence())
         memory.close()
         if read_by(service, "f")[:1] != b"7":
-            return failed("old bytes after the mapping is gone")
+            return failed("old bytes after the mapping was removed")
         hits = service.metric("rfio_cache_hits_total")
         time.sleep(0.1)
         for _ in range(2):
             if read_by(service, "f")[:1] != b"7":
                 return failed("other bytes")
         if service.metric("rfio_cache_hits_total") <= hits:
-            return failed("a file that nobody writes is not cached any more")
+            return failed("a file without writers is not cached any more")
         return passed()
 
 

@@ -139,7 +139,7 @@ def unfinished_writes(place: Place) -> Outcome:
             return failed("an unfinished write keeps another from writing", ended.evidence())
         if service.metric("rfio_stalls_total") < 1:
             return failed("the stall is not counted")
-        return passed() if hoarder.closed() else failed("the hoarder's session goes on")
+        return passed() if hoarder.closed() else failed("the attacker's session goes on")
 
 
 def open_files(place: Place) -> Outcome:
@@ -155,7 +155,7 @@ def open_files(place: Place) -> Outcome:
             return failed("the open files are not in the metrics")
         hoarders[0].ask(CLOSE, answers[0][1][:8])
         if hoarders[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
-            return failed("a closed file is not given back")
+            return failed("a closed file is not released")
         hoarders[1].close()
         # The service hears of it by and by.
         until(lambda: service.metric("rfio_open_files") <= 10)
@@ -315,17 +315,17 @@ def bodies_that_do_not_come(place: Place) -> Outcome:
             heard, _, _ = select.select([peer.socket for peer in left], [], [], SECONDS)
             closed = [peer for peer in left if peer.socket in heard and peer.closed()]
             if not closed:
-                return failed(f"{len(ended)} of 5 unfinished bodies were given up")
+                return failed(f"{len(ended)} of 5 unfinished bodies were discarded")
             ended += closed
         until(lambda: service.metric("rfio_stalls_total") >= len(ended))
         if (stalls := service.metric("rfio_stalls_total")) < len(ended):
-            return failed(f"{len(ended)} unfinished bodies were given up, and {stalls} are counted")
+            return failed(f"{len(ended)} unfinished bodies were discarded, and {stalls} are counted")
         # Half a header is no better.
         slow = session(service)
         slow.socket.sendall(HEADER.pack(MAGIC, 4, 0, 0, 9)[:7])
         slow.socket.settimeout(SECONDS)
         if not slow.closed():
-            return failed("half a header is waited for")
+            return failed("the daemon waits for half a header")
         # The service would wait for them when it is stopped.
         for peer in hoarders:
             peer.close()
@@ -351,9 +351,9 @@ def idle_strangers(place: Place) -> Outcome:
         try:
             fresh = stranger()
         except AssertionError as error:
-            return failed(f"nobody else is let in: status {error}")
+            return failed(f"other users are refused: status {error}")
         if fresh.ask(30, text(b"/f"))[0] != 0 or busy.ask(12, body[:8] + struct.pack(">QIBB", 0, 1, 0, 0))[2] != b"x":
-            return failed("who is let in, or has a file open, is not served")
+            return failed("a session, or an open file, is not served")
         if service.metric("rfio_idle_sessions_ended_total") < 1:
             return failed("it is not counted")
         # And from another address there is room of its own.
@@ -381,7 +381,7 @@ def vanished_writer(place: Place) -> Outcome:
             if other.ask(OPEN, sole)[0] == 0:
                 return passed(f"free after {time.monotonic() - begun:.1f} s")
             time.sleep(0.1)
-        return failed("the vanished host's right lasts")
+        return failed("the vanished host's lock lasts")
 
 
 def idle_scrapers(place: Place) -> Outcome:

@@ -206,7 +206,7 @@ def endless_listings(place: Place) -> Outcome:
             if tool.most >= limit:
                 return failed(f"{program}: {tool.most:.0f} MiB of memory", ended.evidence())
             if limit == STATED and (not by_itself or ended.status == 0 or "memory" not in ended.output):
-                return failed(f"{program}: no error says why it ended", ended.evidence())
+                return failed(f"{program}: no error has the reason", ended.evidence())
             figures.append(f"{program}: {tool.most:.0f} MiB")
     return passed(", ".join(figures))
 
@@ -237,7 +237,7 @@ def endless_depth(place: Place) -> Outcome:
             places = [service.at("d"), *([service.here / "copy"] if program == "rfcp" else [])]
             ended = service.tool(program, *arguments, *places)
             if ended.status in (0, None) or "directories deep" not in ended.output:
-                return failed(f"{program}: no error says how deep", ended.evidence())
+                return failed(f"{program}: no error has the depth", ended.evidence())
             if liar.listed > 260:
                 return failed(f"{program} entered {liar.listed} directories")
     return passed()
@@ -315,7 +315,7 @@ def texts(place: Place) -> Outcome:
             if strange or "\nrfcp: all is well" in said or ended.timed_out:
                 return failed(f"{program} writes {strange}", ended.evidence())
             if program == "rfdir" and "\\xff" not in said:
-                return failed("a byte of a name is not told", ended.evidence())
+                return failed("a byte of a name is not printed", ended.evidence())
     return passed()
 
 

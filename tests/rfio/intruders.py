@@ -28,10 +28,10 @@ def asserted_identity(place: Place) -> Outcome:
         for user, secret in ((USER, None), (USER, b"wrong" * 8), (b"root", SECRET), (b"", SECRET)):
             peer = Peer(service.port)
             if peer.log_in(user, secret) != EACCES or not peer.closed():
-                return failed(f"{user!r} with {secret!r} is not turned away")
+                return failed(f"{user!r} with {secret!r} is not refused")
         peer = Peer(service.port)
         if peer.log_in(b"root", None, ANONYMOUS) != EACCES:
-            return failed("a stranger is not turned away")
+            return failed("an unknown client is not refused")
         entries = [json.loads(line) for line in service.audit.read_text().splitlines()]
         refused = [entry for entry in entries if entry["event"] == "authentication refused"]
         if len(refused) < 4 or service.metric("rfio_authentication_failures_total") < 4:
@@ -170,7 +170,7 @@ def groups(place: Place) -> Outcome:
     if os.geteuid() != 0:
         return skipped("needs root, to give it up")
     if ELSEWHERE:
-        return skipped("nobody but root is known in the namespaces of the two hosts")
+        return skipped("only root exists in the namespaces of the two hosts")
     with Service(place, "tcp", "--user", "nobody") as service:
         status = service.status()
         if status.get("Groups", "") != "" or set(status["Uid"].split()) != {status["Uid"].split()[0]} \
@@ -204,7 +204,7 @@ def no_process_per_connection(place: Place) -> Outcome:
         while time.monotonic() < deadline:
             if Peer(service.port).log_in(USER, SECRET) == 0:
                 return passed()
-        return failed("a closed session is not given back")
+        return failed("a closed session is not released")
 
 
 def silence(place: Place) -> Outcome:
@@ -230,12 +230,12 @@ def read_only(place: Place) -> Outcome:
         (service.export / "f").write_bytes(b"x")
         nobody = {"RFIO_SECRETS": "/nonexistent"}
         if not service.tool("rfcat", service.at("f"), **nobody).succeeded:
-            return failed("a stranger may not read")
+            return failed("an anonymous client may not read")
         for program, *arguments in (
                 ("rfcp", "/etc/hostname", service.at("new")), ("rfrm", service.at("f")),
                 ("rfmkdir", service.at("d")), ("rfrename", service.at("f"), service.at("g")),
                 ("rfchmod", "777", service.at("f"))):
             ended = service.tool(program, *arguments, **nobody)
             if ended.status != 2 or os.listdir(service.export) != ["f"]:
-                return failed(f"a stranger may {program}", ended.evidence())
+                return failed(f"an anonymous client may {program}", ended.evidence())
         return passed()

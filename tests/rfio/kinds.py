@@ -52,7 +52,7 @@ def special_files(place: Place, direction: str) -> Outcome:
             return failed("the count is wrong", ended.evidence())
         told = {name.split("/tree/", 1)[1] for name in report["special_file_names"]}
         if told != set(names):
-            return failed(f"--json tells {told}", ended.evidence())
+            return failed(f"--json has {told}", ended.evidence())
         for name, kind in names.items():
             if f"/tree/{name}: left out: {kind} is not copied" not in ended.output:
                 return failed(f"{name} is not named", ended.evidence())
@@ -133,5 +133,5 @@ def into_itself(place: Place) -> Outcome:
                                (here / "tree/sub", here / "tree/other")):
             ended = service.tool("rfcp", "-q", "-r", source, target)
             if not ended.succeeded:
-                return failed("what is apart is refused", ended.evidence())
+                return failed("a copy to another tree is refused", ended.evidence())
         return passed()

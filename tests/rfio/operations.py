@@ -102,7 +102,7 @@ def rotation(place: Place) -> Outcome:
         service.secrets.write_bytes(b"no secrets file\n")
         service.reload()
         if "nothing is reloaded" not in service.daemon.output():
-            return failed("a bad file of secrets is not said")
+            return failed("a bad file of secrets is not reported")
         ended = service.tool("rfcp", service.at("f"), service.here / "two", RFIO_SECRETS=secrets_of_old(place))
         if not ended.succeeded or not wait_for(lambda: len(ends(service.accounting)) == 1):
             return failed("the new logs get nothing", ended.evidence())
@@ -146,7 +146,7 @@ def logrotate(place: Place) -> Outcome:
             if not ended.succeeded:
                 return failed("logrotate refuses the file", ended.evidence())
             if not wait_for(lambda: service.daemon.output().count("opened again") == before + 2):
-                return failed("the daemon is not told", ended.evidence())
+                return failed("the daemon gets no signal", ended.evidence())
             time.sleep(1.1)
         service.tool("rfcat", service.at("f"))
         wait_for(lambda: len(ends(service.accounting)) == 1)
@@ -191,12 +191,12 @@ def full_disk(place: Place) -> Outcome:
             lost = sum(record["records"] for record in records(log) if record["event"] == "lost")
             counted = service.metric(f"rfio_{name}_lost_records_total")
             if lost == 0 or lost != counted:
-                return failed(f"the {name} log tells of {lost} lost records, the metrics of {counted}")
+                return failed(f"the {name} log has {lost} lost records, the metrics of {counted}")
         if (total := sessions_in(service.accounting)) != 24:
             return failed(f"records and lost records make {total} of 24 sessions and files")
         said = service.daemon.output()
         if said.count("records are lost until") < 2 or said.count("written again") < 2:
-            return failed("it is not said", said)
+            return failed("it is not reported", said)
         return passed()
 
 
@@ -217,7 +217,7 @@ def no_room_at_all(place: Place) -> Outcome:
         if not wait_for(lambda: service.metric("rfio_accounting_lost_records_total") >= 7):
             return failed("lost records are not counted")
         said = service.daemon.output()
-        return passed() if said.count("records are lost until") == 1 else failed("it is not said once", said)
+        return passed() if said.count("records are lost until") == 1 else failed("it is not reported once", said)
 
 
 def accounting(place: Place, fabric: str) -> Outcome:
@@ -239,7 +239,7 @@ def accounting(place: Place, fabric: str) -> Outcome:
         killed.finish(time.monotonic())
         peer = Peer(service.port)
         if peer.log_in(USER, SECRET):
-            return failed("a client is not let in")
+            return failed("a client is refused")
         for name in HOSTILE:
             status, body, _ = peer.ask(OPEN, text(b"/" + name) + struct.pack(">II", 6, 0o644))
             peer.ask(WRITE, body[:8] + struct.pack(">QI", 0, 5) + struct.pack(">I", 0) + b"\0", b"12345")
@@ -281,7 +281,7 @@ def judge(found: list[dict], counters: dict[str, int]) -> Optional[str]:
     for number, record in sessions.items():
         own = [file for file in files if file["session"] == number]
         if len(own) != record["files"] or any(sum(file[key] for file in own) != record[key] for key in CARRIED):
-            return f"the files of session {number} are not what it says: {record}, {own}"
+            return f"the files of session {number} differ from its record: {record}, {own}"
         if record["user"] != USER.decode() or not record["began_us"] <= record["time_us"]:
             return f"{record} is of another user or time"
     results = Counter(record["result"] for record in files)
@@ -446,7 +446,7 @@ def storage_report(place: Place) -> Outcome:
         before = out.read_text()
         ended = service.tool("rfsrr", "--share", f"x:atlas={service.at('nothing')}", "--out", out)
         if ended.status != 2 or "/nothing" not in ended.output or out.read_text() != before:
-            return failed("a share that is not there", ended.evidence())
+            return failed("a missing share", ended.evidence())
         if list(place.directory.glob("srr.json.*")):
             return failed("a temporary file is left")
         return passed()

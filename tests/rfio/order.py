@@ -56,7 +56,7 @@ def of_replies(place: Place) -> Outcome:
             if place_of_ping < MOST - 1:
                 break
         else:
-            return failed("a ping waits for all that was asked before")
+            return failed("a ping waits for all earlier requests")
         # One more than may be under way is not looked at before one of the others has ended.
         full, numbers = begun(service, 3, MOST)
         late = full.send(PING)
@@ -84,14 +84,14 @@ def of_cancels(place: Place) -> Outcome:
             if len(statuses) != len(came):
                 return failed(f"something is answered twice: {came}")
             if any(statuses[number] for number in (*numbers[:-3], *cancels)):
-                return failed(f"what was not taken back is refused: {came}")
+                return failed(f"a request that was not cancelled is refused: {came}")
             refused = {statuses[number] for number in numbers[-3:]}
             if refused - {0, ECANCELED}:
-                return failed(f"of those taken back: {refused}")
+                return failed(f"of the cancelled ones: {refused}")
             if ECANCELED in refused:
                 break
         else:
-            return failed("what is taken back is carried out all the same")
+            return failed("a cancelled request is carried out all the same")
         old, _ = begun(service, 2, 0)
         old.send(CANCEL, struct.pack(">Q", 1))
         if not old.closed():

@@ -115,7 +115,7 @@ def power_cut(place: Place, direction: str, kind: str) -> Outcome:
                 service.stop()
             target.cut()
         if not arrived.exists():
-            return failed("nothing is there after the power cut")
+            return failed("no file is there after the power cut")
         found = listing(arrived) if kind == "tree" else arrived.read_bytes()
         if found != expected:
             lost = len(set(expected.items()) - set(found.items())) if kind == "tree" else 1
@@ -165,7 +165,7 @@ def torn_small_files(place: Place, direction: str) -> Outcome:
                         torn += 1
                 refused += len(names) - len(copies)
                 if len(copies) < len(names) and (ended.status == 0 or "changed" not in ended.output):
-                    return failed("files are missing and nobody says so", ended.evidence())
+                    return failed("files are missing without a message", ended.evidence())
         finally:
             stop.set()
             for thread in threads:
@@ -177,7 +177,7 @@ def torn_small_files(place: Place, direction: str) -> Outcome:
             ended = service.tool("rfcp", "-r", service.at("tree"), service.here / "last")
         else:
             ended = service.tool("rfcp", "-r", tree, service.at("last"))
-        return passed(f"{whole} whole, {refused} refused") if ended.succeeded else failed("nothing comes", ended.evidence())
+        return passed(f"{whole} whole, {refused} refused") if ended.succeeded else failed("nothing is copied", ended.evidence())
 
 
 def kept_attributes(place: Place, direction: str) -> Outcome:
@@ -338,7 +338,7 @@ def said_path(place: Place, fabric: str) -> Outcome:
         ended = service.tool("rfcp", service.at("f"), "/dev/null")
         wanted = "by verbs" if fabric == "verbs" else "by TCP"
         if wanted not in ended.output.splitlines()[-1]:
-            return failed("the last line does not say how", ended.evidence())
+            return failed("the last line does not name the path", ended.evidence())
         ended = service.tool("rfcp", "--json", service.at("f"), "/dev/null")
         report = json.loads(ended.output)
-        return passed() if report.get("path") == fabric else failed("--json does not say how", ended.evidence())
+        return passed() if report.get("path") == fabric else failed("--json does not name the path", ended.evidence())

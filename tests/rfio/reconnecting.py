@@ -70,7 +70,7 @@ def files(place: Place, fabric: str) -> Outcome:
                 return failed(f"{direction}: not the same file", ended.evidence())
             report = json.loads(ended.output.splitlines()[-1])
             if report["tried_again"] < 2 or ended.output.count("trying again") < 2:
-                return failed(f"{direction}: {report['tried_again']} restarts are told", ended.evidence())
+                return failed(f"{direction}: {report['tried_again']} restarts are reported", ended.evidence())
             # The data under way each time, and never data on the disk.
             lost = report["moved_bytes"] - SIZE
             if not 0 <= lost < SIZE // 2 or report["bytes"] != report["moved_bytes"] + report["kept_bytes"]:
@@ -174,7 +174,7 @@ def one_failure(place: Place) -> Outcome:
             if ended.status != 2 or failures != 1 or ended.output.count("not let in") != 1 or len(ended.output.splitlines()) != 1:
                 return failed(f"{program}: {failures} failures", ended.evidence())
         if (here / "new").exists():
-            return failed("a directory is made for nothing")
+            return failed("a needless directory is made")
         return passed()
 
 
@@ -223,6 +223,6 @@ def in_vain(place: Place) -> Outcome:
         service.start()
         ended, seconds = lost(30, with_other_secrets)
         if ended.status != 2 or seconds > 8:
-            return failed(f"a refused secret is tried again for {seconds:.1f} s", ended.evidence())
+            return failed(f"a refused secret is retried for {seconds:.1f} s", ended.evidence())
         service.secrets.write_bytes(USER + b":" + SECRET + b"\n")
         return passed()

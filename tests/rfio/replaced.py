@@ -91,14 +91,14 @@ def mounted_over(place: Place) -> Outcome:
         mount(service)
         status = late.ask(CLOSE, body_late[:8])[0]
         if status != errno.ESTALE:
-            return failed(f"a file below what was mounted is closed with {status}: its data are lost silently")
+            return failed(f"a file below the new mount is closed with {status}: its data are lost silently")
         for name in ("file", "another"):
             ended = upload(service, name)
             if not ended.succeeded or not same(service.here / name, service.export / name):
-                return failed("an upload went below what was mounted", ended.evidence() + service.daemon.output())
+                return failed("an upload went below the new mount", ended.evidence() + service.daemon.output())
         status, _, _ = peer.ask(WRITE, body[:8] + struct.pack(">QIIB", 0, 4, 0, 0), b"lost")
         if status != errno.ESTALE:
-            return failed(f"a write below what was mounted is answered with {status}")
+            return failed(f"a write below the new mount is answered with {status}")
         names = [line.split()[-1] for line in service.tool("rfdir", service.at("")).output.splitlines()]
         if sorted(names) != ["another", "file"]:
             return failed(f"a listing has {names}")
@@ -117,11 +117,11 @@ def unmounted(place: Place) -> Outcome:
         if ended.status != 2 or "not there on the server" not in ended.output or list(service.export.iterdir()):
             return failed("an upload went below the mount point", ended.evidence())
         if "no mount point any more" not in service.daemon.output():
-            return failed("the daemon does not say what is wrong", service.daemon.output())
+            return failed("the daemon does not report the reason", service.daemon.output())
         mount(service)
         ended = upload(service, "third")
         if not ended.succeeded or not (service.export / "third").exists():
-            return failed("not served when it is back", ended.evidence())
+            return failed("not served after it is mounted again", ended.evidence())
         unmount(service)
         if not hang_up(service, "read again"):
             return failed("SIGHUP does nothing", service.daemon.output())
@@ -139,17 +139,17 @@ def must_be_mounted(place: Place) -> Outcome:
             return failed("a directory that is no mount point is served")
     except RuntimeError as error:
         if "--require-mount asks for" not in str(error):
-            return failed("the daemon does not say what is wrong", str(error))
+            return failed("the daemon does not report the reason", str(error))
     with Mounted(place, "--require-mount", mounted=True) as service:
         unmount(service)
         if not hang_up(service, "nothing is reloaded"):
-            return failed("SIGHUP takes a directory that is no mount point", service.daemon.output())
+            return failed("SIGHUP accepts a directory that is no mount point", service.daemon.output())
         ended = upload(service, "file")
         if ended.succeeded or list(service.export.iterdir()):
             return failed("an upload went below the mount point", ended.evidence())
         mount(service)
         ended = upload(service, "file")
-        return passed() if ended.succeeded else failed("not served when it is back", ended.evidence())
+        return passed() if ended.succeeded else failed("not served after it is mounted again", ended.evidence())
 
 
 def renamed(place: Place) -> Outcome:
@@ -159,11 +159,11 @@ def renamed(place: Place) -> Outcome:
         service.export.rename(aside)
         ended = upload(service, "nowhere")
         if ended.status != 2 or "not there on the server" not in ended.output or list(aside.iterdir()):
-            return failed("an upload to a directory that is gone", ended.evidence())
+            return failed("an upload to a removed directory succeeded", ended.evidence())
         service.export.mkdir()
         ended = upload(service, "file")
         if not ended.succeeded or not (service.export / "file").exists() or list(aside.iterdir()):
-            return failed("an upload went to the directory of before", ended.evidence())
+            return failed("an upload went to the earlier directory", ended.evidence())
         return passed()
 
 
@@ -186,7 +186,7 @@ def under_fire(place: Place) -> Outcome:
             if status == 0:
                 stored.append(number)
                 if not (service.export / f"f{number}").exists():
-                    return failed(f"file {number} is said to be stored and is not in the export")
+                    return failed(f"file {number} is reported as stored and is not in the export")
             elif status == errno.ESTALE:
                 refused += 1
             else:

@@ -71,7 +71,7 @@ def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) 
                 return failed("a part has the whole's name", ended.evidence())
             if victim == "daemon":
                 if not final.exists() and ended.status != 2:
-                    return failed("the loss of the server is not the exit code 2", ended.evidence())
+                    return failed("the loss of the server does not give exit code 2", ended.evidence())
                 service.start()
             if final.exists():
                 continue
@@ -134,7 +134,7 @@ def begun_trees(place: Place, direction: str) -> Outcome:
             os.kill(copy.pid, ending)
             copy.finish(time.monotonic() + SECONDS)
             if second.status != 16 or not (new / ".large.rfpart").exists():
-                return failed("not interrupted, or a second copy is not told", second.evidence())
+                return failed("not interrupted, or a second copy is not refused", second.evidence())
             # Another source goes below the existing directory.
             (source / "other").mkdir(exist_ok=True)
             (source / "other/f").write_bytes(b"x")
@@ -150,6 +150,6 @@ def begun_trees(place: Place, direction: str) -> Outcome:
             # It is complete, so it is a directory like any other.
             ended = service.tool("rfcp", "-q", "-r", "--continue", at_source("tree"), at_sink("new"))
             if not ended.succeeded or listing(new / "tree") != wanted:
-                return failed("a complete tree does not receive", ended.evidence())
+                return failed("a complete tree is not copied into", ended.evidence())
             ended = service.place.run("rm", ["rm", "-r", str(new)], 30)
         return passed()

@@ -173,7 +173,7 @@ def by_group(place: Place) -> Outcome:
             return failed("a good file is not taken", service.daemon.output())
         bad += wrong(ann, [(on(OPEN, b"/pub/f", READING), DENIED)]) + wrong(bob, [(on(OPEN, b"/pub/f", READING), OK)])
         if not service.change("rights", b"* all /\n@reader read /pub\n", "nothing is reloaded") or "line 2: group 'reader'" not in service.daemon.output():
-            return failed("a group without members is taken, or not named", service.daemon.output())
+            return failed("a group without members is accepted, or not named", service.daemon.output())
         return failed("\n".join(bad)) if bad else passed()
 
 
@@ -187,7 +187,7 @@ def reloaded(place: Place) -> Outcome:
         ann, zoe = service.enter(b"ann"), service.enter("zoë mü".encode())
         bad = wrong(ann, [(on(OPEN, b"/ann/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         if not service.change("rights", b"* all /\nann reed /ann\n", "nothing is reloaded") or "line 2" not in service.daemon.output():
-            return failed("a bad file is taken, or not named", service.daemon.output())
+            return failed("a bad file is accepted, or not named", service.daemon.output())
         bad += wrong(ann, [(on(OPEN, b"/ann/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         new = b"ann read /bob\nzo\xc3\xab\\040m\xc3\xbc read /a\\040b\xff\\043\n"
         if not service.change("rights", new):
@@ -196,11 +196,11 @@ def reloaded(place: Place) -> Outcome:
         bad += wrong(zoe, [(on(OPEN, b"/a b\xff#/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         os.chmod(service.file(place, "rights"), 0o666)
         if not hang_up(service, "nothing is reloaded"):
-            return failed("a file that others may change is taken")
+            return failed("a file that others may change is accepted")
         many = b"".join(b"user%d all /home/user%d\n" % (number, number) for number in range(100_000))
         os.chmod(service.file(place, "rights"), 0o644)
         if not service.change("rights", many + new):
-            return failed("100,000 lines are not taken")
+            return failed("100,000 lines are refused")
         bad += wrong(ann, [(on(OPEN, b"/ann/f", READING), DENIED), (on(OPEN, b"/bob/secret", READING), OK)])
         return failed("\n".join(bad)) if bad else passed(f"{service.resident_mebibytes():.0f} MiB with 100,000 lines")
 
@@ -213,7 +213,7 @@ def as_local_users(place: Place) -> Outcome:
     """A file of mode 0600 is its owner's alone, for every operation, and also when its blocks are in the cache. New
     files belong to the user that made them."""
     if os.geteuid() != 0:
-        return skipped("acting as others takes root")
+        return skipped("serving under local user IDs needs root")
     mapping = b"ann daemon\nbob bin\nbin =\n"
     with Restricted(place, (b"ann", b"bob", b"bin", b"cy", b"root"), {"map": mapping}) as service:
         os.chmod(service.export, 0o777)
@@ -227,7 +227,7 @@ def as_local_users(place: Place) -> Outcome:
         status, body, _ = ann.ask(OPEN, text(b"/f") + READING)
         whole = struct.pack(">QIBB", 0, 256 << 10, 0, 0)
         if status or any(ann.ask(READ, body[:8] + whole)[2] != noise(1 << 20)[:256 << 10] for _ in range(3)):
-            return failed(f"its owner does not get a file: {status}")
+            return failed(f"its owner cannot read a file: {status}")
         denied = [
             on(OPEN, b"/f", READING), on(OPEN, b"/f", WRITING), on(FETCH, b"/f", struct.pack(">I", 4 << 20)),
             on(ACCESS, b"/f", struct.pack(">I", 4)), on(LIST, b"/closed", struct.pack(">QI", 0, 10)), on(STATUS, b"/closed/f"),
@@ -259,7 +259,7 @@ def as_local_users(place: Place) -> Outcome:
 def quotas_of_the_system(place: Place) -> Outcome:
     """A worker that acts as a user has none of the capabilities that are above permissions and disk quotas."""
     if os.geteuid() != 0:
-        return skipped("acting as others takes root")
+        return skipped("serving under local user IDs needs root")
     with Restricted(place, (b"ann",), {"map": b"ann daemon\n"}) as service:
         os.chmod(service.export, 0o777)
         ann = service.enter(b"ann")
@@ -278,7 +278,7 @@ def quotas_of_the_system(place: Place) -> Outcome:
 def root_is_warned_of(place: Place) -> Outcome:
     """A daemon that serves as root without rights or local users prints the consequences."""
     if os.geteuid() != 0:
-        return skipped("only root is warned of")
+        return skipped("the warning concerns root alone")
     with Service(place, "tcp") as service:
         if "warning: serving as root" not in service.daemon.output():
             return failed("no warning", service.daemon.output())

@@ -24,7 +24,7 @@ def hot_files_stay(place: Place, fabric: str) -> Outcome:
                 return failed(f"{name} cannot be read", ended.evidence())
         before = service.metric("rfio_cache_fills_total")
         if before < (HOT + BESIDE + LONG) // BLOCK:
-            return failed(f"the long file did not come through the cache: {before} blocks loaded")
+            return failed(f"the long file did not pass through the cache: {before} blocks loaded")
         copy = service.here / "hot"
         ended = service.tool("rfcp", service.at("hot"), copy)
         if not ended.succeeded or copy.read_bytes() != (service.export / "hot").read_bytes():

@@ -66,7 +66,7 @@ class Service:
         ended = self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
         if ended and ended.timed_out and wrong is None:
-            raise RuntimeError(f"rfiod does not end when it is told to: {ended.describe()}\n{ended.output}")
+            raise RuntimeError(f"rfiod does not end after its signal: {ended.describe()}\n{ended.output}")
 
     def environment(self) -> dict[str, str]:
         """Returns the environment of the tools and the daemon."""
@@ -149,7 +149,7 @@ class Service:
         deadline = time.monotonic() + SECONDS
         while self.metric("rfio_sessions") or self.metric("rfio_open_files"):
             if time.monotonic() > deadline:
-                raise RuntimeError("rfiod keeps sessions or files of clients that are gone")
+                raise RuntimeError("rfiod keeps sessions or files of ended clients")
             time.sleep(0.005)
 
 

@@ -127,7 +127,7 @@ def not_in_time(place: Place) -> Outcome:
         deadline = time.monotonic() + 30
         while enter(service, claims(issued=time.time_ns() - SECOND))[1] != 0:
             if time.monotonic() > deadline:
-                return failed("no ticket is ever taken")
+                return failed("no ticket is ever accepted")
             time.sleep(0.1)
         now = time.time_ns()
         for issued, life, accepted in ((now + SECOND, 60, ""), (now - 61 * SECOND, 60, "before this server's start"),
@@ -161,7 +161,7 @@ def forged(place: Place) -> Outcome:
                 return failed(f"{what!r} is answered with {status} {words}")
         _, status, words = enter(service, claims(access=8))
         if status != errno.EINVAL:
-            return failed(f"an access that there is not: {status} {words}")
+            return failed(f"an unknown access: {status} {words}")
         _, status, words = enter(service, real)
         return passed() if status == 0 else failed(f"forgeries have used the real ticket up: {words}")
 
@@ -184,7 +184,7 @@ def raced(place: Place) -> Outcome:
             for thread in threads:
                 thread.join()
             if len(let_in) != 1:
-                return failed(f"{len(let_in)} of 8 are let in")
+                return failed(f"{len(let_in)} of 8 are accepted")
         return passed()
 
 

@@ -154,7 +154,7 @@ def lets_in(place: Place) -> Outcome:
             back = service.here / "back"
             ended = service.bearing(token, "rfcp", service.at("data/f"), back)
             if not ended.succeeded or back.read_bytes() != DATA:
-                return failed(f"{kind}: the file does not come", ended.evidence())
+                return failed(f"{kind}: the file is not copied", ended.evidence())
             for arguments, words in ((("rfcp", service.at("data2/f"), back), "no scope storage.read"),
                                      (("rfcp", service.at("data/../data2/f"), back), "'..'"),
                                      (("rfcp", back, service.at("data/g")), "may only read"),
@@ -201,7 +201,7 @@ def changes(place: Place) -> Outcome:
                 if not ended.succeeded:
                     return failed(f"{scope}: {arguments[0]}", ended.evidence())
             if (service.export / "mine/f").exists() or (service.export / "mine/tree/x").read_bytes() != b"small":
-                return failed(f"{scope} has done something else")
+                return failed(f"{scope} allowed another operation")
             ended = service.bearing(modify, "rfrm", service.at("data/f"))
             if ended.succeeded:
                 return failed(f"{scope} removes of /data")

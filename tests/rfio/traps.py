@@ -153,7 +153,7 @@ def links_that_become_directories(place: Place) -> Outcome:
         (tree / "f").symlink_to(outside / "keep")
         ended = service.tool("rfcp", "-r", service.at("tree"), here)
         if not ended.succeeded or os.readlink(here / "tree/d") != str(outside):
-            return failed("the links did not come", ended.evidence())
+            return failed("the links were not copied", ended.evidence())
         (tree / "d").unlink()
         (tree / "f").unlink()
         (tree / "d").mkdir()
@@ -208,9 +208,9 @@ def names_listed_twice(place: Place) -> Outcome:
                 if not untouched(outside) or tree not in os.listdir(here):
                     return failed(f"{tree}: written outside", ended.evidence())
                 if ended.status == 0 or "it lists" not in ended.output:
-                    return failed(f"{tree}: the server's lie is not reported", ended.evidence())
+                    return failed(f"{tree}: the server's wrong answer is not reported", ended.evidence())
                 if (here / tree / "z").read_bytes() != liar.content:
-                    return failed(f"{tree}: what is honest did not come", ended.evidence())
+                    return failed(f"{tree}: the harmless part was not copied", ended.evidence())
             service.port = honest
     finally:
         liar.close()

@@ -227,9 +227,9 @@ def of_protocol(place: Place, fabric: str, version: int) -> Outcome:
             if not ended.succeeded or "it all" not in ended.output:
                 return failed("the Python script fails", ended.evidence())
         if older.chosen != {version}:
-            return failed(f"versions {older.chosen} were spoken")
+            return failed(f"versions {older.chosen} were used")
         carried = service.metric("rfio_fabric_sent_bytes_total")
-        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes went by RDMA")
+        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes were moved by RDMA")
 
 
 def without_a_common_one(place: Place) -> Outcome:
@@ -321,7 +321,7 @@ def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
         if ended.status != 2 or "not let in" not in ended.output:
             return failed("a wrong secret", ended.evidence())
         carried = service.metric("rfio_fabric_sent_bytes_total")
-        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes went by RDMA")
+        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes were moved by RDMA")
 
 
 CASES: dict[tuple[str, str], Callable[[Place], Outcome]] = {

@@ -191,7 +191,7 @@ static void check_part(const uint8_t *memory, uint64_t from, uint64_t to)
 {
 	for (uint64_t at = from; at < to; at++)
 		if (memory[at] != pattern(GUARD_SEED, at))
-			check_failed(__FILE__, __LINE__, "byte %llu was written, which nobody may",
+			check_failed(__FILE__, __LINE__, "byte %llu was written, which no peer may",
 				     (unsigned long long)at);
 }
 
@@ -247,7 +247,7 @@ static void wait_honest(struct honest *honest, struct field *field, uint64_t id)
 		if (field && turn % 64 == 0)
 			tend(field);
 		if (now() > deadline)
-			check_failed(__FILE__, __LINE__, "the honest work stalls");
+			check_failed(__FILE__, __LINE__, "the regular traffic stalls");
 	}
 	honest->done[id]--;
 }

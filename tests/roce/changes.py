@@ -63,7 +63,7 @@ def watched(hosts: Hosts) -> Outcome:
         said = watching.output()
         happen()
         if not await_line(watching, said, NUMBERS[event], "port 1"):
-            return failed(f"is not told of {event}", watching.finish(time.monotonic()).evidence())
+            return failed(f"gets no event {event}", watching.finish(time.monotonic()).evidence())
     return passed()
 
 
@@ -92,4 +92,4 @@ def followed(hosts: Hosts) -> Outcome:
     after(lambda: address("del", f"{first.address}/24"), "GID", *up, f" 4: ACTIVE {in_sysfs}, 0 fe80", another)
     after(lambda: address("add", "10.9.0.51/32"), "GID", *up, "1 ::ffff:10.9.0.51", another)
     ended = watching.finish(time.monotonic())
-    return passed() if all(told) else failed(f"was told {told}", ended.evidence())
+    return passed() if all(told) else failed(f"the events are {told}", ended.evidence())

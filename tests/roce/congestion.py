@@ -52,4 +52,4 @@ def quiet(hosts: Hosts) -> Outcome:
     outcome = exchange(GIDS["IPv4"], hosts)
     counted = counters.total(hosts.place)
     said = counted["marked_packets"] + counted["congestion_notifications_sent"]
-    return outcome if outcome != passed() or said == 0 else failed(f"{said} packets of congestion")
+    return outcome if outcome != passed() or said == 0 else failed(f"{said} congestion notifications")

@@ -311,7 +311,7 @@ def refused(hosts: Hosts, words: str) -> Outcome:
     ended = hosts.run(second, "client", second.on_adapter(
         "rping", "-c", "-v", "-a", hosts.members[0].address, "-C", 1), SECONDS)
     if ended.succeeded or words not in ended.output:
-        return failed(f"was not told {words}", ended.evidence())
+        return failed(f"does not print {words}", ended.evidence())
     return passed()
 
 
@@ -412,7 +412,7 @@ def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -
     outcome = idle("wait", hosts)
     still = staying.running
     ended = staying.finish(time.monotonic())
-    return outcome if still else failed("nobody was left", ended.evidence())
+    return outcome if still else failed("no process was left", ended.evidence())
 
 
 def decoded(hosts: Hosts) -> Outcome:

@@ -43,7 +43,7 @@ def crowd(work: str, place: Place) -> Outcome:
             if not ended.succeeded:
                 return failed(ended.describe(), ended.evidence())
             if any(host.has_port_of_roce() for host in hosts.members):
-                return failed("somebody still has the port", ended.evidence())
+                return failed("a process still has the port", ended.evidence())
             return passed(ended.output.splitlines()[-1])
     except NoNamespaces as words:
         return skipped(str(words))
@@ -74,6 +74,6 @@ def lives(hosts: Hosts) -> Outcome:
     done = hosts.exchange([*command, PORT], [*command, PORT, first.address], SECONDS)
     outcome = done.outcome(f"{LIVES} lives")
     if not staying.running:
-        return failed("the one that stayed has ended", staying.output())
+        return failed("the surviving process has ended", staying.output())
     staying.finish(time.monotonic())
     return outcome

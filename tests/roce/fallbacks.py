@@ -102,7 +102,7 @@ def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Host
         if number in held and (wrong := lacks(said, one.output)):
             return wrong
         if number not in held and "private" in one.output:
-            return failed("speaks of a private port without need", one.evidence())
+            return failed("mentions a private port without need", one.evidence())
     where = f"at private UDP port {PRIVATE[0]}" if 0 in held else f"at UDP port {ROCE}"
     return lacks([where], told) or passed()
 
@@ -153,7 +153,7 @@ def nobody_listens(hosts: Hosts) -> Outcome:
         hosts.run(second, "client", second.on_adapter(*command, "-p", port, first.address), SECONDS)
     said = [process.finish(time.monotonic() + SECONDS) for process in waiting]
     if asked.succeeded or "RDMA_CM_EVENT_REJECTED" not in asked.output:
-        return failed("the client is not told", asked.evidence())
+        return failed("the client gets no error", asked.evidence())
     return lacks([f"private port {PRIVATE[0]}"], said[1].output) or passed()
 
 

@@ -99,7 +99,7 @@ def abroad(hosts: Hosts) -> Outcome:
         if outcome.evidence:
             return outcome
         if not others and "complete" in neighbour.output():
-            return failed("the neighbour heard it", neighbour.output())
+            return failed("a process of the same host received it", neighbour.output())
     return passed()
 
 

@@ -105,7 +105,7 @@ def devinfo(hosts: Hosts) -> Outcome:
               ["active_mtu: 4096 (5)", "GID[ 1]: ::ffff:10.10.0.1, RoCE v2", "GID[ 2]: fd10::1, RoCE v2"]]
     common = ["state: PORT_ACTIVE (4)", "link_layer: Ethernet"]
     if not ended.succeeded or "phys_port_cnt: 2" not in whole or len(ports) != 2:
-        return failed("has not two ports", ended.evidence())
+        return failed("does not have two ports", ended.evidence())
     for number, (text, own, others) in enumerate(zip(ports, wanted, reversed(wanted)), start=1):
         wrong = [word for word in common + own if word not in text] + [word for word in others if word in text]
         if wrong or not text.startswith(str(number)):
@@ -129,7 +129,7 @@ def told(hosts: Hosts) -> Outcome:
         return failed("does not name the ports", said)
     _, said = info("10.10.0.1", host.interface)
     if f"port 1: active, Ethernet, RoCE v2 by {more(host)}" not in said:
-        return failed("the first that is named is not port 1", said)
+        return failed("the first named port is not port 1", said)
     for wrong, words in ((["eth9"], "no interface is `eth9`"), ([host.interface, ""], "a name is missing"),
                          ([host.interface, "10.9.0.1"], f"names {host.interface} twice")):
         _, said = info(*wrong)
@@ -138,7 +138,7 @@ def told(hosts: Hosts) -> Outcome:
     again = hosts.run(host, "again", host.inside(
         [str(VERBENA), "run", "--link", "roce", "--interface", host.interface, "--interface", more(host), "--",
          "ibv_devinfo", "-i", "2"]), SECONDS)
-    return passed() if again.succeeded else failed("the option given twice", again.evidence())
+    return passed() if again.succeeded else failed("the repeated option is wrong", again.evidence())
 
 
 def tables(hosts: Hosts) -> Outcome:
@@ -197,7 +197,7 @@ def one_down(hosts: Hosts) -> Outcome:
     if outcome.evidence:
         return outcome
     if not all(told_of) or "port 2" in before:
-        return failed(f"was told {told_of}", ended.evidence())
+        return failed(f"the events are {told_of}", ended.evidence())
     return passed()
 
 

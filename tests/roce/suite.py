@@ -338,7 +338,7 @@ def forbidden(hosts: Hosts) -> Outcome:
     elsewhere = ["--allow", "192.0.2.0/24"]
     done = hosts.exchange(command, [*command, first.address], SECONDS, [*elsewhere, "--allow", "10.9.0.0/24"])
     if done.outcome().evidence:
-        return failed("the other host's network is allowed", done.evidence())
+        return failed("the peer's network is allowed", done.evidence())
     serving = hosts.start(first, "server", first.on_adapter(*command, options=elsewhere))
     deadline = time.monotonic() + SECONDS
     while serving.running and not first.listens() and time.monotonic() < deadline:
@@ -355,7 +355,7 @@ def forbidden(hosts: Hosts) -> Outcome:
         return failed(f"{foreign} packets were counted as another network's", "\n".join(ended))
     wrong = hosts.run(first, "wrong", first.on_adapter("true", options=["--allow", "10.9.0.1/24"]), SECONDS)
     if wrong.status != 2 or "10.9.0.1/24" not in wrong.output:
-        return failed("a word that is no network is taken", wrong.evidence())
+        return failed("a word that is no network is accepted", wrong.evidence())
     return passed(f"{foreign} packets")
 
 

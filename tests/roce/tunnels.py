@@ -168,7 +168,7 @@ def judged(hosts: Hosts, ended: Sequence) -> Outcome:
     if wrong := [one for one in ended if not one.succeeded]:
         return failed(wrong[0].describe(), words)
     if counters.total(hosts.place)[RECEIVED] == 0:
-        return failed("no packet came through a tunnel", words)
+        return failed("no packet came over the TCP fallback", words)
     return passed()
 
 
@@ -219,7 +219,7 @@ def killed(hosts: Hosts) -> Outcome:
     gone = serving.finish(time.monotonic())
     left = asking.finish(deadline)
     if "Failed status 12" not in left.output:
-        return failed("the other does not see it", f"{left.evidence()}\n{gone.evidence()}")
+        return failed("the peer does not notice it", f"{left.evidence()}\n{gone.evidence()}")
     return passed()
 
 
@@ -283,10 +283,10 @@ def strangers(hosts: Hosts) -> Outcome:
     ended = [process.finish(deadline) for process in (asking, serving)]
     attacked = attacking.finish(deadline)
     if not attacked.succeeded:
-        return failed("a stranger is not sent away", attacked.evidence())
+        return failed("an unknown client is not disconnected", attacked.evidence())
     believed = [nobody for nobody in ("224.0.0.1", "0.0.0.0") if f"from here to {nobody} " in ended[1].output]
     if believed:
-        return failed(f"who says that he is {believed[0]} is believed", ended[1].evidence())
+        return failed(f"the claimed address {believed[0]} is believed", ended[1].evidence())
     return judged(hosts, ended)
 
 
@@ -322,5 +322,5 @@ def needless(hosts: Hosts) -> Outcome:
             return outcome
         counted = counters.total(hosts.place)
         if SAID in done.evidence() or counted[RECEIVED] * 10 > counted["packets_received"]:
-            return failed(f"{counted[RECEIVED]} packets came through a tunnel", done.evidence())
+            return failed(f"{counted[RECEIVED]} packets came over the TCP fallback", done.evidence())
     return passed()

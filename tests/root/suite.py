@@ -53,7 +53,7 @@ def trees(place: Place, fabric: str) -> Outcome:
             there = (service.export / "there.root").stat().st_size
             sent, received = (service.metric(f"rfio_fabric_{way}_bytes_total") for way in ("sent", "received"))
             if min(sent, received) < there:
-                return failed(f"{sent} and {received} bytes travelled by RDMA, of files of {there}")
+                return failed(f"{sent} and {received} bytes were moved by RDMA, of files of {there}")
             return passed(f"{sent >> 20} MiB from the server by RDMA, {received >> 20} MiB to it")
         return passed()
 

@@ -101,7 +101,7 @@ def with_guest(body: Callable[[Guest], Outcome], place: Place) -> Outcome:
             values = dict(re.findall(r"^(\w+):(\d+)$", counted.output, re.MULTILINE))
             complaints = re.search(r"^(\d+)\nstatus", counted.output, re.MULTILINE)
             if not complaints or complaints[1] != "0" or int(values.get("rcvd_pkts", 0)) == 0:
-                return failed("the guest complains of checksums, or received nothing", counted.evidence())
+                return failed("the guest reports checksum errors, or received nothing", counted.evidence())
             words = [outcome.reason, f"{values['rcvd_pkts']} packets to the guest, {values['sent_pkts']} from it"]
             words += [f"{values[name]} {name}" for name in ("out_of_seq_request", "duplicate_request", "rcvd_seq_err")
                       if values.get(name, "0") != "0"]

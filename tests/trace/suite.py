@@ -128,7 +128,7 @@ def killed(place: Place) -> Outcome:
     lines = told(out)
     last = {line[1]: plain(line) for line in lines}
     if sorted(last.values()) != ["ibv_close_device(ctx2) = 0", "ibv_dealloc_pd(pd2) = 0"]:
-        return failed(f"the last calls told are {last}", out.read_text())
+        return failed(f"the last traced calls are {last}", out.read_text())
     return passed(f"{len(lines)} lines")
 
 
@@ -156,9 +156,9 @@ def counted(words: list[str], place: Place) -> Outcome:
     count: Counter = counters.total(place)
     operations = sum(count[f"{name}_operations"] for name in ("send", "write", "read"))
     if posts != operations or posted != posts * SIZE:
-        return failed(f"{posts} requests of {posted} bytes told, {operations} counted", both.evidence())
+        return failed(f"{posts} requests of {posted} bytes traced, {operations} counted", both.evidence())
     if received > count["receive_operations"] or (words[0] == "ibv_rc_pingpong" and received != 2 * ROUNDS):
-        return failed(f"{received} receives told, {count['receive_operations']} counted", both.evidence())
+        return failed(f"{received} receives traced, {count['receive_operations']} counted", both.evidence())
     return passed(f"{posts} requests, {received} receives")
 
 

@@ -32,14 +32,14 @@ def portable(place: Place) -> Outcome:
         table = subprocess.run(["objdump", "-p", "-T", file], capture_output=True, text=True, check=True).stdout
         asked = max(tuple(map(int, version)) for version in re.findall(r"GLIBC_(\d+)\.(\d+)", table))
         if asked > promised:
-            return failed(f"{file.name} asks for glibc {asked}, {wheel.name} promises {promised}")
+            return failed(f"{file.name} needs glibc {asked}, {wheel.name} promises {promised}")
         youngest = max(youngest, asked)
         if "RPATH" in table or "RUNPATH" in table:
             return failed(f"{file.name} names a directory of the machine that it was built on")
         if file.stat().st_size > LARGEST:
             return failed(f"{file.name} has {file.stat().st_size} bytes")
     if youngest != promised:
-        return failed(f"the wheel promises glibc {promised}, and {youngest} is enough")
+        return failed(f"the wheel promises glibc {promised}, and {youngest} suffices")
     return passed(f"{objects} programs and libraries, glibc {'.'.join(map(str, promised))}")
 
 

@@ -42,7 +42,7 @@ def same_wheel(name: str, tree: Path, place: Place) -> Outcome | None:
         return failed(f"after `make build` pip compiles {', '.join(again)} again", ended.evidence())
     (wheel,) = out.iterdir()
     if wheel.name != installation().wheel.name or wheel.read_bytes() != installation().wheel.read_bytes():
-        return failed(f"{wheel.name} is not what packaging/wheel/build makes")
+        return failed(f"{wheel.name} differs from packaging/wheel/build's wheel")
     shutil.rmtree(out)
     return None
 
@@ -137,7 +137,7 @@ def refusals(place: Place) -> Outcome:
         if ended.succeeded or ended.timed_out or len(said) != 1:
             return failed(f"it does not say {words!r}", ended.evidence())
         if "Traceback" in ended.output.split(words)[0]:
-            return failed("a traceback stands before the reason", ended.evidence())
+            return failed("a traceback precedes the reason", ended.evidence())
     return passed(f"{len(tries)} reasons")
 
 

@@ -74,6 +74,6 @@ def upgrade(place: Place) -> Outcome:
     ended = place.run("uninstall", [*pip, "uninstall", "--yes", "verbena"], SECONDS)
     left = files() - before
     if not ended.succeeded or left:
-        return failed(f"there remain {', '.join(sorted(map(str, left)))}", ended.evidence())
+        return failed(f"these files remain: {', '.join(sorted(map(str, left)))}", ended.evidence())
     shutil.rmtree(environment)
     return passed()

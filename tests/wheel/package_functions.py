@@ -76,10 +76,10 @@ def interrupted(place: Place) -> Outcome:
     os.kill(process.pid, signal.SIGINT)
     ended = process.finish(time.monotonic() + SECONDS)
     if not ended.succeeded or "kept interrupted 1 report.html" not in ended.output:
-        return failed("it does not keep what it has", ended.evidence())
+        return failed("it does not keep its results", ended.evidence())
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     left = [line for line in listed.splitlines() if str(out) in line]
-    return failed(f"goes on: {left}") if left else passed()
+    return failed(f"still running: {left}") if left else passed()
 
 
 def lacks(*names: str) -> bool:
@@ -92,7 +92,7 @@ def types(place: Place) -> Outcome:
     """mypy accepts the installed package and a program over it, and finds the errors of a wrong program; ruff finds
     nothing."""
     if lacks("mypy", "ruff", "pandas", "matplotlib", "pytest"):
-        return skipped("needs mypy, ruff and what they look at in target/python; `setup/python test` puts them there")
+        return skipped("needs mypy, ruff and the packages that they check in target/python; `setup/python test` puts them there")
     (package, ) = installation().commands.parent.glob("lib/python*/site-packages/verbena")
     if not (package / "py.typed").is_file():
         return failed("the wheel has no py.typed")

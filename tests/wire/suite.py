@@ -96,7 +96,7 @@ def by_tshark(place: Place, frames: list[Frame]) -> Outcome:
             return failed(f"frame {number}, opcode {frame.opcode:#x}, is malformed", frame.data.hex())
         # tshark shows the stored bytes as a big-endian number.
         if crc and int(crc, 0) != int.from_bytes(frame.data[-4:], "big"):
-            return failed(f"frame {number}: its last four bytes are not where the ICRC is sought: {crc}")
+            return failed(f"frame {number}: its last four bytes are not at the ICRC's place: {crc}")
         crcs += bool(crc)
     # XRC's extension header is unknown to it, too, so that only RC, UC and UD must show all.
     expected = sum(frame.opcode < 0x80 and frame.opcode not in WITHOUT_CRC and not frame.empty_datagram

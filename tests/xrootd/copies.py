@@ -36,7 +36,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
         if service.fabric == "verbs" and size > 1 << 20:
             moved = min(service.metric("rfio_fabric_sent_bytes_total"), service.metric("rfio_fabric_received_bytes_total"))
             if moved < size - (16 << 10):
-                return failed(f"only {moved} of {size} bytes travelled by RDMA")
+                return failed(f"only {moved} of {size} bytes were moved by RDMA")
         # An existing file is kept, unless it is to be replaced.
         kept = program(service, "xrdcp", "--nopbar", original, url(service, "new/f"))
         forced = program(service, "xrdcp", "--nopbar", "--force", original, url(service, "new/f"))
@@ -81,11 +81,11 @@ def failures(place: Place) -> Outcome:
         for words, (source, environment) in attempts.items():
             ended = program(service, "xrdcp", "--nopbar", "--force", source, sink, **environment)
             if ended.succeeded or words not in ended.output:
-                return failed(f"'{words}' is not said", ended.evidence())
+                return failed(f"'{words}' is not printed", ended.evidence())
         service.stop()
         ended = program(service, "xrdcp", "--nopbar", "--force", url(service, "f"), sink)
         if ended.succeeded or "refused" not in ended.output:
-            return failed("a server that is not there is not told of", ended.evidence())
+            return failed("a missing server is not reported", ended.evidence())
         return passed()
 
 

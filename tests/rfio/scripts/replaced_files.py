@@ -192,12 +192,12 @@ writer.stdout.readline()
 partial = f"{export}/.killed.rfpart"
 os.utime(partial, (1, 1))
 fs.pipe_file(f"{base}/killed", b"whole")
-assert text("killed") == "whole" and os.path.exists(partial), "what is being written stays"
+assert text("killed") == "whole" and os.path.exists(partial), "a file with a writer stays"
 writer.send_signal(signal.SIGKILL)
 writer.wait()
 os.utime(partial)
 fs.pipe_file(f"{base}/killed", b"again")
-assert text("killed") == "again" and os.path.exists(partial), "what was written just now stays"
+assert text("killed") == "again" and os.path.exists(partial), "a file written just now stays"
 os.utime(partial, (1, 1))
 deadline = time.monotonic() + 30
 while os.path.exists(partial) and time.monotonic() < deadline:

@@ -135,7 +135,7 @@ for how, act in {"to_json": lambda: frame.to_json(url, default_handler=interrupt
     except Exception:  # Each library has its own.
         is_as_before(how)
     else:
-        raise AssertionError(f"{how} writes what cannot be written")
+        raise AssertionError(f"{how} accepts a type that cannot be written")
 
 
 def batches():
