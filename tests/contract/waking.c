@@ -212,8 +212,8 @@ static void room_is_made_while_a_sender_asks_for_it(void)
 		peer_continue(&taker);
 		/* Until the crowd has passed, and the giver's other threads know of it. The giver may hold
 		 * them up where it stands; then there is nothing to wait for. */
-		uint64_t patience = now() + 200 * MILLISECOND;
-		while (atomic_load(&board->arrived) - before < MESSAGES && now() < patience)
+		uint64_t deadline = now() + 200 * MILLISECOND;
+		while (atomic_load(&board->arrived) - before < MESSAGES && now() < deadline)
 			usleep(100);
 		usleep(3000);
 		let_go(giver.process);

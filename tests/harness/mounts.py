@@ -15,7 +15,7 @@ class _Namespace:
     entered = False
 
 
-def keep_own() -> None:
+def unshare() -> None:
     """Makes the mounts of this process visible to its children alone (unshare(2), CLONE_NEWNS).
 
     Any process that makes a mount namespace, as `ip netns exec` does, copies all mounts there are, and a file system

@@ -24,7 +24,7 @@ REQUIRES = [Tool("ibv_devices", "ibverbs-utils"), Tool("ib_write_bw", "perftest"
 
 SECONDS = 20
 WRONG_INPUT, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-NOBODY = 65534
+UNPRIVILEGED = 65534
 # Loads the library by name at run time and takes a symbol at its version node, as NCCL does.
 BY_DLVSYM = f"""
 import ctypes
@@ -144,13 +144,13 @@ def reachable_by_others(path: Path) -> bool:
     return all(folder.stat().st_mode & 0o001 for folder in path.resolve().parents)
 
 
-def as_nobody(place: Place, command: list[str], runtime: Path) -> Process:
+def unprivileged(place: Place, command: list[str], runtime: Path) -> Process:
     """Starts a command without any privilege."""
     place.directory.chmod(0o777)
     environment = place.environment()
     environment.update(VERBENA_RUNTIME_DIR=str(runtime), HOME="/")
     del environment["VERBENA_STATS_DIR"]
-    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
+    drop = ["setpriv", f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups", "--no-new-privs"]
     return Process([*drop, *command], environment, place.log("nobody"), Path("/"))
 
 
@@ -163,8 +163,8 @@ def ordinary_user(place: Place) -> Outcome:
     runtime = place.runtime / "nobody"
     place.runtime.chmod(0o711)
     runtime.mkdir(mode=0o700)
-    os.chown(runtime, NOBODY, NOBODY)
-    ended = as_nobody(place, run("ibv_devinfo", "-v"), runtime).finish(time.monotonic() + SECONDS)
+    os.chown(runtime, UNPRIVILEGED, UNPRIVILEGED)
+    ended = unprivileged(place, run("ibv_devinfo", "-v"), runtime).finish(time.monotonic() + SECONDS)
     if ended.succeeded and DEVICE in ended.output:
         return passed()
     return failed("ibv_devinfo does not work without privileges", ended.evidence())
@@ -181,8 +181,8 @@ def another_user(place: Place) -> Outcome:
     while "open" not in holder.output() and holder.running and time.monotonic() < deadline:
         time.sleep(0.01)
     script = f"ls -A {place.runtime}; cat {place.runtime}/*; :"
-    intruder = as_nobody(place, ["sh", "-c", script], place.runtime)
-    seen = intruder.finish(deadline)
+    attacker = unprivileged(place, ["sh", "-c", script], place.runtime)
+    seen = attacker.finish(deadline)
     held = holder.finish(time.monotonic())
     if "open" not in held.output:
         return failed("no program could open the device", held.evidence())

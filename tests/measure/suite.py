@@ -51,7 +51,7 @@ def cases() -> list[Case]:
         Case("an interrupt of computations", "sweep", interrupts.study),
         Case("a bar on a terminal, nothing in a pipe", "", command_line.bar),
         Case("lines fit a terminal", "80, 120 columns", terminal.fits),
-        Case("lines fit a terminal", "COLUMNS", terminal.told_width),
+        Case("lines fit a terminal", "COLUMNS", terminal.width_by_variable),
         Case("a run ends with its summary", "80, 120 columns", terminal.summary),
         Case("a run ends with its summary", "compare, replay, reproduce", terminal.ends),
         Case("colour on a terminal only", "", terminal.coloured),

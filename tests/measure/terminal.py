@@ -121,7 +121,7 @@ def ends(place: Place) -> Outcome:
     return passed(f"{len(begins)} commands")
 
 
-def told_width(place: Place) -> Outcome:
+def width_by_variable(place: Place) -> Outcome:
     """COLUMNS is respected, on a terminal and in a pipe; data for programs are never wrapped."""
     command = [str(VERBENA), *BENCH]
     piped = subprocess.run(command, env=place.environment(COLUMNS="60"), capture_output=True, text=True, timeout=SECONDS, check=False)

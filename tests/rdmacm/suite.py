@@ -82,7 +82,7 @@ def cases() -> list[Case]:
     for source in ("timewait.c", "closing.c", "descriptors.c", "families.c", "newest.c"):
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
-    return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),
+    return [*found, Case("nobody listens", "", no_listener), Case("the port is taken", "", taken),
             Case("the server is killed", "", killed), Case("an idle client is killed", "", idle_killed)]
 
 
@@ -167,7 +167,7 @@ def sweep(place: Place) -> None:
     place.run("sweep", [str(VERBENA), "info"], SECONDS)
 
 
-def nobody(place: Place) -> Outcome:
+def no_listener(place: Place) -> Outcome:
     """A connection to a port without a listener is rejected at once."""
     started = time.monotonic()
     ended = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)

@@ -53,7 +53,7 @@ def cases() -> list[Case]:
         found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
         found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
         found.append(Case("random programs, recorded and not", name, partial(unchanged, library)))
-        found.append(Case("computing that is told", name, partial(told_of, library)))
+        found.append(Case("computing that is told", name, partial(declared, library)))
     found.append(Case("a shipped trace, in one file", "", shipped))
     found.append(Case("an archive in OTF2, beside the same program's recording", "Open MPI",
                       partial(imported.beside_recorded, environment())))
@@ -161,7 +161,7 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
     return passed(f"seeds from {first}, {messages} messages replayed")
 
 
-def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
+def declared(library: tuple[list[str], str, int], place: Place) -> Outcome:
     """Computing that a program declares is counted, computing in a pause is not; without the recorder the declarations
     have no effect."""
     launcher, flavour, _ = library

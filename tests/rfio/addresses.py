@@ -172,7 +172,7 @@ def crowd(place: Place) -> Outcome:
         return passed() if (status, turned_away) == (0, 33) else failed(f"{status}; {turned_away} turned away")
 
 
-def gone(place: Place) -> Outcome:
+def ended_clients(place: Place) -> Outcome:
     """A client that leaves while its rate holds it back has no session any more, and makes room for another."""
     with Limited(place, "127.0.0.2 sessions=1 bytes=1k\n") as service:
         (service.export / "f").write_bytes(noise(1 << 20))
@@ -193,4 +193,4 @@ def gone(place: Place) -> Outcome:
         return passed() if service.metric("rfio_address_waits_total") >= 2 else failed("its debt is forgotten")
 
 
-CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded, "claims": claims, "crowd": crowd, "gone": gone}
+CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded, "claims": claims, "crowd": crowd, "gone": ended_clients}

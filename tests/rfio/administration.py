@@ -17,7 +17,7 @@ from typing import Callable
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .hoarders import CLOSE, READING, WRITE, WRITING, session
+from .exhaustion import CLOSE, READING, WRITE, WRITING, session
 from .rights import Restricted
 from .service import SECRET, USER, Service, noise
 from .wire import OPEN, PING, READ, Closed, Peer, text

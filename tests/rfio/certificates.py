@@ -210,7 +210,7 @@ def between(place: Place) -> Outcome:
 
 
 @with_openssl
-def nobodys(place: Place) -> Outcome:
+def anonymous(place: Place) -> Outcome:
     """A valid certificate without a line is anonymous: named in the refusal and the audit log. Its holder gets in by a
     secret, or anonymously where that is allowed, with anonymous rights."""
     with Asking(place, f"ann:{ANN_WRITTEN}\nbob:CN=Ann Example\nroot:CN=Ann Example,O=Example\\, Inc.\n", "--anonymous", "nothing") as service:
@@ -481,6 +481,6 @@ def by_the_environment(place: Place) -> Outcome:
         return passed() if ended.succeeded and last == "bob" else failed(f"by the command line: {last}", ended.evidence())
 
 
-CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "an authority between": between, "nobody's": nobodys, "without one": without, "asserted": asserted,
+CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "an authority between": between, "nobody's": anonymous, "without one": without, "asserted": asserted,
          "sessions taken up again": taken_up_again, "rights": rights, "reloaded": reloaded, "set up wrongly": set_up_wrongly,
          "by the environment": by_the_environment}

@@ -17,7 +17,7 @@ from .service import Service, noise
 SEEDS = 12
 
 
-def what_is_there_stays(place: Place, direction: str) -> Outcome:
+def existing_files_stay(place: Place, direction: str) -> Outcome:
     """--no-clobber and --update, for one file and for trees: which files are replaced, which are kept, and the report
     of both."""
     with Service(place, "tcp") as service:

@@ -7,7 +7,7 @@ import struct
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .intruders import alive
+from .attacks import alive
 from .service import SECRET, USER, Service
 from .wire import CANCEL, CHECKSUM, OPEN, PING, Peer, text
 

@@ -61,7 +61,7 @@ class Disk:
 @contextmanager
 def disk(place: Place, name: str) -> Iterator[Disk]:
     """A disk for as long as it is needed."""
-    mounts.keep_own()
+    mounts.unshare()
     made = Disk(place, name)
     try:
         yield made

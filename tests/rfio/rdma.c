@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMORY = 4 << 20, DEPTH = 32, PATIENCE_SECONDS = 10 };
+enum { MEMORY = 4 << 20, DEPTH = 32, TIMEOUT_SECONDS = 10 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -127,7 +127,7 @@ static int post(enum ibv_wr_opcode opcode, unsigned long long address, unsigned 
 static void wait_for_one(FILE *out)
 {
 	struct ibv_wc wc;
-	time_t until = time(NULL) + PATIENCE_SECONDS;
+	time_t until = time(NULL) + TIMEOUT_SECONDS;
 	while (time(NULL) < until)
 		if (ibv_poll_cq(cq, 1, &wc) > 0) {
 			fprintf(out, "%d %d %u\n", wc.status, wc.opcode, wc.status ? 0 : wc.byte_len);

@@ -15,7 +15,7 @@ from harness import mounts
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .hoarders import CLOSE, WRITE, WRITING, session
+from .exhaustion import CLOSE, WRITE, WRITING, session
 from .service import Service, noise, same
 from .wire import OPEN, text
 
@@ -53,7 +53,7 @@ class Mounted:
     """Stops a service before its file systems are unmounted."""
 
     def __init__(self, place: Place, *options: str, mounted: bool = False):
-        mounts.keep_own()
+        mounts.unshare()
         self.place, self.options, self.mounted = place, options, mounted
 
     def __enter__(self) -> Service:
@@ -133,7 +133,7 @@ def unmounted(place: Place) -> Outcome:
 
 def must_be_mounted(place: Place) -> Outcome:
     """--require-mount: no start, no reload and no upload without the file system."""
-    mounts.keep_own()
+    mounts.unshare()
     try:
         with Service(place, "tcp", "--require-mount"):
             return failed("a directory that is no mount point is served")

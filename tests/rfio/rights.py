@@ -166,8 +166,8 @@ def by_group(place: Place) -> Outcome:
         bad = wrong(ann, [(on(OPEN, b"/pub/f", READING), OK), (on(OPEN, b"/pub/f", WRITING), DENIED),
                           (on(OPEN, b"/pub/sealed/f", READING), DENIED), (on(OPEN, b"/private/f", READING), DENIED)])
         bad += wrong(bob, [(on(OPEN, b"/pub/f", READING), OK), (on(OPEN, b"/pub/f", WRITING), OK), (on(UNLINK, b"/pub/f"), DENIED)])
-        for nobody in (cy, odd, plain):
-            bad += wrong(nobody, [(on(OPEN, b"/pub/f", READING), DENIED), (on(STATUS, b"/pub"), DENIED)])
+        for other in (cy, odd, plain):
+            bad += wrong(other, [(on(OPEN, b"/pub/f", READING), DENIED), (on(STATUS, b"/pub"), DENIED)])
         bad += wrong(odd, [(on(OPEN, b"/private/f", READING), OK)])
         if not service.change("rights", b"@readers members bob\n@readers read,list /pub\n"):
             return failed("a good file is not taken", service.daemon.output())

@@ -213,17 +213,17 @@ def of_protocol(place: Place, fabric: str, version: int) -> Outcome:
             return problem
         programs.append(program)
     with Service(place, fabric, "--anonymous", "write") as service, Older(service.port, OLDEST, version) as older:
-        nobody = {"RFIO_SECRETS": str(service.directory / "none")}
-        if problem := tools(service, lambda name: f"rfio://127.0.0.1:{older.port}/{name}", **nobody):
+        anonymous = {"RFIO_SECRETS": str(service.directory / "none")}
+        if problem := tools(service, lambda name: f"rfio://127.0.0.1:{older.port}/{name}", **anonymous):
             return problem
-        if problem := c_programs(service, programs, older.port, **nobody):
+        if problem := c_programs(service, programs, older.port, **anonymous):
             return problem
         if not python_package.lacks("fsspec"):
             script = place.directory / "script.py"
             script.write_text(PYTHON_SCRIPT)
             plain = [str(python_package.PYTHON), str(script), f"rfio://127.0.0.1:{older.port}", str(service.export)]
             ended = place.run("python", run(*plain) if fabric == "verbs" else plain, SECONDS, RFIO_FABRIC=fabric,
-                              PYTHONPATH=str(python_package.installed()), **{**service.environment(), **nobody})
+                              PYTHONPATH=str(python_package.installed()), **{**service.environment(), **anonymous})
             if not ended.succeeded or "it all" not in ended.output:
                 return failed("the Python script fails", ended.evidence())
         if older.chosen != {version}:
@@ -237,16 +237,16 @@ def without_a_common_one(place: Place) -> Outcome:
     versions, too, is served."""
     with Service(place, "tcp", "--anonymous", "write") as service:
         (service.export / "f").write_bytes(noise(1000))
-        nobody = {"RFIO_SECRETS": str(service.directory / "none")}
+        anonymous = {"RFIO_SECRETS": str(service.directory / "none")}
         for lowest, highest in ((1, 1), (NEWEST + 1, NEWEST + 5)):
             with Older(service.port, lowest, highest) as older:
                 for program, *more in (("rfcp", service.here / "f"), ("rfcat",), ("rfdir",)):
-                    ended = service.tool(program, f"rfio://127.0.0.1:{older.port}/f", *more, **nobody)
+                    ended = service.tool(program, f"rfio://127.0.0.1:{older.port}/f", *more, **anonymous)
                     said = f"client speaks versions {lowest} to {highest}, server {OLDEST} to {NEWEST}"
                     if ended.status != 2 or said not in ended.output or (service.here / "f").exists():
                         return failed(f"{program} of versions {lowest} to {highest}", ended.evidence())
         with Older(service.port, OLDEST, NEWEST + 5) as older:
-            ended = service.tool("rfcp", f"rfio://127.0.0.1:{older.port}/f", service.here / "f", **nobody)
+            ended = service.tool("rfcp", f"rfio://127.0.0.1:{older.port}/f", service.here / "f", **anonymous)
             if not ended.succeeded or older.chosen != {NEWEST}:
                 return failed(f"a newer client: {older.chosen}", ended.evidence())
         return passed()
@@ -281,20 +281,20 @@ def old_programs() -> Path:
         return built
 
 
-def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
+def of_programs(place: Place, fabric: str, old_side: str) -> Outcome:
     """Programs of an older build with today's: the tools and the C library, by a secret; features that the older ones
     lack are a clear error."""
     try:
         old = old_programs()
     except NotBuilt as why:
         return skipped(str(why))
-    clients, daemon = (old, TOOLS) if who_is_old == "clients" else (TOOLS, old)
+    clients, daemon = (old, TOOLS) if old_side == "clients" else (TOOLS, old)
 
     class Mixed(Service):
         """A service and tools of two builds."""
         programs, daemons = clients, daemon
 
-    libraries = old / "lib" if who_is_old == "clients" else LIBRARIES
+    libraries = old / "lib" if old_side == "clients" else LIBRARIES
     programs = []
     for source in ("trfio", "beyond", "requests"):
         # Compiled against today's header; the old library is looked for when it starts, as with a program that was there before an update.
@@ -307,7 +307,7 @@ def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
             return problem
         if problem := c_programs(service, programs, service.port, LD_PRELOAD=str(libraries / "librfio.so.2")):
             return problem
-        if who_is_old == "server" and not python_package.lacks("fsspec"):
+        if old_side == "server" and not python_package.lacks("fsspec"):
             script = place.directory / "script.py"
             script.write_text(PYTHON_SCRIPT)
             ended = place.run("python", [str(python_package.PYTHON), str(script), f"rfio://127.0.0.1:{service.port}", str(service.export)],
@@ -330,5 +330,5 @@ CASES: dict[tuple[str, str], Callable[[Place], Outcome]] = {
     ("no common version of the protocol", "protocol"): without_a_common_one,
 }
 if tiers.by_night():
-    CASES |= {(f"an older build's {who}", fabric): partial(of_programs, fabric=fabric, who_is_old=who)
-              for who in ("clients", "server") for fabric in ("tcp", "verbs")}
+    CASES |= {(f"an older build's {side}", fabric): partial(of_programs, fabric=fabric, old_side=side)
+              for side in ("clients", "server") for fabric in ("tcp", "verbs")}

@@ -33,7 +33,7 @@
 #define RECEIVE_AT 256
 #define RECEIVED 2000
 #define RECEIVES 8
-#define PATIENCE (60 * SECOND)
+#define TIME_LIMIT (60 * SECOND)
 /* Some of it is the events that are not read here. */
 #define MOST_GROWTH (6 << 20)
 
@@ -233,7 +233,7 @@ static uint64_t resident(void)
  * the acknowledgement of an earlier send, which the attack may have left no room for. */
 static void wait_honest(struct honest *honest, struct field *field, uint64_t id)
 {
-	uint64_t deadline = now() + PATIENCE;
+	uint64_t deadline = now() + TIME_LIMIT;
 	for (unsigned turn = 0; honest->done[id] == 0; turn++) {
 		struct ibv_wc wc;
 		int count = ibv_poll_cq(honest->end.cq, 1, &wc);

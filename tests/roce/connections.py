@@ -120,7 +120,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         *[Case(f"newest: {test}", "", on_hosts(partial(newest, test))) for test in NEWEST],
         Case("connection requests are for all processes", "", on_hosts(many)),
         Case("connection requests pass by who is stopped", "", on_hosts(past_the_stopped)),
-        Case("nobody listens", "", on_hosts(nobody)),
+        Case("nobody listens", "", on_hosts(no_listener)),
         Case("no process there", "", on_hosts(empty)),
         Case("no host there", "", on_hosts(absent)),
         Case("an address that came after the listener", "IPv4", on_hosts(partial(later_address, "10.9.0.50"))),
@@ -128,7 +128,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         Case("a server that is killed", "", on_hosts(killed)),
         Case("a client that is killed", "", on_hosts(client_killed)),
         Case("an idle peer that is killed", "", on_hosts(partial(idle, "wait"))),
-        *[Case("an idle peer that is killed", f"{name} is left", on_hosts(partial(bequeathed, *left)))
+        *[Case("an idle peer that is killed", f"{name} is left", on_hosts(partial(disconnected_by_another, *left)))
           for name, left in LEFT.items()],
         Case("a peer that ends without a word", "", on_hosts(partial(idle, "leave"))),
         Case("what tshark sees of connections", "", on_hosts(decoded)),
@@ -315,7 +315,7 @@ def refused(hosts: Hosts, words: str) -> Outcome:
     return passed()
 
 
-def nobody(hosts: Hosts) -> Outcome:
+def no_listener(hosts: Hosts) -> Outcome:
     """A process is there that has nothing to do with the connection manager; it answers all the same."""
     first = hosts.members[0]
     bystander = hosts.start(first, "bystander", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", 1))
@@ -401,7 +401,7 @@ def idle(manner: str, hosts: Hosts) -> Outcome:
     return passed() if ended.succeeded else failed("was not told", ended.evidence())
 
 
-def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
+def disconnected_by_another(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
     """Another process of its host disconnects on behalf of a killed one."""
     second = hosts.members[1]
     command = [word.format(second.address) for word in left]

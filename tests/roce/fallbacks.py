@@ -52,7 +52,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     found.append(Case(f"{row}: rping -V", "two of the server's", on_hosts(partial(connected, *PROGRAMS["rping -V"], (0,),
                                                                                   ports=(ROCE, PRIVATE[0])))))
     found.append(Case("two runtime directories of one host: rping -V", "", on_hosts(two_listeners)))
-    found.append(Case("two runtime directories of one host, and nobody listens", "", on_hosts(nobody_listens)))
+    found.append(Case("two runtime directories of one host, and nobody listens", "", on_hosts(no_listener)))
     return [*found,
             Case(f"{row}, and the first of the private ones", "", on_hosts(second_choice)),
             Case(f"{row}, and all the private ones", "", on_hosts(no_choice)),
@@ -139,7 +139,7 @@ def two_listeners(hosts: Hosts) -> Outcome:
     return lacks([f"private port {PRIVATE[0]}"], ended[1].output) or passed()
 
 
-def nobody_listens(hosts: Hosts) -> Outcome:
+def no_listener(hosts: Hosts) -> Outcome:
     """A request that neither those of the public port nor those of the private one have a listener for is refused."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"

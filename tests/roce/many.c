@@ -20,7 +20,7 @@
 #define PSN 0xffff00 /* passes zero soon */
 #define TIMEOUT 14   /* 67 ms, eight times: a process that waits so long for a processor is not dead */
 #define DEPTH 32
-#define PATIENCE (120 * SECOND)
+#define TIME_LIMIT (120 * SECOND)
 
 /* The queue pair of an end, of a type, in RESET. */
 static void open_queue(struct end *end, const struct kind *kind, enum ibv_qp_type type)
@@ -104,7 +104,7 @@ static bool next(struct end *end, struct ibv_wc *wc)
 
 static void check_time(uint64_t *last, uint64_t number)
 {
-	if (now() > *last + PATIENCE)
+	if (now() > *last + TIME_LIMIT)
 		check_failed(__FILE__, __LINE__, "operation %llu does not complete", (unsigned long long)number);
 }
 

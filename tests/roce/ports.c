@@ -31,7 +31,7 @@
 #define HASTY 8, 1
 #define GROUP "::ffff:239.5.6.7"
 #define MARK 999 /* that nothing follows */
-#define PATIENCE (60 * SECOND)
+#define TIME_LIMIT (60 * SECOND)
 
 #define EACH_PORT(port) (int port = 1; port <= PORTS; port++)
 
@@ -103,7 +103,7 @@ static struct ibv_wc next(struct end *end)
 {
 	struct ibv_wc wc;
 	for (uint64_t begin = now(); ibv_poll_cq(end->cq, 1, &wc) == 0;)
-		CHECK(now() - begin < PATIENCE);
+		CHECK(now() - begin < TIME_LIMIT);
 	return wc;
 }
 

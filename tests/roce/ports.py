@@ -183,21 +183,21 @@ def one_down(hosts: Hosts) -> Outcome:
 
     # The cable of port 1 is not there when the traffic begins, and comes and goes while it runs.
     link = ("link", "set", second.interface)
-    told_of = [happens("error", 1, second, *link, "down")]
+    events = [happens("error", 1, second, *link, "down")]
     serving = hosts.start(first, "server", first.on_adapter(*command))
     deadline = time.monotonic() + SECONDS
     while serving.running and not first.listens() and time.monotonic() < deadline:
         time.sleep(0.005)
     asking = hosts.start(second, "client", second.on_adapter(*command, hosts.second_address()))
-    told_of += [happens("active", 1, second, *link, "up"), happens("error", 1, second, *link, "down")]
+    events += [happens("active", 1, second, *link, "up"), happens("error", 1, second, *link, "down")]
     outcome = finish(serving, asking, deadline).outcome()
     before = watching.output()
-    told_of.append(happens("GID", 2, first, "addr", "add", "10.10.0.50/32", "dev", more(first)))
+    events.append(happens("GID", 2, first, "addr", "add", "10.10.0.50/32", "dev", more(first)))
     ended = watching.finish(time.monotonic())
     if outcome.evidence:
         return outcome
-    if not all(told_of) or "port 2" in before:
-        return failed(f"the events are {told_of}", ended.evidence())
+    if not all(events) or "port 2" in before:
+        return failed(f"the events are {events}", ended.evidence())
     return passed()
 
 

@@ -31,7 +31,7 @@ def greeting(source, destination):
     return struct.pack(">I", len(body)) + body
 """
 # Says from another address that it is the one that the server talks to, and wants to be welcomed.
-THIEF = GREETING + """
+IMPOSTOR = GREETING + """
 import sys
 server, own, claimed = sys.argv[1:]
 one = socket.create_connection((server, 4791), timeout=30, source_address=(own, 0))
@@ -100,7 +100,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
             Case(f"{row}, and who wants no tunnels", "", on_hosts(unwanted)),
             Case(f"{row} for a while", "", on_hosts(reopened)),
             Case(f"{row}, and strangers at the TCP port", "", on_hosts(strangers)),
-            Case("UDP passes, and a thief of addresses", "", on_hosts(thief)),
+            Case("UDP passes, and a thief of addresses", "", on_hosts(impostor)),
             Case("UDP passes: no tunnel", "", on_hosts(needless))]
 
 
@@ -216,10 +216,10 @@ def killed(hosts: Hosts) -> Outcome:
         wait_for_any([asking, serving], time.monotonic() + 0.01)
     if not asking.running or not serving.running:
         return failed("ended too soon", asking.finish(time.monotonic()).evidence())
-    gone = serving.finish(time.monotonic())
+    ended_server = serving.finish(time.monotonic())
     left = asking.finish(deadline)
     if "Failed status 12" not in left.output:
-        return failed("the peer does not notice it", f"{left.evidence()}\n{gone.evidence()}")
+        return failed("the peer does not notice it", f"{left.evidence()}\n{ended_server.evidence()}")
     return passed()
 
 
@@ -290,7 +290,7 @@ def strangers(hosts: Hosts) -> Outcome:
     return judged(hosts, ended)
 
 
-def thief(hosts: Hosts) -> Outcome:
+def impostor(hosts: Hosts) -> Outcome:
     """A host that claims an address which UDP reaches is not believed, and the two go on by UDP."""
     first, second = hosts.members
     second.add_address(OUTSIDE)
@@ -301,13 +301,13 @@ def thief(hosts: Hosts) -> Outcome:
     told = ""
     while not re.search(r'"udp_path_operations": [1-9]\d\d', told) and asking.running and time.monotonic() < deadline:
         told = hosts.run(first, "info", first.inside([str(VERBENA), "info", "--json"]), SECONDS).output
-    stealing = hosts.run(second, "thief", second.inside([WIRE_PYTHON, "-c", THIEF, first.address, OUTSIDE, second.address]),
+    stealing = hosts.run(second, "thief", second.inside([WIRE_PYTHON, "-c", IMPOSTOR, first.address, OUTSIDE, second.address]),
                          SECONDS)
     told = hosts.run(first, "info", first.inside([str(VERBENA), "info"]), SECONDS).output
     running = asking.running and serving.running
     ended = [process.finish(time.monotonic()) for process in (asking, serving)]
     if "sent away" not in stealing.output or "over TCP" in told or not running:
-        return failed("the thief is believed", "\n".join([stealing.evidence(), told, *(one.evidence() for one in ended)]))
+        return failed("the impostor is believed", "\n".join([stealing.evidence(), told, *(one.evidence() for one in ended)]))
     return passed()
 
 

@@ -36,7 +36,7 @@ IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
 UDP_AT = {IPV4: 34, IPV6: 54}
 UDP_HEADER = 8
 # How long a delayed frame waits if nothing follows it, in seconds.
-PATIENCE = 0.005
+IDLE_SECONDS = 0.005
 
 
 def tap(name: str) -> int:
@@ -100,7 +100,7 @@ class Direction:
         self.waiting: list[list] = []
 
     def happens(self, permille: int) -> bool:
-        """Whether it is the turn of a misfortune."""
+        """Whether it is the turn of a fault."""
         return self.chance.randrange(1000) < permille
 
     def put(self, frame: bytes) -> None:
@@ -164,7 +164,7 @@ def main() -> None:
     ways = [Direction(near, far, int(seed), shares, int(behind)),
             Direction(far, near, int(seed) + 1, shares, int(behind))]
     while True:
-        readable, _, _ = select.select([near, far], [], [], PATIENCE)
+        readable, _, _ = select.select([near, far], [], [], IDLE_SECONDS)
         for way in ways:
             if way.source in readable:
                 way.read()

@@ -162,7 +162,7 @@ static void dead_peer_has_its_time(void)
 	struct settings settings = endpoint_defaults();
 	settings.timeout = 14;
 	settings.retry_count = 3;
-	uint64_t patience = 4 * (UINT64_C(4096) << settings.timeout);
+	uint64_t timeout_ns = 4 * (UINT64_C(4096) << settings.timeout);
 	for (int posted_before = 0; posted_before < 2; posted_before++) {
 		struct peer peer;
 		struct endpoint endpoint = connected(&peer, idle, settings);
@@ -175,7 +175,7 @@ static void dead_peer_has_its_time(void)
 			post_send(&endpoint, 1, piece_of(mr, 0, LENGTH));
 		expect(&endpoint, 1, IBV_WC_RETRY_EXC_ERR);
 		uint64_t waited = now() - start;
-		CHECK(waited >= patience);
+		CHECK(waited >= timeout_ns);
 		CHECK_CALL(ibv_dereg_mr(mr));
 		endpoint_close(&endpoint);
 	}

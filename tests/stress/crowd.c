@@ -41,7 +41,7 @@
 #define LONGEST_STOP (1000 * MILLISECOND)
 /* Requests to a process that has died since are ended by the timeout; all else is slack for a busy machine. A program
  * that knows better takes another queue pair. */
-#define PATIENCE (120 * SECOND)
+#define TIME_LIMIT (120 * SECOND)
 #define COURTESY (2 * SECOND)
 
 /* One end of a connection, as its owner publishes it. */
@@ -286,7 +286,7 @@ static void attend(struct self *self, uint32_t index, bool is_closing)
 {
 	struct other *other = &self->others[index];
 	uint32_t life = atomic_load(&crowd->members[index].life);
-	if (other->under_way > 0 && now() - other->since > PATIENCE)
+	if (other->under_way > 0 && now() - other->since > TIME_LIMIT)
 		check_failed(__FILE__, __LINE__, "member %u, life %u: %u requests to member %u, life %u (now %u), do not complete",
 			     self->index, self->life, other->under_way, index, other->life, life);
 	bool never_met = other->turn == 0 && now() - other->since > COURTESY;
@@ -503,7 +503,7 @@ static bool have_taken(uint32_t index, uint32_t other, uint64_t turns)
  * had begun before proves nothing. */
 static void await_everybody(uint32_t newest)
 {
-	uint64_t before[MEMBERS][MEMBERS], deadline = now() + PATIENCE;
+	uint64_t before[MEMBERS][MEMBERS], deadline = now() + TIME_LIMIT;
 	for (uint32_t index = 0; index < MEMBERS; index++)
 		for (uint32_t other = 0; other < MEMBERS; other++)
 			before[index][other] = atomic_load(&crowd->members[index].ends[other].turns);

@@ -29,7 +29,7 @@
 #define LENGTH 16384
 /* A survivor notices a death within 4 ms x (3 + 1) retries; all else is slack for a busy
  * machine. */
-#define PATIENCE (20 * SECOND)
+#define TIME_LIMIT (20 * SECOND)
 /* After so many rounds everything that is kept for later is there. */
 #define WARM_UP 20
 
@@ -178,7 +178,7 @@ static uint32_t mappings(void)
 /* Works with the victim until every pair has failed and everything posted has completed. */
 static void outlive(struct actor *actor, const struct side *victim)
 {
-	uint64_t deadline = now() + PATIENCE;
+	uint64_t deadline = now() + TIME_LIMIT;
 	bool failed[PAIRS] = { false };
 	uint32_t alive = PAIRS;
 	for (uint64_t turn = 0;; turn++) {

@@ -21,7 +21,7 @@ from harness.process import Ended, Process
 from .promises import Disk, disk
 from .service import SECONDS, Service, noise
 
-#: Points in each case; `make nightly` asks for two hundred of each misfortune.
+#: Points in each case; `make nightly` asks for two hundred of each fault.
 POINTS = int(os.environ.get("RFIO_POINTS", "2"))
 # A fault ends a copy: the suite `reconnecting` tests that copies go on by themselves.
 OPTIONS = ("-q", "-r", "--sync", "--checksum", "--continue", "--retry", "0")
@@ -161,17 +161,17 @@ def power_lost(scene: Scene, copy: Process) -> Ended:
     return ended if scene.is_download else copy.finish(time.monotonic() + SECONDS)
 
 
-MISFORTUNES: dict[str, Callable[[Scene, Process], Ended]] = {
+FAULTS: dict[str, Callable[[Scene, Process], Ended]] = {
     "the tool killed": tool_killed, "the server lost": server_lost, "the disk full": disk_full, "the source changed": source_changed,
     "the power lost": power_lost}
 
 
-def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: float) -> str | None:
-    """One copy with a fault after `patience` seconds; returns an error in its remains."""
+def one(scene: Scene, fault: Callable[[Scene, Process], Ended], delay: float) -> str | None:
+    """One copy with a fault after `delay` seconds; returns an error in its remains."""
     scene.begin_anew()
     copy = scene.begin()
-    time.sleep(patience)
-    ended = misfortune(scene, copy)
+    time.sleep(delay)
+    ended = fault(scene, copy)
     scene.cut()
     if strange := scene.strange():
         return f"{ended.describe()}, and {strange} are of bytes that were nowhere\n{ended.evidence()}"
@@ -189,17 +189,17 @@ def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: f
     if strange := scene.strange():
         return f"continued, and {strange} are of bytes that were nowhere"
     # Files that the source no longer has are not continued.
-    gone = [name for name, states in scene.histories.items() if states[-1] is None]
-    if left := [name for name in scene.left() if not any(Path(one).name in name for one in gone)]:
+    removed = [name for name, states in scene.histories.items() if states[-1] is None]
+    if left := [name for name in scene.left() if not any(Path(one).name in name for one in removed)]:
         return f"continued, and {left} are still there"
     return None
 
 
-def survived(place: Place, fabric: str, direction: str, misfortune: str) -> Outcome:
-    """Copies that meet a misfortune at points spread over the time that an undisturbed one takes."""
+def survived(place: Place, fabric: str, direction: str, fault: str) -> Outcome:
+    """Copies that meet a fault at points spread over the time that an undisturbed one takes."""
     if os.geteuid() != 0 or which("mkfs.ext4") is None:
         return skipped("needs root and mkfs.ext4, for a disk whose power can be cut")
-    chance = random.Random(os.environ.get("RFIO_SEED", f"{fabric} {direction} {misfortune}"))
+    chance = random.Random(os.environ.get("RFIO_SEED", f"{fabric} {direction} {fault}"))
     with ExitStack() as stack:
         target = stack.enter_context(disk(place, "disk"))
         for name in ("export", "here"):
@@ -215,9 +215,9 @@ def survived(place: Place, fabric: str, direction: str, misfortune: str) -> Outc
         if not ended.succeeded or scene.different():
             return failed("an undisturbed copy failed", ended.evidence())
         for point in points(chance, takes):
-            if wrong := one(scene, MISFORTUNES[misfortune], point):
+            if wrong := one(scene, FAULTS[fault], point):
                 service.stop()
-                return failed(f"{misfortune} after {point:.3f} s of {takes:.3f}: {wrong}")
+                return failed(f"{fault} after {point:.3f} s of {takes:.3f}: {wrong}")
         service.stop()
     # No process has run after the last killed ones to clean up.
     place.run("info", [str(VERBENA), "info"], 30)

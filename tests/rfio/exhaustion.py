@@ -17,7 +17,7 @@ from harness.place import Place
 
 from .elsewhere import HOST
 from .encrypted import certificate
-from .intruders import alive
+from .attacks import alive
 from .service import SECONDS, SECRET, USER, Service, noise, same
 from .wire import ANONYMOUS, HEADER, MAGIC, OPEN, Closed, Peer, text
 
@@ -42,15 +42,15 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def replies_that_nobody_takes(place: Place) -> Outcome:
+def unread_replies(place: Place) -> Outcome:
     """Long replies are asked for and not taken: they count as memory in use, which is bounded."""
     with Service(place, "tcp") as service:
         (service.export / "d").mkdir()
         for number in range(4000):
             (service.export / "d" / f"{number:0200}").touch()
         before = service.resident_mebibytes()
-        hoarders = [session(service) for _ in range(60)]
-        for peer in hoarders:
+        attackers = [session(service) for _ in range(60)]
+        for peer in attackers:
             for _ in range(8):
                 peer.send(LIST, text(b"/d") + struct.pack(">QI", 0, 4096))
         # Until the service answers no more of them.
@@ -63,7 +63,7 @@ def replies_that_nobody_takes(place: Place) -> Outcome:
         grown = service.resident_mebibytes() - before
         if grown > 32 + 32:
             return failed(f"60 clients that take no lists cost {grown:.0f} MiB")
-        for peer in hoarders:
+        for peer in attackers:
             peer.close()
         return passed(f"grew by {grown:.0f} MiB") if alive(service) else failed("an honest client is not served")
 
@@ -93,14 +93,14 @@ def waiting_writes(place: Place) -> Outcome:
             sender.join()
             peer.close()
 
-        hoarders = [threading.Thread(target=hoard, args=(number,)) for number in range(12)]
-        for thread in hoarders:
+        attackers = [threading.Thread(target=hoard, args=(number,)) for number in range(12)]
+        for thread in attackers:
             thread.start()
         most = 0.0
-        while any(thread.is_alive() for thread in hoarders):
+        while any(thread.is_alive() for thread in attackers):
             most = max(most, service.resident_mebibytes() - before)
             time.sleep(0.02)
-        for thread in hoarders:
+        for thread in attackers:
             thread.join()
         wrong = [number for number in range(12) if (service.export / str(number)).open("rb").read(ahead * size) != data * ahead]
         if refused or wrong:
@@ -113,18 +113,18 @@ def waiting_writes(place: Place) -> Outcome:
 def unfinished_writes(place: Place) -> Outcome:
     """A payload is announced and comes a byte at a time: its memory goes back to others of the same user in the end."""
     with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:
-        hoarder = session(service)
-        status, body, _ = hoarder.ask(OPEN, text(b"/hoarder") + WRITING)
+        attacker = session(service)
+        status, body, _ = attacker.ask(OPEN, text(b"/hoarder") + WRITING)
         assert status == 0
         request = body[:8] + struct.pack(">QIIB", 0, 64 << 10, 0, 0)
-        hoarder.send(WRITE, request, payload_length=64 << 10)
-        hoarder.socket.sendall(b"x" * 4096)
+        attacker.send(WRITE, request, payload_length=64 << 10)
+        attacker.socket.sendall(b"x" * 4096)
         stop = threading.Event()
 
         def drip() -> None:
             while not stop.wait(0.2):
                 try:
-                    hoarder.socket.sendall(b"x")
+                    attacker.socket.sendall(b"x")
                 except OSError:
                     return
 
@@ -139,24 +139,24 @@ def unfinished_writes(place: Place) -> Outcome:
             return failed("an unfinished write keeps another from writing", ended.evidence())
         if service.metric("rfio_stalls_total") < 1:
             return failed("the stall is not counted")
-        return passed() if hoarder.closed() else failed("the attacker's session goes on")
+        return passed() if attacker.closed() else failed("the attacker's session goes on")
 
 
 def open_files(place: Place) -> Outcome:
     """A user opens files without end, in several sessions: refused at the cap, and everything else goes on."""
     with Service(place, "tcp", "--open-files-per-user", "20") as service:
         (service.export / "f").write_bytes(b"x")
-        hoarders = [session(service) for _ in range(3)]
-        answers = [peer.ask(OPEN, text(b"/f") + READING) for peer in hoarders for _ in range(10)]
+        attackers = [session(service) for _ in range(3)]
+        answers = [peer.ask(OPEN, text(b"/f") + READING) for peer in attackers for _ in range(10)]
         statuses = [status for status, _, _ in answers]
         if statuses != [0] * 20 + [EMFILE] * 10:
             return failed(f"opened {statuses.count(0)} of 20, the others ended with {set(statuses)}")
         if service.metric("rfio_open_files") != 20:
             return failed("the open files are not in the metrics")
-        hoarders[0].ask(CLOSE, answers[0][1][:8])
-        if hoarders[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
+        attackers[0].ask(CLOSE, answers[0][1][:8])
+        if attackers[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
             return failed("a closed file is not released")
-        hoarders[1].close()
+        attackers[1].close()
         # The service hears of it by and by.
         until(lambda: service.metric("rfio_open_files") <= 10)
         ended = service.tool("rfcp", service.at("f"), service.here / "f")
@@ -298,11 +298,11 @@ def checksums_of_nothing(place: Place) -> Outcome:
         return passed(figures) if mebibytes < 512 else failed(figures)
 
 
-def bodies_that_do_not_come(place: Place) -> Outcome:
+def missing_bodies(place: Place) -> Outcome:
     """Long bodies are announced and come a byte at a time: their memory counts, and in the end they are given up."""
     with Service(place, "tcp", "--stall-timeout", "2", "--buffers-per-user", "1M") as service:
-        hoarders = [session(service) for _ in range(40)]
-        for peer in hoarders:
+        attackers = [session(service) for _ in range(40)]
+        for peer in attackers:
             peer.send(13, b"x" * 50_000, body_length=100_000)
         used = [0]
         until(lambda: used.append(service.metric("rfio_buffer_bytes")) or used[-1] >= 200_000)
@@ -311,7 +311,7 @@ def bodies_that_do_not_come(place: Place) -> Outcome:
         # Some have memory only when others were given up: whichever are the first.
         ended: list[Peer] = []
         while len(ended) < 5:
-            left = [peer for peer in hoarders if peer not in ended]
+            left = [peer for peer in attackers if peer not in ended]
             heard, _, _ = select.select([peer.socket for peer in left], [], [], SECONDS)
             closed = [peer for peer in left if peer.socket in heard and peer.closed()]
             if not closed:
@@ -327,12 +327,12 @@ def bodies_that_do_not_come(place: Place) -> Outcome:
         if not slow.closed():
             return failed("the daemon waits for half a header")
         # The service would wait for them when it is stopped.
-        for peer in hoarders:
+        for peer in attackers:
             peer.close()
         return passed() if alive(service) else failed("an honest client is not served")
 
 
-def idle_strangers(place: Place) -> Outcome:
+def idle_clients(place: Place) -> Outcome:
     """As many idle anonymous sessions as there may be: the next one is let in, and one that has a file open stays."""
     with Service(place, "tcp", "--anonymous", "read", "--sessions-per-user", "12") as service:
         (service.export / "f").write_bytes(b"x")
@@ -368,14 +368,14 @@ def vanished_writer(place: Place) -> Outcome:
         return skipped("needs root, to let a connection vanish")
     with Service(place, "tcp", "--vanish-timeout", "3") as service:
         sole = text(b"/f") + struct.pack(">II", 1 | 2 | 4 | 64, 0o600)
-        gone, other = session(service), session(service)
-        if gone.ask(OPEN, sole)[0] != 0 or other.ask(OPEN, sole)[0] != 16:
+        vanished, other = session(service), session(service)
+        if vanished.ask(OPEN, sole)[0] != 0 or other.ask(OPEN, sole)[0] != 16:
             return failed("there is no sole writer")
         # Until everything is acknowledged: a repetition would be answered by a reset.
         time.sleep(0.7)
         # In repair mode (TCP_REPAIR) a socket is closed without telling the other side.
-        gone.socket.setsockopt(socket.IPPROTO_TCP, 19, 1)
-        gone.close()
+        vanished.socket.setsockopt(socket.IPPROTO_TCP, 19, 1)
+        vanished.close()
         begun = time.monotonic()
         while time.monotonic() < begun + SECONDS:
             if other.ask(OPEN, sole)[0] == 0:

@@ -137,12 +137,12 @@ def stolen_handles(place: Place) -> Outcome:
     """Handles of another session are nothing here."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(b"secret")
-        owner, thief = Peer(service.port), Peer(service.port)
-        for peer in (owner, thief):
+        owner, attacker = Peer(service.port), Peer(service.port)
+        for peer in (owner, attacker):
             assert peer.log_in(USER, SECRET) == 0
         _, body, _ = owner.ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))
         for handle in (body[:8], struct.pack(">Q", 0), struct.pack(">Q", 2 ** 64 - 1)):
-            status, _, payload = thief.ask(READ, handle + struct.pack(">QIBB", 0, 6, 0, 0))
+            status, _, payload = attacker.ask(READ, handle + struct.pack(">QIBB", 0, 6, 0, 0))
             if status != EBADF or payload:
                 return failed("another session's handle works")
         return passed()
@@ -228,14 +228,14 @@ def read_only(place: Place) -> Outcome:
     """Anonymous users with read permission may not change anything."""
     with Service(place, "tcp", "--anonymous", "read") as service:
         (service.export / "f").write_bytes(b"x")
-        nobody = {"RFIO_SECRETS": "/nonexistent"}
-        if not service.tool("rfcat", service.at("f"), **nobody).succeeded:
+        anonymous = {"RFIO_SECRETS": "/nonexistent"}
+        if not service.tool("rfcat", service.at("f"), **anonymous).succeeded:
             return failed("an anonymous client may not read")
         for program, *arguments in (
                 ("rfcp", "/etc/hostname", service.at("new")), ("rfrm", service.at("f")),
                 ("rfmkdir", service.at("d")), ("rfrename", service.at("f"), service.at("g")),
                 ("rfchmod", "777", service.at("f"))):
-            ended = service.tool(program, *arguments, **nobody)
+            ended = service.tool(program, *arguments, **anonymous)
             if ended.status != 2 or os.listdir(service.export) != ["f"]:
                 return failed(f"an anonymous client may {program}", ended.evidence())
         return passed()
