@@ -209,7 +209,7 @@ def missing(place: Place) -> Outcome:
 
 
 def pretended(program: str, text: str, name: str, way: str, expected: str, place: Place) -> Outcome:
-    """A program of that name that only writes files, by each of its processes, is no result, and the reason is said."""
+    """A program of that name whose processes only write files gives no result, and the reason is printed."""
     if name == LAMMPS and not PEPTIDE.is_file():
         return skipped(f"{PEPTIDE} is not installed")
     tools = place.directory / "tools"

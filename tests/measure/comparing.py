@@ -79,7 +79,7 @@ def three_outcomes(place: Place) -> Outcome:
 
 
 def another_meaning(place: Place) -> Outcome:
-    """What older runs and perftest call bandwidth is compared with the figure that it is, and this is said."""
+    """Bandwidths of older runs and of perftest are compared with the figure of the same meaning, and a message says so."""
     out = place.directory / "out"
     command = [str(VERBENA), "bench", "bandwidth.write", "--quick", "--sizes", "4096,65536", "--on", "model:connectx-ddr",
                "--out", str(out)]

@@ -100,7 +100,7 @@ def library(launcher: str, kind: str, place: Place) -> Outcome:
 
 
 def nothing_yet(place: Place) -> Outcome:
-    """Before the first point it is said that nothing was measured."""
+    """Before the first point a message says that nothing was measured."""
     out = place.directory / "out"
     process = place.start("evaluate", [str(VERBENA), "evaluate", "--out", str(out)])
     said(out, '"record":"run"', process, time.monotonic() + 60)

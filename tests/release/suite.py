@@ -63,7 +63,8 @@ def parts(place: Place) -> Outcome:
 
 
 def refusals(place: Place) -> Outcome:
-    """A tag of another version, files of others, and an engine that does not work are said; with --strict a skipped part fails."""
+    """A tag of another version, foreign files, and an engine that does not work are reported; with --strict a skipped
+    part fails."""
     engines = place.directory / "engines"
     engines.mkdir()
     for name in ("podman", "docker"):

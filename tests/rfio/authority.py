@@ -101,7 +101,7 @@ class Authority:
         certificate.chmod(0o644)
 
     def issue(self, subject: str, extensions: str = "client", start: str = "", end: str = "20491231235959Z") -> Certificate:
-        """A certificate for a subject such as /O=Example/CN=Ann, from now on unless it is said."""
+        """Issues a certificate for a subject such as /O=Example/CN=Ann, by default valid from now on."""
         self.issued += 1
         front = self.directory / f"client{self.issued}"
         path, key, request = (front.with_suffix(suffix) for suffix in (".pem", ".key", ".csr"))

@@ -77,7 +77,7 @@ def existing_files_stay(place: Place, direction: str) -> Outcome:
 
 
 def a_rate(place: Place, direction: str) -> Outcome:
-    """--limit-rate: large files and small, one session or several, never faster than was said."""
+    """--limit-rate: large files and small, one session or several, never faster than the limit."""
     with Service(place, "tcp") as service:
         source = service.here if direction == "upload" else service.export
         (source / "tree").mkdir()

@@ -168,8 +168,9 @@ def renamed(place: Place) -> Outcome:
 
 
 def under_fire(place: Place) -> Outcome:
-    """Directories take turns at the export's name while small files are stored: each that was said to be stored is where the
-    name led at some moment of its request, so in one of the two, and never in one that had lost the name before."""
+    """Directories take turns at the export's name while small files are stored: each file that was reported as stored
+    is in the directory that had the name at some moment of its request, so in one of the two, and never in one that had
+    lost the name before."""
     with Service(place, "tcp") as service:
         aside = service.directory / "aside"
         aside.mkdir()

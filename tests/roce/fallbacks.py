@@ -172,7 +172,7 @@ def second_choice(hosts: Hosts) -> Outcome:
 
 
 def no_choice(hosts: Hosts) -> Outcome:
-    """It is said that only this host can be reached."""
+    """A message says that only this host can be reached."""
     first = hosts.members[0]
     hold(hosts, first, ROCE, *PRIVATE)
     ended = hosts.run(first, "devinfo", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-p", PORT,
