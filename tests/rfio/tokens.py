@@ -211,7 +211,7 @@ def changes(place: Place) -> Outcome:
 @with_openssl
 def forged(place: Place) -> Outcome:
     """No algorithm, an HMAC with the public key, another key, another issuer, audience and time, cut off, long, nonsense: refused, and each refusal
-    is said and counted. A good one is taken afterwards."""
+    is logged and counted. A good one is accepted afterwards."""
     with Trusting(place, "RS256") as service:
         other = Key(service.own, "other", "RS256")
         good = service.key.token(claims())

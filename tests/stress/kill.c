@@ -275,7 +275,7 @@ static void pass_time(uint64_t duration)
 /* Receives the victim's address, if it has sent it. */
 static void hear_if_said(struct peer *victim, struct side *said)
 {
-	/* It is said in one piece, so it is there as a whole or not at all. */
+	/* It is sent in one piece, so it arrives as a whole or not at all. */
 	ssize_t length = recv(victim->socket, said, SURVIVORS * sizeof *said, MSG_DONTWAIT);
 	if (length != (ssize_t)(SURVIVORS * sizeof *said))
 		memset(said, 0, SURVIVORS * sizeof *said);
