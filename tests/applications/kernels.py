@@ -17,7 +17,7 @@ SECONDS = 120
 # With this setting the launcher does not sleep before it kills the processes that remain after an error: there are
 # none.
 LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0", "-n"]
-# As the programs say at their end.
+# The programs' last line.
 VERIFIED, NOT_PERFORMED = "SUCCESSFUL", "NOT PERFORMED"
 REFUSED = 2
 
@@ -96,6 +96,6 @@ def is_refused(kernel: str, processes: int, words: list[str], expected: str, pla
 
 
 def refused(kernel: str, ways: tuple, place: Place) -> Outcome:
-    """One line of error, no result, and a status that says so."""
+    """One error line, no result, and the exit status of an error."""
     faults = [fault for wrong in ways if (fault := is_refused(kernel, *wrong, place))]
     return failed("; ".join(faults)) if faults else passed(f"{len(ways)} ways")

@@ -84,7 +84,7 @@ def alike(words: list[str], place: Place) -> Outcome:
 
 
 def refused(place: Place) -> Outcome:
-    """One line of error, no result, and a status that says so."""
+    """One error line, no result, and the exit status of an error."""
     for processes, words, expected in WRONG:
         ended, told = run(place, processes, words)
         said = [line for line in ended.output.splitlines() if line.startswith("error: ")]
@@ -105,7 +105,7 @@ def with_mpich(place: Place) -> Outcome:
     """Another library's compiler and headers."""
     if not shutil.which("mpicc.mpich"):
         return skipped("mpicc.mpich is not installed (libmpich-dev)")
-    # Its header declares MPI_STATUSES_IGNORE so that GCC takes it for an array of nothing.
+    # Its header declares MPI_STATUSES_IGNORE so that GCC takes it for an array of length zero.
     own = program("mpicc.mpich", "-Wno-stringop-overflow")
     ended = place.run("lattice", ["mpirun.mpich", "-n", "4", str(own), SMALL], SECONDS)
     if not ended.succeeded or "Verification    = SUCCESSFUL" not in ended.output:

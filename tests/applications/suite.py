@@ -36,7 +36,7 @@ MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", S
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
 HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate",
              **dict.fromkeys(OWN, "operation-rate")}
-# Two processes move more than that in each of them.
+# Each of them moves more bytes than this between two processes.
 MUCH = 1 << 20
 
 # HPL with the machine's BLAS (done), and with papers/hpl's (told).
@@ -89,7 +89,8 @@ def cases() -> list[Case]:
 
 
 def bench(place: Place, name: str, way: str, tools: Path | None = None):
-    """One launch with two processes; programs are looked for in `tools` first, or alone where the real ones must not be found."""
+    """One launch with two processes; programs are searched in `tools` first, or only there where the real ones must not
+    be found."""
     path = "/usr/bin:/bin" if tools is None else f"{tools}:/usr/bin:/bin"
     return place.run("bench", [str(VERBENA), "bench", name, "--mpi", "openmpi", "--on", way, "--quick", "--processes", "2",
                                "--out", str(place.directory / "out")], SECONDS, PATH=path)
@@ -194,7 +195,7 @@ def sent(schedule: Path) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def missing(place: Place) -> Outcome:
-    """It is no failure of the adapter."""
+    """A missing program is no failure of the adapter."""
     tools = place.directory / "tools"
     tools.mkdir()
     for tool in ("mpicc.openmpi", "mpirun.openmpi"):

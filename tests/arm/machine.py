@@ -27,7 +27,7 @@ class Absent(Exception):
 
 
 class Unbuilt(Exception):
-    """The adapter is not built for it, and that is a fault of its own."""
+    """The adapter does not compile for it, which is a failure of the adapter."""
 
 
 def environment() -> dict[str, str]:

@@ -92,7 +92,7 @@ with client.File() as file:
 
 
 def redirected(place: Place) -> Outcome:
-    """A redirector sends the client to one of two servers, each with an rfiod of its own: the bytes are that one's."""
+    """A redirector sends the client to one of two servers, each with an rfiod of its own: that rfiod moves the bytes."""
     with Bytes(place, "tcp") as service:
         second = Bytes(Place("behind", "redirected-second"), "tcp")
         try:
@@ -141,8 +141,8 @@ def third_party(place: Place) -> Outcome:
 
 
 def without_tickets(place: Place) -> Outcome:
-    """A server that gives no tickets, an rfiod that is not there, one that does not know the issuer: XRootD moves the bytes, and the
-    log says why."""
+    """A server that issues no tickets, a missing rfiod, one that does not know the issuer: XRootD moves the bytes, and
+    the log says why."""
     with Bytes(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(SIZE))
         attempts = {"gives no ticket": [], "refused": [issuing(service, service.directory, port=1)],

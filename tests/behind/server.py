@@ -64,7 +64,7 @@ class Xrootd:
                                        **self.environment)
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and self.daemon.running:
-            # Its parts say so, too, before the whole of it.
+            # The parts print it, too, before the whole server does.
             ended = re.search(rf"xrootd {self.name}@\S+ initialization (completed|failed)", self.daemon.output())
             if ended and ended[1] == "completed":
                 return self

@@ -272,7 +272,7 @@ static void answering(struct peer *peer)
 	expect(&side.ends[RC], 0, IBV_WC_SUCCESS);
 	peer_meet(peer);
 	expect_receives(&side, 5 + 4 + 2 + 2);
-	/* The other side has sent once more, and found no receive. */
+	/* The peer has sent once more, and found no receive. */
 	peer_meet(peer);
 	usleep(200000);
 	post_receives(&side, RC, 1);

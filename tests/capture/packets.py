@@ -1,4 +1,4 @@
-"""A file of RoCEv2 packets as analysers of others read it: tshark, and scapy's and zlib's checksums."""
+"""A file of RoCEv2 packets as third-party analysers read it: tshark, and scapy's and zlib's checksums."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PIECE = 1 << 20
 def copies(hosts: Hosts) -> Outcome:
     """Copies a file of 1 GiB to the other host and back by verbs over the cable; every byte is in its place."""
     first, second = hosts.members
-    # In memory, and gone with the case.
+    # In memory, and removed with the case.
     export, here = first.runtime / "export", second.runtime / "here"
     export.mkdir()
     here.mkdir()

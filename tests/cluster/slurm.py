@@ -14,7 +14,7 @@ from harness.process import Ended, Process
 from roce.hosts import Host, Hosts, SetupFailed
 
 SECONDS = 120
-# Known to /etc/passwd of every Debian, and that is all that Slurm wants of the user.
+# Known to /etc/passwd of every Debian; Slurm requires nothing else of the user.
 USER, UID = "daemon", "1"
 NAMES = ("one", "two")
 
@@ -43,7 +43,7 @@ KillWait=5
 PartitionName=all Nodes={names} Default=YES State=UP
 """
 
-# A machine of its own, in which the rest of the command line runs as the other user.
+# The command line for a machine of its own, in which the rest runs as the other user.
 MACHINE = """\
 set -e
 hostname "$1"

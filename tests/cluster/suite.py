@@ -54,7 +54,7 @@ Starts = Callable[[Hosts, list[str]], Ended]
 
 
 def cases() -> list[Case]:
-    """Each launcher with some benchmarks, and the whole of it once."""
+    """Each launcher with some benchmarks, and the whole evaluation once."""
     per_node = ["--ntasks-per-node=2"]
     return [
         Case("bench", "Open MPI", on_hosts(partial(bench, openmpi))),
@@ -122,7 +122,7 @@ def records(directory: Path) -> list[dict]:
 
 
 def measured(hosts: Hosts, ended: Ended, out: Path) -> Outcome:
-    """Whether a run went to its end with checked data, without a failure, and over the cable."""
+    """Whether a run completed with checked data, without a failure, and over the cable."""
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
     found = records(out)
@@ -134,7 +134,7 @@ def measured(hosts: Hosts, ended: Ended, out: Path) -> Outcome:
         return failed("no point has checked data", ended.evidence())
     if "udp" not in counters.paths_used(hosts.place):
         return failed("nothing went over the cable", ended.evidence())
-    # Pairs are across the hosts, and each host has its own clock, as far as the suite knows.
+    # Pairs span the hosts, and the suite assumes that each host has its own clock.
     errors = sorted(point["conduct"].get("start_error") or 0 for point in points
                     if point["benchmark"] in ("latency.write", "bandwidth.send"))
     if not errors or errors[0] <= 0:
@@ -197,7 +197,7 @@ def hung(hosts: Hosts) -> Outcome:
 
 
 def two_ports(hosts: Hosts) -> Outcome:
-    """Pairs take the ports of an adapter in turn: the second one's data goes over the second cable, and none of the first's."""
+    """Pairs take the ports of an adapter in turn: the second pair's data goes over the second cable only."""
     out = hosts.place.directory / "out"
     # Each host's own names of its two interfaces, the first cable's first.
     named = 'VERBENA_INTERFACE=$(ip -o link | grep -oE "(veth|wire)[0-9]+" | sort -u | paste -sd, ) exec "$@"'
@@ -229,7 +229,7 @@ def received(hosts: Hosts, interface: str) -> int:
 
 
 def evaluate(start: Starts, hosts: Hosts) -> Outcome:
-    """All of it, and the report."""
+    """The whole evaluation, with its report."""
     out = hosts.place.directory / "out"
     ended = start(hosts, [str(VERBENA), "evaluate", "--quick", "--beside", "none", "--out", str(out)])
     outcome = measured(hosts, ended, out)

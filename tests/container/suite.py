@@ -57,7 +57,7 @@ def pair(calls: str, command: list[str], place: Place) -> Outcome:
 
 
 def test(calls: str, program: str, name: str, place: Place) -> Outcome:
-    """The test holds, and the kernel's copies were used only if they are allowed."""
+    """The test passes, and copies by the kernel were used only if they are allowed."""
     executable = c_program.compile_program(MEMORY / f"{program}.c")
     ended = place.run("test", refuse(calls, [str(executable), name]), SECONDS)
     if ended.status == c_program.EXIT_SKIPPED:

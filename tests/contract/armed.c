@@ -51,7 +51,7 @@ static void sender(struct peer *parent)
 	while (!atomic_load(&board->over)) {
 		if (!is_under_way)
 			send_nothing(&busy, 1);
-		/* While the receiver sleeps nothing is taken there, and this stays under way. */
+		/* While the receiver sleeps it receives nothing, and this request stays under way. */
 		struct ibv_wc wc;
 		is_under_way = ibv_poll_cq(busy.cq, 1, &wc) == 0;
 		if (!is_under_way)
@@ -154,7 +154,7 @@ static void an_event_comes_when_polling_has_stopped(void)
 	receiver_close(&receiver);
 }
 
-/* The same, asleep in the call that takes the event. */
+/* The same, asleep in ibv_get_cq_event. */
 static void who_sleeps_for_the_event_is_woken(void)
 {
 	struct receiver receiver = receiver_open();

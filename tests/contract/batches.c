@@ -98,7 +98,7 @@ static void leave(struct station *station)
 	ibv_end_poll(station->completions);
 }
 
-/* A completion of which the operation is all that there is to see. */
+/* A completion that has nothing but its operation. */
 static void completed(struct station *station, uint64_t id, enum ibv_wc_opcode opcode)
 {
 	struct ibv_cq_ex *at = arrive(station, id, IBV_WC_SUCCESS);

@@ -22,7 +22,7 @@
 #define MEBIBYTE ((size_t)1 << 20)
 
 /* The kernel ends a process that hangs, so that a test which finds one does not wait for the
- * harness. Generous: nothing here takes a tenth of it on a machine that is not overloaded. */
+ * harness. The limit is ten times the longest run on a machine that is not overloaded. */
 static inline void hang_after(unsigned seconds)
 {
 	alarm(seconds);
@@ -65,7 +65,7 @@ static inline bool is_private_anonymous(const void *address)
 	return plain;
 }
 
-/* One end of a connection, with the numbers that endpoint_connect chooses by itself. */
+/* One end of a connection, with endpoint_connect's own numbers. */
 struct link {
 	uint32_t destination;
 	uint16_t lid;
@@ -139,7 +139,7 @@ static inline void to_init(struct endpoint *endpoint, int access)
 					 IBV_QP_ACCESS_FLAGS));
 }
 
-/* Two queue pairs of this process, each on a device of its own. */
+/* Two queue pairs of this process, each with a device context of its own. */
 struct pair {
 	struct endpoint one, other;
 };

@@ -10,7 +10,7 @@
 
 #include "contract.h"
 
-/* So many processes end, one after the other. */
+/* So many processes end, one after another. */
 #define PEERS 48
 #define MESSAGES 8
 #define POLLERS 3
@@ -33,7 +33,7 @@ static void receiver(struct peer *parent)
 
 static atomic_bool is_over;
 
-/* Looks after all peers, as every thread does that polls. */
+/* Makes progress for all peers, as every polling thread does. */
 static void *poll_for_ever(void *queue)
 {
 	struct ibv_wc wc;
@@ -64,7 +64,7 @@ static void what_was_acknowledged_before_the_end_succeeds(void)
 		for (uint64_t number = 0; number < MESSAGES; number++)
 			expect(&endpoint, number, IBV_WC_SUCCESS);
 		CHECK_CALL(ibv_destroy_qp(endpoint.qp));
-		/* It has ended by itself; this waits for it. */
+		/* The process has ended; this waits for it. */
 		peer_kill(&receivers[each]);
 	}
 	is_over = true;

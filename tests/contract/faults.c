@@ -109,8 +109,8 @@ static void crowded_responder(struct peer *parent)
 	endpoint_close(&crowd);
 }
 
-/* A responder that is stopped, and has as much before it as can be stored, still learns of a request
- * that it must refuse, and fails. */
+/* A responder that is stopped, with as many requests queued as there is room for, still gets a request that it must
+ * refuse, and fails. */
 static void a_responder_with_much_to_do_fails_too(void)
 {
 	struct peer peer = peer_start(crowded_responder);

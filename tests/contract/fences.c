@@ -7,8 +7,8 @@
 
 #include "bulk.h"
 
-/* Each attempt is a process of its own, and one write of `BULK` bytes that something is done about
- * while it is under way. */
+/* Each attempt is a process of its own, with one write of `BULK` bytes, which the target interrupts while it is under
+ * way. */
 #define ATTEMPTS 3
 
 static void revoke_by_state(struct bulk *bulk, enum ibv_qp_state state)

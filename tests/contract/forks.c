@@ -34,8 +34,7 @@ static bool is_there(const uint8_t *page)
 	return there;
 }
 
-/* Forks; the child looks when the parent is past its part of the fork. Returns the nanoseconds that
- * fork took. */
+/* Forks; the child checks when the parent has finished its part of the fork. Returns the nanoseconds that fork took. */
 static uint64_t fork_and(void (*look)(uint8_t *memory), uint8_t *memory)
 {
 	int gate[2];
@@ -78,8 +77,8 @@ static void look_at_own_memory(uint8_t *memory)
 			CHECK_EQUAL(memory[at], (uint8_t)(at / PAGE) | 1);
 }
 
-/* What ibv_fork_init(3) promises: the child does without the registered pages, and fork costs nothing for them. Without
- * it the child has a copy, as kernels make one of pinned pages. */
+/* ibv_fork_init(3): the child does without the registered pages, and fork costs nothing for them. Without it the child
+ * has a copy, as kernels make one of pinned pages. */
 static void fork_with_a_large_region_copies_nothing(void)
 {
 	CHECK_CALL(ibv_fork_init());

@@ -139,8 +139,8 @@ static void another_domain_does_not_invalidate(void)
 	local(true);
 }
 
-/* Class J. The requester learns nothing from the responder: it is acknowledged or it runs out of
- * retries, but no NAK comes. The responder's receive has failed, and its queue pair. */
+/* Class J. The requester gets no NAK: it is acknowledged or it runs out of retries. The responder's receive fails, and
+ * so does its queue pair. */
 static void a_refused_invalidation_is_not_answered(void)
 {
 	struct target target = target_open(false);

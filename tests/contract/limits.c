@@ -131,8 +131,7 @@ static int end_qp(void *qp)
 	return ibv_destroy_qp(qp);
 }
 
-/* A limit that no machine can come to is no limit: some 100,000 queue pairs are a few hundred
- * mebibytes. */
+/* A limit that no machine can reach is no limit: some 100,000 queue pairs are a few hundred mebibytes. */
 static void queue_pairs(void)
 {
 	enum { TRIABLE = 1 << 17 };
@@ -208,7 +207,7 @@ static void check_cost(void *(*make)(void), size_t many)
 		CHECK(try++ < TRIES);
 }
 
-/* A sanitizer's allocator is many times slower, and costs of its own hide those that are looked for. */
+/* A sanitizer's allocator is many times slower, and its own costs hide the measured ones. */
 #ifdef __SANITIZE_ADDRESS__
 #define MANY ((size_t)40000)
 #else

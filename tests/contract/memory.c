@@ -195,9 +195,9 @@ static void a_region_of_no_bytes(void)
 	pair_close(&pair);
 }
 
-/* Keys that a region had are not those of another soon after: a peer that kept one finds nothing
- * (10.6.3.3: the consumer counts on a key's not naming other memory; 16 times the 256 values of the
- * byte that a key's owner may choose are the least to ask for). */
+/* A region's former keys are not those of another soon after: a peer that kept one gets an error (10.6.3.3: the
+ * consumer relies on a key's not naming other memory; 16 times the 256 values of the byte that a key's owner may choose
+ * is the least requirement). */
 static void a_key_does_not_come_back_soon(void)
 {
 	enum { USES = 4096 };
@@ -220,7 +220,7 @@ static void a_key_does_not_come_back_soon(void)
  * message arrives somewhere or fails, and no process is killed. */
 static void a_receive_into_unmapped_memory(void)
 {
-	/* Memory that the program shares by itself stays where the program has it. */
+	/* Memory that the program shares itself stays where the program has it. */
 	uint8_t *memory = shared_pages(LENGTH);
 	struct pair pair = pair_open(endpoint_defaults());
 	uint8_t *from = private_pages(LENGTH);

@@ -11,7 +11,7 @@
 int ibv_read_sysfs_file(const char *directory, const char *file, char *buffer, size_t size);
 const char *ibv_get_sysfs_path(void);
 
-/* A newer library may know names that the reference does not; none that it knows may be another. */
+/* A newer library may know names that the reference does not; the names that the reference knows must be equal. */
 static void same_or_newer(const char *call, int of, const char *ours, const char *theirs)
 {
 	CHECK_POINTER(ours);

@@ -193,7 +193,7 @@ static void filling_attacker(struct peer *parent)
 		pause();
 }
 
-/* All that a peer shares holds one value, and goes on holding it: every call returns. */
+/* All of a peer's shared memory holds one value permanently: every call returns. */
 static void survive_filling(uint64_t value)
 {
 	struct peer attacker = peer_start(filling_attacker);
@@ -204,11 +204,11 @@ static void survive_filling(uint64_t value)
 	peer_connect(&attacker, &endpoint);
 	peer_hear(&attacker, &theirs, sizeof theirs);
 	peer_tell(&attacker, &own, sizeof own);
-	/* Once before, so that the processes know each other. */
+	/* A first message, so that the processes are connected. */
 	post_write(&endpoint, 1, piece_of(mr, 0, 64), theirs.address, theirs.rkey);
 	expect(&endpoint, 1, IBV_WC_SUCCESS);
 	peer_tell(&attacker, &value, sizeof value);
-	/* Hears the one byte, or that the attacker has died of it. */
+	/* Waits for the one byte, or for the attacker's death. */
 	char done;
 	(void)!read(attacker.socket, &done, 1);
 	hang_after(20);

@@ -25,12 +25,12 @@ static void receiver(struct peer *parent)
 	struct ibv_mr *mr = region(&endpoint, memory, LENGTH, ALL_ACCESS);
 	post_receive(&endpoint, 1, piece_of(mr, 0, LENGTH));
 	peer_connect(parent, &endpoint);
-	/* One message to begin with, so that the processes know each other. */
+	/* A first message, so that the processes are connected. */
 	expect(&endpoint, 1, IBV_WC_SUCCESS);
 	memset(memory, 0, LENGTH);
 	post_receive(&endpoint, 2, piece_of(mr, 0, LENGTH));
 	peer_meet(parent);
-	/* Here we are stopped, and let go when the sender is done. */
+	/* Here this process is stopped, and continued when the sender is done. */
 	char byte;
 	peer_hear(parent, &byte, 1);
 	struct outcome outcome = { 0 };
@@ -146,7 +146,7 @@ static void the_sender_deregisters(void)
 	peer_end(&sender.receiver);
 }
 
-/* A sender that is killed with a message on its way: the parent is neither, it connects the two. */
+/* A sender that is killed with a message in flight: the parent is a third process and connects the two. */
 static void killed_sender(struct peer *parent)
 {
 	struct sender sender = { 0 };

@@ -13,7 +13,7 @@
 
 #define LENGTH 64
 
-/* Standard error goes here; `read_so_far` bytes of it are judged. */
+/* Standard error goes here; the first `read_so_far` bytes of it have been read. */
 static int diverted = -1;
 static off_t read_so_far;
 static int terminal = -1;
@@ -52,7 +52,7 @@ static void complain(int line, const char *what, const char *text)
 	check_failed(__FILE__, line, "%s; written was:\n%s", what, text);
 }
 
-/* How many of the lines have all of these words. */
+/* Returns the number of lines with all of these words. */
 static unsigned lines_with(const char *text, const char *const *words)
 {
 	unsigned count = 0;
@@ -81,7 +81,7 @@ static unsigned lines_of(const char *text)
 
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* One line was written, and it has these words. */
+/* Exactly one line was written, and it has these words. */
 #define EXPECT_LINE(...)                                                                 \
 	do {                                                                             \
 		char *written = lines_since();                                           \
@@ -91,7 +91,7 @@ static unsigned lines_of(const char *text)
 			complain(__LINE__, "the line lacks one of " #__VA_ARGS__, written); \
 	} while (0)
 
-/* Of the lines that were written one has these words. */
+/* One of the written lines has these words. */
 #define EXPECT_AMONG(text, ...)                                                       \
 	do {                                                                          \
 		if (lines_with(text, WORDS(__VA_ARGS__)) != 1)                        \
@@ -257,7 +257,7 @@ static void a_roce_address(void)
 	CHECK(ibv_create_ah(endpoint.pd, &attributes.ah_attr) == NULL);
 	EXPECT_LINE("ibv_create_ah: EINVAL: ", "sgid_index is 1", "`verbena run --link roce`");
 
-	/* The GID of the port: nothing to tell. */
+	/* The GID of the port: no line. */
 	attributes.ah_attr.grh.sgid_index = 0;
 	CHECK_CALL(ibv_query_gid(endpoint.context, 1, 0, &attributes.ah_attr.grh.dgid));
 	struct ibv_ah *own = ibv_create_ah(endpoint.pd, &attributes.ah_attr);
@@ -276,7 +276,7 @@ static void a_roce_address(void)
 	endpoint_close(&endpoint);
 }
 
-/* Lines go to VERBENA_LOG_FILE, at its end, wherever that is; and none of them to standard error. */
+/* Lines go to VERBENA_LOG_FILE, at its end; and none of them to standard error. */
 static void a_file(void)
 {
 	char name[] = "/tmp/verbena-refusals-XXXXXX";

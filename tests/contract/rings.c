@@ -35,8 +35,8 @@ static void reader(struct peer *parent)
 		pause();
 }
 
-/* The memory between us and the reader that we request through, or NULL: the channel that is mapped
- * once (that to ourselves is there twice) and of which the reader has read something. */
+/* Returns the channel memory between this process and the reader by which we send requests, or NULL: the channel that
+ * is mapped once (the one to ourselves is mapped twice) and of which the reader has read something. */
 static uint8_t *channel_to_reader(void)
 {
 	enum { MOST = 16 };
@@ -73,7 +73,7 @@ static void publish_padding(uint8_t *channel, uint64_t first, uint64_t count)
 	}
 }
 
-/* The threads of the reader but the first, which we trace already: they are to keep out of it. */
+/* Stops the reader's threads but the first, which is traced already: they must not interfere. */
 #define THREADS 8
 static pid_t others[THREADS];
 static unsigned other_threads;
@@ -99,7 +99,7 @@ static void stop_other_threads(pid_t process)
 	closedir(tasks);
 }
 
-/* A process whose threads are traced has not ended before we have heard of the end of each. */
+/* A process whose threads are traced has not ended before the end of each was waited for. */
 static void let_other_threads_go(void)
 {
 	while (other_threads > 0)

@@ -12,7 +12,7 @@
 /* Completions that a resized queue keeps. */
 #define LEFT 8
 
-/* Two connected queue pairs, and memory that both know. */
+/* Two connected queue pairs, and memory registered at both. */
 struct traffic {
 	struct pair pair;
 	uint8_t *memory;
@@ -35,7 +35,7 @@ static void traffic_close(struct traffic *traffic)
 	CHECK_CALL(munmap(traffic->memory, PAGE));
 }
 
-/* Writes with ids from `first` on. Some of them complete before, some while the queue changes, and whichever: they are counted. */
+/* Writes with ids from `first` on. Some of them complete before, some while the queue changes: all are counted. */
 static void begin_writes(struct traffic *traffic, unsigned first)
 {
 	for (unsigned id = first; id < first + MESSAGES; id++)

@@ -47,7 +47,7 @@ static void the_table_of_gids_is_what_its_entries_are(void)
 			CHECK_CALL(ibv_query_gid(context, number, index, &gid));
 			int error = ibv_query_gid_ex(context, number, (uint32_t)index, &entry, 0);
 			if (error == ENODATA) {
-				/* No entry, which reads as zeros where there is no other answer. */
+				/* An unused entry, which reads as zeros where there is no other result. */
 				CHECK(gid.global.subnet_prefix == 0 && gid.global.interface_id == 0);
 				continue;
 			}
@@ -62,7 +62,7 @@ static void the_table_of_gids_is_what_its_entries_are(void)
 		CHECK_EQUAL(ibv_query_gid_ex(context, number, (uint32_t)port.gid_tbl_len, &entry, 0), EINVAL);
 	}
 	CHECK_EQUAL(seen, valid);
-	/* Nothing behind the last; less room than it takes, another port, flags. */
+	/* Beyond the last entry; too little room, another port, flags. */
 	CHECK_EQUAL(table[valid].gid_index, 0xa5a5a5a5);
 	CHECK(ibv_query_gid_table(context, table, (size_t)valid - 1, 0) < 0);
 	CHECK(ibv_query_gid_table(context, table, 1024, 1) < 0);

@@ -60,8 +60,7 @@ static inline void let_go(pid_t process)
 	CHECK_CALL((int)ptrace(PTRACE_CONT, process, NULL, NULL));
 }
 
-/* Lets a child that has handed itself over run to its end; returns how often it and its threads made
- * a system call. */
+/* Lets a child that is traced run to its end; returns how often it and its threads made a system call. */
 static inline unsigned long count_calls(pid_t process, unsigned long number)
 {
 	unsigned long count = 0;

@@ -31,7 +31,7 @@ static struct settings deep(void)
 	return settings;
 }
 
-/* A message of nothing, with or without a completion. */
+/* An empty message, with or without a completion. */
 static void send_nothing(struct endpoint *endpoint, uint64_t id, unsigned flags)
 {
 	struct ibv_send_wr request = { .wr_id = id, .opcode = IBV_WR_SEND, .send_flags = flags };

@@ -203,7 +203,7 @@ static void a_bind_gives_back_the_key(void)
 	target_close(&target);
 }
 
-/* o10-37.2.40: a type 2 window is not bound to nothing; it ends by invalidation alone. */
+/* o10-37.2.40: a type 2 window is not bound to zero bytes; it ends by invalidation alone. */
 static void a_type_2_window_is_not_bound_to_nothing(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_2);
@@ -256,7 +256,7 @@ static bool binds_type_1(struct target *target, unsigned access)
 	return wc.status == IBV_WC_SUCCESS;
 }
 
-/* A window has an R_Key and no L_Key (10.6.7): it names no local buffer, neither of a send nor of a receive. */
+/* A window has an R_Key and no L_Key (10.6.7): it is no local buffer, neither of a send nor of a receive. */
 static void the_key_of_a_window_names_no_buffer(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_1);
@@ -274,12 +274,12 @@ static void the_key_of_a_window_names_no_buffer(void)
 	target_close(&target);
 }
 
-/* ibv_bind_mw(3) knows remote rights and IBV_ACCESS_ZERO_BASED. */
+/* ibv_bind_mw(3) allows remote rights and IBV_ACCESS_ZERO_BASED. */
 static void a_bind_with_unknown_access_is_refused(void)
 {
 	for (unsigned bit = 0; bit < 32; bit++) {
 		unsigned flag = 1u << bit;
-		/* Rights of windows, rights of regions that mean nothing to one, and the optional ones. */
+		/* Rights of windows, rights of regions that have no meaning for one, and the optional ones. */
 		if (bit <= 5 || bit == 8 || (flag & IBV_ACCESS_OPTIONAL_RANGE))
 			continue;
 		struct target target = target_open(IBV_MW_TYPE_1);

@@ -47,7 +47,7 @@ def cases() -> list[Case]:
 @functools.cache
 def packages() -> subprocess.CompletedProcess:
     """The packages of this build, made once."""
-    # Made to be looked at and thrown away: fast, not small.
+    # Built for tests only: fast, not small.
     return subprocess.run([ROOT / "packaging/debian/build"], capture_output=True, text=True, check=False,
                           env={**os.environ, "DPKG_DEB_COMPRESSOR_LEVEL": "0"})
 

@@ -43,7 +43,7 @@ class Setting:
     # Command that runs in a mount namespace before the demo.
     before: Optional[str] = None
     refused: str = ""
-    # The path that RDMA writes take; empty where the demo cannot run.
+    # The path of RDMA writes; empty where the demo cannot run.
     path: str = "mapped"
 
 
@@ -72,7 +72,7 @@ def bare(variables: tuple[str, ...], command: list[str]) -> list[str]:
 
 
 def demo(setting: Setting, place: Place) -> Ended | str:
-    """The demo's end in a setting, or why that cannot be made here."""
+    """Runs the demo in a setting; returns its end, or why the setting cannot be made here."""
     command = ["verbena", "demo"]
     if setting.refused:
         if not shutil.which(c_program.COMPILER):
@@ -89,7 +89,7 @@ def demo(setting: Setting, place: Place) -> Ended | str:
 
 
 def shown(setting: Setting, place: Place) -> Outcome:
-    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are figures."""
+    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are right."""
     for _ in range(TRIES):
         ended = demo(setting, place)
         if isinstance(ended, str):
@@ -137,7 +137,7 @@ def wrong_figures(said: str, place: Place) -> str:
 
 
 def nanoseconds(value: str, unit: str) -> float:
-    """A time as it is shown."""
+    """Parses a time as it is shown."""
     return float(value) * NANOSECONDS[unit]
 
 
@@ -152,7 +152,7 @@ def differs_from_model(said: float, place: Place) -> str:
 
 
 def refused(setting: Setting, place: Place) -> Outcome:
-    """Where the adapter cannot work, the demo says so in one line, with what to do, and fails."""
+    """Where the adapter cannot work, the demo prints one line with the remedy, and fails."""
     ended = demo(setting, place)
     if isinstance(ended, str):
         return skipped(ended)
@@ -165,7 +165,7 @@ def refused(setting: Setting, place: Place) -> Outcome:
 
 
 def on_a_terminal(place: Place) -> Outcome:
-    """A terminal is shown the same lines, and nothing that moves its cursor."""
+    """A terminal gets the same lines, without cursor movements."""
     if not shutil.which("script"):
         return skipped("no script, which makes a terminal (bsdutils)")
     ended = place.run("terminal", bare(("TERM=xterm",), ["script", "-qec", "verbena demo", "/dev/null"]), SECONDS)
@@ -177,7 +177,7 @@ def on_a_terminal(place: Place) -> Outcome:
 
 
 def next_commands(place: Place) -> Outcome:
-    """Three commands are named, and each of them runs where the demo does, and says something."""
+    """Three commands are named, and each of them runs where the demo does, and prints something."""
     ended = demo(SETTINGS[0], place)
     if isinstance(ended, str) or not ended.succeeded:
         return failed("the demo failed", "" if isinstance(ended, str) else ended.evidence())

@@ -177,7 +177,7 @@ static void messages_pass_between_processes(void)
 	peer_end(&peer);
 }
 
-/* The queue pair is there, but not at the port that the address names. */
+/* The queue pair exists, but not at the port that the address names. */
 static void the_wrong_address_reaches_nobody(void)
 {
 	struct end one = end_open(0, endpoint_defaults()), other = end_open(1, endpoint_defaults());
@@ -289,7 +289,7 @@ static void a_port_goes_down_alone(void)
 	end_close(&other);
 }
 
-/* Posted while the port is down, and retried until it is up: nothing is lost, nothing comes twice. */
+/* Posted while the port is down, and retried until it is up: nothing is lost or duplicated. */
 static void what_is_retried_until_the_port_is_up_arrives(void)
 {
 	struct settings settings = endpoint_defaults();
@@ -391,7 +391,7 @@ static void the_connection_manager_chooses_by_address(void)
 		CHECK_EQUAL(id->port_num, 1);
 		CHECK_CALL(rdma_destroy_id(id));
 	}
-	/* To a device that is down there is no way. */
+	/* A device that is down cannot be reached. */
 	device_choose(1);
 	struct ibv_context *other = device_open();
 	struct rdma_cm_id *id;

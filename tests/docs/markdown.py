@@ -13,7 +13,7 @@ PROMPT = re.compile(r"^\w*\$ ")
 
 
 def prose(text: str) -> str:
-    """The text without its blocks and words of code, in which brackets are no links."""
+    """Returns the text without blocks and words of code, in which brackets are no links."""
     kept, inside = [], False
     for line in text.splitlines():
         if FENCE.match(line):
@@ -66,5 +66,5 @@ def commands(path: Path) -> Iterator[list[str]]:
             try:
                 yield shlex.split(part, comments=True)
             except ValueError:
-                # A quotation that goes on in the next line.
+                # A quotation that continues on the next line.
                 continue

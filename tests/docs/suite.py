@@ -67,7 +67,7 @@ def links(path: Path, _place: Place) -> Outcome:
 
 @cache
 def known(program: str, subcommand: str = "") -> frozenset[str] | None:
-    """The options of a program or a command of it, long and short; none if there is no such."""
+    """Returns the options of a program or a command of it, long and short; None if the command does not exist."""
     words = [str(VERBENA.with_name(program)), *([subcommand] if subcommand else []), "--help"]
     helped = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
     if helped.returncode != 0:
@@ -76,7 +76,7 @@ def known(program: str, subcommand: str = "") -> frozenset[str] | None:
 
 
 def options(path: Path, _place: Place) -> Outcome:
-    """Every option that is shown for a program of ours is one of it."""
+    """Every option shown for one of our programs exists."""
     wrong, seen = [], 0
     for words in markdown.commands(path):
         # There it is the name of a package.
@@ -106,7 +106,7 @@ def options(path: Path, _place: Place) -> Outcome:
 
 
 def short(option: str, taken: frozenset[str]) -> bool:
-    """Several short ones in one word, or one with its value."""
+    """Whether it is several short ones in one word, or one with its value."""
     return not option.startswith("--") and f"-{option[1]}" in taken
 
 

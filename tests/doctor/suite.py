@@ -41,7 +41,7 @@ class Setting:
     refused: str = ""
     # Whether processes find each other below /dev/shm, as without the harness.
     by_default: bool = False
-    # Words that the ping-pong must say where it cannot run.
+    # Parts of the ping-pong's message where it cannot run.
     says: str = ""
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ def cases() -> list[Case]:
 
 
 def command(setting: Setting, port: int) -> list[str]:
-    """The command line that tries both in a setting."""
+    """Returns the command line that runs both in a setting."""
     words = [str(TRY), str(VERBENA), str(port)]
     if setting.refused:
         words = [str(c_program.compile_program(REFUSE, libraries=())), setting.refused, *words]

@@ -20,7 +20,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:x| (?:[num]?s|[kMG]?B/s|[KMG]i?B|B|[kMG](?
 
 @dataclass
 class Step:
-    """A command, how it should end, and lines that it should say."""
+    """A command, its exit status, and lines of its output."""
 
     command: str
     status: int = 0
@@ -29,7 +29,7 @@ class Step:
     needs: str = ""
 
     def is_possible(self) -> bool:
-        """Whether the program is there that it needs."""
+        """Whether the program that it needs is installed."""
         return not self.needs or shutil.which(self.needs) is not None
 
 

@@ -14,7 +14,7 @@ LOGS = TARGET / "end-to-end"
 
 # The name of the adapter's device.
 DEVICE = "verbena0"
-# The ways to a peer on the same host, as VERBENA_PATH takes them.
+# The paths to a peer on the same host, as VERBENA_PATH names them.
 PATHS = ("mapped", "cma", "ring")
 
 

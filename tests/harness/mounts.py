@@ -27,5 +27,5 @@ def unshare() -> None:
     if libc.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
     _Namespace.entered = True
-    # Of the others' mounts we go on to hear, and they of ours no more.
+    # Later mounts of the parent namespace propagate to this one, and none of this one's to the parent.
     subprocess.run(["mount", "--make-rslave", "/"], check=True)

@@ -26,20 +26,20 @@ class Outcome:
 
 
 def passed(detail: str = "") -> Outcome:
-    """The case holds; `detail` is a fact worth printing."""
+    """The case passed; `detail` is a fact worth printing."""
     return Outcome(Verdict.PASSED, detail)
 
 
 def failed(reason: str, evidence: str = "") -> Outcome:
-    """The case does not hold."""
+    """The case failed."""
     return Outcome(Verdict.FAILED, reason, evidence)
 
 
 def skipped(reason: str) -> Outcome:
-    """The case could not be tried on this machine."""
+    """The case cannot run on this machine."""
     return Outcome(Verdict.SKIPPED, reason)
 
 
 def refused(words: str) -> Outcome:
-    """The program under test does not take this combination."""
+    """The program under test does not support this combination."""
     return Outcome(Verdict.REFUSED, words)

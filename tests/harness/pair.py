@@ -14,8 +14,8 @@ from .outcome import Outcome, failed, passed
 from .place import Place
 from .process import Ended, Process, wait_for_any
 
-# How long the other side may take to notice that one has failed. With perftest's defaults a lost
-# peer is noticed after 7 retries of 67 ms; the rest is for a machine that is busy.
+# How long a side may take to notice that the other has failed. With perftest's defaults a lost peer is noticed after 7
+# retries of 67 ms; the rest is for a machine that is busy.
 GRACE_SECONDS = 30.0
 # Below Linux' ephemeral ports (ip_local_port_range), so that the kernel assigns none of them to another process.
 PORTS = range(20_000, 32_000)
@@ -82,6 +82,6 @@ def finish(serving: Process, asking: Process, deadline: float) -> Exchange:
     """Waits for both; once one has ended, the other has the grace time left."""
     wait_for_any([serving, asking], deadline)
     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
-    # Which one is waited for first does not matter: each ends by itself or at the deadline.
+    # The order of waiting does not matter: each ends at the latest at the deadline.
     client = asking.finish(deadline)
     return Exchange(serving.finish(deadline), client)

@@ -33,8 +33,8 @@ class Place:
         self._started: list[Process] = []
 
     def environment(self, path: Optional[str] = None, **more: str) -> dict[str, str]:
-        """The environment of a program of this case: ours, with its own runtime directory, its
-        counters collected, and the path to peers forced if one is given."""
+        """Returns the environment of a program of this case: this process' environment, with the case's runtime
+        directory, its counters collected, and the path to peers forced if one is given."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("VERBENA_") or name == "VERBENA_LIBRARY_DIR"}
         environment.update(VERBENA_RUNTIME_DIR=str(self.runtime), VERBENA_STATS_DIR=str(self.stats))
@@ -61,8 +61,8 @@ class Place:
         return run(command, self.environment(path, **more), self.log(name), seconds, self.directory)
 
     def leftovers(self) -> list[str]:
-        """Shared state that is still there although every process has ended: files of the runtime
-        directory that hold anything."""
+        """Returns the shared state that remains although every process has ended: files of the runtime directory that
+        are not empty."""
         found = []
         for path in sorted(self.runtime.rglob("*")):
             status = path.lstat()

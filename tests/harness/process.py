@@ -1,8 +1,7 @@
 """Child processes with a deadline.
 
-Each process leads a session of its own. Ending it ends every process of that session, by number,
-so that nothing that a test started outlives it, even what changed its process group (as the ranks
-of an MPI program do).
+Each process leads a session of its own. Ending it ends every process of that session, by number, so that no process of
+a test outlives it, even one that changed its process group (as the ranks of an MPI program do).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Ended:
         return self.status == 0
 
     def describe(self) -> str:
-        """How it ended, in words."""
+        """Describes how it ended."""
         if self.status is None:
             return f"still running after {self.seconds:.0f} s"
         if self.status < 0:
@@ -144,8 +143,8 @@ def members(session: int) -> list[int]:
 
 
 def end_session(session: int) -> None:
-    """Ends every process of a session. A process may start another while we look, so we look
-    until none is left."""
+    """Ends every process of a session. A process may start another during the search, so the search is repeated until
+    none is left."""
     while pids := members(session):
         for pid in pids:
             try:

@@ -24,7 +24,7 @@ class Totals:
     failures: list[str] = field(default_factory=list)
     # Seconds and name of every case that ran.
     times: list[tuple[float, str]] = field(default_factory=list)
-    # The names of all cases of the suites that ran, whichever of them were wanted.
+    # The names of all cases of the suites that ran, including cases that were not selected.
     known: list[str] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -41,7 +41,7 @@ class Totals:
             self.failures.append(f"{line.removeprefix('not ok ')} | {last}" if last else line.removeprefix("not ok "))
 
     def fail(self, words: str) -> None:
-        """Counts a failure that is no case's."""
+        """Counts a failure outside of any case."""
         print(f"not ok - {words}", flush=True)
         self.counts[Verdict.FAILED] += 1
         self.failures.append(words)

@@ -31,7 +31,7 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """The text without orders, with one line end."""
+        """The text without escape sequences, with one line end."""
         return ORDER.sub("", self.raw).replace("\r\n", "\n")
 
     @property
@@ -64,7 +64,7 @@ def on_terminal(command: Sequence[str], environment: Mapping[str, str], columns:
             try:
                 chunk = os.read(main, 65536)
             except OSError:
-                break  # The program has closed its end.
+                break  # The program has closed the terminal.
             if not chunk:
                 break
             raw += chunk

@@ -47,7 +47,7 @@ class Rules:
 
     def __init__(self, path: Path = RULES):
         content = tomllib.loads(path.read_text())
-        # How long each command takes, as CONTRIBUTING.md says it, too.
+        # How long each command takes; CONTRIBUTING.md states the same.
         self.stated = {Tier(name): words for name, words in content["stated"].items()}
         self.check: tuple[str, ...] = tuple(content["check"]["cases"])
         self.moved = [Moved(entry["what"], tuple(entry["cases"]), entry["why"], entry["by_day"]) for entry in content["night"]]
@@ -86,7 +86,7 @@ def rules() -> Rules:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cases of a tier whose names contain some words."""
+    """The cases of a tier whose names contain a text."""
 
     tier: Tier
     words: str = ""

@@ -16,7 +16,7 @@ from typing import Callable, Optional, Sequence
 
 RESULT = re.compile(r"^test result:.* (\d+) passed; (\d+) failed; (\d+) ignored;", re.M)
 FAILURE = re.compile(r"^---- .* stdout ----$", re.M)
-# Programs whose threads wait for each other, or that take long: they start first.
+# Programs that take long, or whose threads wait for each other: they start first.
 LONGEST = ("power", "libraries", "messages", "verbena_hca", "causes", "trains")
 
 

@@ -11,7 +11,7 @@ from harness.pair import free_port, listening
 from harness.place import Place
 
 SECONDS = 30
-# A pair that works for as long as we look at it.
+# A pair that works as long as the case looks at it.
 LONG = ["-F", "-d", DEVICE, "-D", "20"]
 
 

@@ -23,7 +23,7 @@ SYSTEMS = [Path(folder, "libibverbs.so.1") for folder in
 
 
 def cases() -> list[Case]:
-    """Each of the ways in which another library wins, and each runtime."""
+    """Each way in which another library takes precedence, and each runtime."""
     found = [Case(name, "", partial(finds, way)) for name, way in WAYS.items()]
     found += [Case(f"a program under {name}", "", partial(sanitized, flag))
               for name, flag in (("AddressSanitizer", "address"), ("ThreadSanitizer", "thread"),
@@ -106,7 +106,7 @@ def finds(way, place: Place) -> Outcome:
 
 
 def lists(place: Place, command: Sequence[object], environment: Mapping[str, str] = {}, words: str = "") -> Outcome:
-    """The command names the adapter, and says the words."""
+    """The command lists the adapter, and prints the words."""
     settings = [f"{name}={value}" for name, value in environment.items()]
     ended = place.run("run", ["env", *settings, *run(*command)], SECONDS)
     if ended.succeeded and f"device {DEVICE}" in ended.output and words in ended.output:
@@ -154,7 +154,7 @@ def plugin(place: Place) -> Outcome:
 
 
 def out_of_reach(way: str, place: Place) -> Outcome:
-    """Where the adapter cannot take another library's place, that library is named, once; and only then."""
+    """A library that the adapter cannot replace is named, once; and only then."""
     library = foreign(place, f"plugin/{PRIVATE}")
     compiled(place, "foreign.c", "plugin/libbeside-of-plugin.so", "-shared", "-fPIC")
     with_verbs = compiled(place, "plugin.c", "plugin/plugin.so", "-shared", "-fPIC", library, "-Wl,-rpath,$ORIGIN")

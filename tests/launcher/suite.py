@@ -91,7 +91,7 @@ def returns(command: list[str], code: int, stats: bool, place: Place) -> Outcome
 
 
 def signalled(stats: bool, place: Place) -> Outcome:
-    """A shell sees 128 + signal either way: by becoming the command, or as our exit code."""
+    """A shell sees 128 + signal in both cases: verbena becomes the command, or returns its exit code."""
     shell = ["sh", "-c", '"$@"; exit $?', "sh", *run("sh", "-c", "kill -ABRT $$", stats=stats)]
     ended = place.run("run", shell, SECONDS)
     if ended.status == 128 + signal.SIGABRT:
@@ -110,7 +110,7 @@ def arguments_unchanged(stats: bool, place: Place) -> Outcome:
 
 
 def passed_on(number: signal.Signals, stats: bool, place: Place) -> Outcome:
-    """A signal sent to `verbena` alone reaches the command, which ends with a code of its own."""
+    """A signal sent to `verbena` alone reaches the command, which ends with its own exit code."""
     script = f'trap "exit 42" {int(number)}; echo ready; while :; do sleep 0.05; done'
     process = place.start("run", run("sh", "-c", script, stats=stats))
     deadline = time.monotonic() + SECONDS

@@ -1,4 +1,4 @@
-"""Runs that end otherwise than they should: by a signal, a process that hangs or dies, a full disk."""
+"""Runs that end abnormally: by a signal, a process that hangs or dies, a full disk."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def killed(place: Place) -> Outcome:
 
 
 def killed_at_any_moment(place: Place) -> Outcome:
-    """Wherever in its life a process is killed: while it joins, connects, warms up, measures. The run ends by itself, says
-    which process was lost, and leaves a report. All sizes, so that there is still something to measure (several
-    seconds of it) at the last of the moments."""
+    """A process is killed at any stage: while it joins, connects, warms up, measures. The run ends, says which process
+    was lost, and leaves a report. All sizes, so that several seconds of measuring remain after the last of the
+    moments."""
     for number in range(8):
         out = place.directory / f"out-{number}"
         process = place.start("bench", [str(VERBENA), "bench", "latency.send", "--launches", "1",
@@ -67,7 +67,7 @@ def killed_at_any_moment(place: Place) -> Outcome:
 
 
 def hung(place: Place) -> Outcome:
-    """A process that is stopped while it measures is given up; the run goes on with the other benchmarks."""
+    """A process that is stopped while it measures is treated as lost; the run goes on with the other benchmarks."""
     out = place.directory / "out"
     process = started(place, out, "multi-pair.write-latency", "baseline.memcpy", "--pairs", "2", "--mode", "free")
     ranks = children(process.pid)

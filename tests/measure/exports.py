@@ -83,7 +83,7 @@ def expected(place: Place) -> Outcome:
 
 
 def run_of(place: Place) -> tuple[Path, Outcome | None]:
-    """A short real run with a label that means harm, and a wrong end if there is one."""
+    """A short real run with a malicious label, and truncated if requested."""
     out = place.directory / "out"
     ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--transports", "rc",
                                 "--launches", "2", "--label", LABEL, "--out", str(out)], SECONDS)
@@ -91,7 +91,7 @@ def run_of(place: Place) -> tuple[Path, Outcome | None]:
 
 
 def exported(place: Place) -> Outcome:
-    """Each format is read by a parser of others, with the label and the figures that the run has."""
+    """A third-party parser reads each format, with the label and the figures of the run."""
     out, wrong = run_of(place)
     if wrong:
         return wrong

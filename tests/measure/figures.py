@@ -71,7 +71,8 @@ def moves_nothing(point: dict) -> bool:
 
 
 def once_wrong(place: Place) -> Outcome:
-    """The floor is the baseline's own, TCP has none, deregistration is without its warm-up, connections cost memory."""
+    """The floor is that of the baseline itself, TCP has none, deregistration is without its warm-up, connections cost
+    memory."""
     if problem := floor_is_the_baseline(place):
         return problem
     out, memory_out = place.directory / "out", place.directory / "memory"

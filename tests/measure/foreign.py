@@ -62,7 +62,7 @@ def perftest(variant: tuple[str, list[str], int, float], place: Place) -> Printe
 
 
 def ucx(variant: tuple[str, int, list[str], int, float], place: Place) -> Printed | Outcome:
-    """What ucx_perftest's client prints; its server knows the test's name."""
+    """Runs ucx_perftest; returns the client's output. Its server has the test's name."""
     test, size, options, column, unit = variant
     port = free_port()
     command = run("ucx_perftest", "-p", port)
@@ -76,7 +76,7 @@ def ucx(variant: tuple[str, int, list[str], int, float], place: Place) -> Printe
 
 
 def qperf(variant: tuple[str, list[str]], place: Place) -> Printed | Outcome:
-    """What qperf's client prints; its server is then asked to end."""
+    """Runs qperf; returns the client's output, then ends its server."""
     test, options = variant
     port = free_port()
     begun = ["qperf", "-lp", str(port)]

@@ -15,9 +15,9 @@ from .records import records
 
 SECONDS = 60
 WRONG_INPUT = 2
-# A page's script, an attribute's end, a terminal's colours, lines' ends, the other direction of writing.
+# A page's script, the end of an attribute, colours of a terminal, ends of lines, the other direction of writing.
 HARM = "</script><img src=x onerror=document.title='harm'>\"'`&\n\r\x1b[31m\x07\x00\u202e"
-# As JSON has them and as it has none.
+# As JSON allows them and as it does not.
 MAGNITUDES = ["1.7e308", "-1.7e308", "0", "-0.0", "5e-324", "123456789012345678901234567890"]
 NO_NUMBERS = ["NaN", "Infinity", "1e999", "null", '"8"']
 SERIES = 3000
@@ -130,7 +130,7 @@ def broken(place: Place) -> Outcome:
         ended = place.run(name, [str(VERBENA), "report", str(file)], SECONDS)
         if ended.status != WRONG_INPUT or f"{file}:" not in ended.output or len(ended.output.splitlines()) != 1:
             return failed(f"{name}: {ended.describe()}, expected exit 2 and one line that names the file", ended.evidence())
-    # Between two records nothing is wrong but the end, which the report says.
+    # Between two records only the end is wrong, which the report says.
     file = place.directory / "between.jsonl"
     file.write_bytes(whole[:whole.index(b"\n", first) + 1])
     if problem := drawn(place, file):

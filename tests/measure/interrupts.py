@@ -29,7 +29,7 @@ def stopped(process: Process, number: signal.Signals) -> tuple[Ended, float, lis
     while process.running and time.monotonic() < sent + CAP:
         time.sleep(0.01)
     seconds = time.monotonic() - sent
-    # Killed processes end shortly afterwards.
+    # Killed processes end shortly after the signal.
     while (left := members(process.pid)) and time.monotonic() < sent + CAP:
         time.sleep(0.01)
     return process.finish(time.monotonic() + 1), seconds, left
@@ -76,14 +76,14 @@ def measurement(name: str, number: signal.Signals, place: Place, *arguments: str
         return failed("there is no report of the results", ended.evidence())
     for command in (["report", str(out), "--out", str(place.directory / "again.html")], ["compare", str(out), str(out)]):
         used = place.run(command[0], [str(VERBENA), *command], 60)
-        # Of a single launch nothing is decided.
+        # A single launch gives no verdict.
         if used.status not in (0, 4):
             return failed(f"verbena {command[0]} does not take the directory: {used.describe()}", used.evidence())
     return passed(f"{len(points_of(out))} points, stopped after {seconds:.1f} s")
 
 
 def evaluation(number: signal.Signals, place: Place) -> Outcome:
-    """An evaluation, which goes on to models and published claims otherwise."""
+    """An evaluation, which would otherwise go on to models and published claims."""
     return measurement("evaluate", number, place, "--quick")
 
 

@@ -61,14 +61,15 @@ def too_small(place: Place) -> Outcome:
 
 
 def timely(place: Place) -> Outcome:
-    """`--minutes` holds for a job as it does without one, and the end says how many launches fitted, which is some of a thousand."""
+    """`--minutes` holds for a job as it does without one, and the last line says how many launches fitted: fewer than
+    the thousand."""
     out = place.directory / "out"
     ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64",
                                  "--launches", "1000", "--minutes", "0.2", "--out", str(out)], SECONDS)
     if not ended.succeeded:
         return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
     end = records(out)[-1]
-    # A launch more or less, and how long it takes to begin and to end, is the machine's affair.
+    # One launch more or less, and the time to begin and to end, depend on the machine.
     if end["seconds"] > 60 or not re.fullmatch(r"[1-9]\d* of 1000 launches fitted into the time", end["reason"] or ""):
         return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
     return passed(end["reason"])
@@ -105,8 +106,8 @@ def strangers(place: Place) -> Outcome:
 
 
 def hung(place: Place) -> Outcome:
-    """A process of a job that is stopped costs the piece at which it was; the others go on, and when it wakes up it ends without
-    a failure of theirs."""
+    """A process of a job that is stopped costs only the benchmark at which it was; the others go on, and when it is
+    continued it ends without a failure of theirs."""
     out = place.directory / "out"
     job = place.start("mpirun", [*BY_OPEN_MPI, "-n", "4", str(VERBENA), "bench",
                                  "multi-pair.write-latency", "latency.write", "patterns.halo", "latency.read", "--launches", "1",

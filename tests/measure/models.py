@@ -299,8 +299,8 @@ def closed_loop(place: Place) -> Outcome:
 
 
 def loop_of_the_adapter(place: Place) -> Outcome:
-    """The software adapter measured, fitted to and predicted in one command. How well is the machine's affair; that all is there is
-    not."""
+    """The software adapter measured, fitted to and predicted in one command. The accuracy depends on the machine; the
+    completeness does not."""
     out = place.directory / "out"
     ended = place.run("calibrate", [str(VERBENA), "calibrate", "--on", "software", "--out", str(out)], 1200)
     verdict = re.search(r"predicted: .* off on average over (\d+) benchmarks.*", ended.output)

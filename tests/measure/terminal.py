@@ -44,7 +44,7 @@ def plain(place: Place, command: list[str]) -> str:
 
 
 def fits(place: Place) -> Outcome:
-    """No line is wider than the terminal, no word is broken, no number stands apart from its unit."""
+    """No line is wider than the terminal, no word is split, no number is separated from its unit."""
     for name, command in COMMANDS.items():
         piped = plain(place, command)
         if "\x1b" in piped:

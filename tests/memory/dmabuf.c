@@ -1,7 +1,7 @@
 /* dma-bufs as memory regions: peers write, read, send and do atomics from and into a buffer, whose bytes are compared
  * through a mapping of the program's own. The buffers are those of udmabuf, or of the virtual graphics device vgem.
- * Where a kernel has neither a memfd stands in, which the program's own fstatfs(2) calls a dma-buf: all but the kernel's
- * part is the same. VERBENA_TEST_DMABUF names the one that must be there.
+ * Where a kernel has neither, a memfd stands in, which the program's own fstatfs(2) reports as a dma-buf: all but the
+ * kernel's part is the same. VERBENA_TEST_DMABUF names the kind that must be available.
  *
  * Sources: ibv_reg_dmabuf_mr(3); Linux, UVERBS_METHOD_REG_DMABUF_MR and ib_umem_dmabuf_get; dma-buf.rst. */
 

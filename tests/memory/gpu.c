@@ -220,7 +220,7 @@ static void copied_to_pageable_memory_by_another_thread(void)
 	copied_by_another_thread(false);
 }
 
-/* An adapter in software cannot reach a GPU's memory. It says so, and the process goes on. */
+/* An adapter in software cannot reach a GPU's memory. The call fails, and the process goes on. */
 static void memory_of_the_gpu_is_refused(void)
 {
 	struct bench bench = bench_open();

@@ -253,7 +253,7 @@ static void key_dies_with_the_region(void)
 #define WRITERS 3
 #define ROUNDS 300
 
-/* Each word is owned by one thread, which adds to it and to a count of its own. */
+/* Each word is owned by one thread, which adds to it and to a private count. */
 struct race {
 	_Atomic uint64_t *words;
 	atomic_size_t running;

@@ -16,7 +16,7 @@
 /* The target's registered regions. */
 struct board {
 	uint8_t data[LENGTH];
-	/* Behind the data: must stay as it is. */
+	/* Bytes after the data, which must not change. */
 	uint8_t fence[4096];
 	uint64_t counter;
 	/* Set by the last operation of a test. */
@@ -88,7 +88,7 @@ static uint64_t at(const struct origin *origin, size_t offset)
 	return origin->window.address + offset;
 }
 
-/* Tells a computing target that it may look, and lets both end. */
+/* Lets a computing target check its memory, and ends both. */
 static void end(struct origin *origin)
 {
 	memset(origin->memory, 0xff, 8);

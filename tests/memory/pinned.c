@@ -278,7 +278,7 @@ static void ring_with_a_buffer(void)
 	ring_register(&ring, elsewhere, PAGE);
 }
 
-/* Of a driver that the adapter does not know, as those of GPUs and vfio: a file that opens without them stands in. */
+/* A driver that the adapter does not know, as those of GPUs and vfio: a regular file stands in. */
 static void device_of_an_unknown_driver(void)
 {
 	static const char *const stand_ins[] = { "/dev/nvidiactl", "/dev/kfd", "/dev/vfio/vfio", "/dev/dri/renderD128",

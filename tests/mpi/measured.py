@@ -158,7 +158,7 @@ def no_compiler(place: Place) -> Outcome:
 
 
 def other_library(place: Place) -> Outcome:
-    """An mpicc of MPICH alone is not taken for Open MPI's."""
+    """An mpicc of MPICH is not accepted as Open MPI's."""
     tools = place.directory / "tools"
     tools.mkdir()
     (tools / "mpicc").write_text("#!/bin/sh\necho 'mpicc for MPICH version 4.0.2'\n")
@@ -170,7 +170,7 @@ def other_library(place: Place) -> Outcome:
 
 
 def does_not_compile(place: Place) -> Outcome:
-    """A compiler that fails is quoted, and leaves nothing that would be taken for the program."""
+    """The message quotes a compiler that fails, and no partial program is left."""
     tools = place.directory / "tools"
     tools.mkdir()
     for name, text in (("mpicc", "case $1 in -v) echo 'mpicc for MPICH version 0.1';; -show) echo cc;; "
@@ -186,7 +186,7 @@ def does_not_compile(place: Place) -> Outcome:
 
 
 def dies(place: Place) -> Outcome:
-    """A process that is killed ends its launch with words, and the run with exit 1; nothing of it stays."""
+    """A killed process ends its launch with a message, and the run with exit 1; no process or file of it remains."""
     cache = place.directory.parent / "cache"
     process = place.start("bench", [str(VERBENA), "bench", "mpi.latency", "--mpi", "openmpi", "--launches", "1"],
                           XDG_CACHE_HOME=str(cache))

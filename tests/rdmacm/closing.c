@@ -30,7 +30,7 @@ static void nap(uint64_t nanoseconds)
 	nanosleep(&time, NULL);
 }
 
-/* Takes an event, does something of its own for a moment, and asks for the next. */
+/* Takes an event, waits for a moment, and asks for the next. */
 static void *take(void *argument)
 {
 	struct taker *taker = argument;

@@ -57,7 +57,7 @@ static int bind_to(struct rdma_cm_id *id, const char *text, int only)
 	return rdma_bind_addr(id, (struct sockaddr *)&where) == 0 ? 0 : errno;
 }
 
-/* An address of this host that is no loopback's; NULL where there is none. */
+/* Returns an address of this host outside of loopback; NULL where there is none. */
 static const char *own_address(void)
 {
 	static char text[64];
@@ -148,7 +148,7 @@ static void an_option_has_its_time_and_its_length(void)
 	CHECK_EQUAL(option(id, SHARED), EINVAL);
 }
 
-/* As an iSER target does: a listener for each family at one port, and each gets the connections of its own. */
+/* As an iSER target does: a listener for each family at one port, and each gets the connections of its family. */
 static void each_family_has_its_listener(void)
 {
 	alarm(30);

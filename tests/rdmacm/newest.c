@@ -196,7 +196,7 @@ static int is_ethernet(void)
 	return attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-/* An IPv4 address of this host that is no loopback's. */
+/* Returns an IPv4 address of this host outside of loopback. */
 static in_addr_t own_address(void)
 {
 	struct ifaddrs *all;

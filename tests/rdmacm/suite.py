@@ -78,7 +78,7 @@ def cases() -> list[Case]:
         found.append(Case("udpong", path, partial(endless, ["udpong", "-b", HERE],
                                                   ["udpong", "-S", "64", "-C", str(UDPONG_BURST), "-s", HERE],
                                                   path)))
-    # The connection manager's own doing: which path data would take does not matter.
+    # Only the connection manager is involved: the path of data does not matter.
     for source in ("timewait.c", "closing.c", "descriptors.c", "families.c", "newest.c"):
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
@@ -103,7 +103,7 @@ def start_server(place: Place, command: list[str], ready: Callable[[Process], bo
 
 def converse(place: Place, server: list[str], client: list[str],
              ready: Callable[[Process], bool], path: str) -> Exchange:
-    """Both sides to their end."""
+    """Runs both sides to their end."""
     serving, is_ready = start_server(place, server, ready, path)
     if not is_ready:
         return Exchange(serving.finish(time.monotonic()), None)
@@ -143,7 +143,7 @@ def multicast(path: str, place: Place) -> Outcome:
 
 
 def endless(server: list[str], client: list[str], path: str, place: Place) -> Outcome:
-    """The client returns 0; the server of this program never ends by itself."""
+    """The client returns 0; this program's server never ends."""
     ready = lambda _process: listens(place) or holds_datagram_port(UDPONG_PORT)  # noqa: E731
     serving, is_ready = start_server(place, run(*server), ready, path)
     if not is_ready:
@@ -195,7 +195,7 @@ def taken(place: Place) -> Outcome:
 
 
 def killed(place: Place) -> Outcome:
-    """The client learns that its server was killed in the midst of the work."""
+    """The client notices that its server was killed in the midst of the work."""
     serving, is_ready = start_server(place, run("rping", "-s", "-a", HERE),
                                      lambda _process: listens(place))
     if not is_ready:
@@ -212,7 +212,7 @@ def killed(place: Place) -> Outcome:
     sweep(place)
     if ended.status is None:
         return failed("waits for a killed server", ended.evidence())
-    # By the connection manager or by the request that was on its way, whichever comes first: rping ends at either.
+    # By the connection manager or by the request in flight, whichever is first: rping ends at either.
     if not any(word in ended.output for word in ("DISCONNECT", "cq completion failed status 12")):
         return failed("got no event of the end", ended.evidence())
     return passed()

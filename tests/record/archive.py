@@ -11,7 +11,7 @@ import otf2
 from otf2.enums import CollectiveOp, GroupType, LocationGroupType, Paradigm
 
 RANKS, ROUNDS = 4, 10
-# A call takes so long here; it is no computing.
+# A call takes so long here; it does not count as computing.
 WITHIN = 50
 # Ticks of 2 ns.
 TICKS = 500_000_000
@@ -19,7 +19,7 @@ NO_ROOT = 0xFFFFFFFF
 
 
 class Program:
-    """The ranks on their way."""
+    """The state of the ranks."""
 
     def __init__(self, trace, computing):
         self.computing = computing

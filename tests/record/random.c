@@ -78,7 +78,7 @@ static MPI_Datatype spread(int bytes)
 	return type;
 }
 
-/* Waits for all in one of the many ways. The statuses, where they are asked for, are returned. */
+/* Waits for all in one of the many ways. Returns the statuses where requested. */
 static void complete(int count, MPI_Request *requests, MPI_Status *statuses)
 {
 	int indices[2 * MOST_MESSAGES + 4], some, index, done = 0;
@@ -129,7 +129,7 @@ static void complete(int count, MPI_Request *requests, MPI_Status *statuses)
 	}
 }
 
-/* Messages at once, this way and that, by all kinds of sends. */
+/* Messages at once, in both directions, by all kinds of sends. */
 static void messages(void)
 {
 	static unsigned char out[MOST_MESSAGES][2 * MOST_BYTES], in[MOST_MESSAGES][2 * MOST_BYTES];
@@ -251,7 +251,7 @@ static void ring(void)
 	MPI_Sendrecv(out, 1, MPI_UNSIGNED_CHAR, MPI_PROC_NULL, 1, in, 1, MPI_UNSIGNED_CHAR, MPI_PROC_NULL, 1, comm, &status);
 }
 
-/* Requests that are begun again and again; one that is never waited for, one that is taken back. */
+/* Persistent requests; one that is never waited for, one that is cancelled. */
 static void persistent(void)
 {
 	static unsigned char out[4][MOST_BYTES], in[4][MOST_BYTES];

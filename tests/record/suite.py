@@ -30,7 +30,7 @@ REQUIRES = [
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 120
-# By night all ways and numbers of processes.
+# By night all transports and numbers of processes.
 WHOLE = tiers.by_night()
 WRONG_INPUT = 2
 ENVIRONMENT = 3
@@ -130,7 +130,8 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
 
 
 def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
-    """Random programs come to the same with the recorder in front of them, and their traces have the messages that they counted."""
+    """Random programs compute the same with the recorder in front of them, and their traces have the messages that they
+    counted."""
     launcher, flavour, ranks = library
     try:
         program = program_of("random.c", flavour)
@@ -198,7 +199,8 @@ def unbalanced(told: dict) -> str | None:
 
 
 def misdrawn(events: list[dict], told: dict) -> str | None:
-    """The timeline has a track a rank on which it does one thing after the other until its end, and the chain on another."""
+    """Returns an error in the drawing: the timeline has a track for each rank with one activity after another until its
+    end, and the chain on another."""
     tracks: dict[tuple, list] = {}
     for event in events:
         if event["ph"] == "X":
@@ -241,7 +243,7 @@ def beside(place: Place, told: dict) -> Outcome | None:
 
 
 def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
-    """Several traces are a row each, in their order, each as if it were alone; schedules are refused among them."""
+    """Several traces are a row each, in their order, each as if it were alone; schedules among them are refused."""
     trace = place.directory / "trace"
     models = [word for model in [MODEL, *OTHERS] for word in ("--on", model)]
     command = [str(VERBENA), "replay", str(trace), str(trace), *models]
@@ -374,7 +376,7 @@ def closed_loop(place: Place) -> Outcome:
 
 
 def no_way(place: Place) -> Outcome:
-    """Models and other machines' adapters are no ways of this machine; a program that is none is named."""
+    """Models and other machines' adapters are no transports of this machine; a file that is no program is named."""
     for words, expected in [(["--on", MODEL, "/bin/true"], "a loop is closed on this machine"),
                             (["app.nothing"], "app.nothing is neither an application")]:
         ended = place.run("closed-loop", [str(VERBENA), "closed-loop", "--mpi", "openmpi", *words], SECONDS, **environment())

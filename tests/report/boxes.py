@@ -53,7 +53,7 @@ _FIND = """const boxesOfText = () => {
     return {texts: all.length, clipped, overlapping, small};
   };"""
 
-# How many texts there are, and which of them are clipped, lie over each other, or are too small to read.
+# Returns the number of texts, and those that are clipped, overlap each other, or are too small to read.
 WRONG = """(() => {
   %s
   const found = findWrong(), few = list => list.slice(0, 12);

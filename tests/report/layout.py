@@ -1,5 +1,5 @@
-"""No text of any page is clipped, lies over another, or is too small to read: by its boxes, on each screen and on paper, folded
-and unfolded."""
+"""No text of any page is clipped, overlaps another, or is too small to read: by its boxes, on each screen and on paper,
+folded and unfolded."""
 
 from __future__ import annotations
 

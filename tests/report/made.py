@@ -86,7 +86,7 @@ def hostile(place: Place) -> Path:
 
 
 def replay(place: Place) -> Path:
-    """The page of a recorded program on four systems; what `--json` says of it is beside the page."""
+    """The page of a recorded program on four systems; the output of `--json` is beside the page."""
     traces = [place.directory / f"T{ranks}" for ranks in (2, 4)]
     program = c_program.compile_program(RECORDED, libraries=(), compiler="mpicc.openmpi")
     for trace in traces:

@@ -96,7 +96,7 @@ ORDERED = """(() => {
     .map(([value, unit]) => value * scale[unit]);
 })()"""
 
-# Rows of a table that a word keeps, and all.
+# The number of rows of a table that a filter word keeps, and of all.
 FILTERED = """(() => {
   const fold = document.querySelector('#q-latency .figures'), filter = fold.querySelector('input');
   filter.value = 'read';
@@ -105,7 +105,7 @@ FILTERED = """(() => {
   return [rows.filter(row => row.checkVisibility()).length, rows.length];
 })()"""
 
-# All that is read on a page: its text, folds opened, and the number of its drawings and of its controls.
+# All readable content of a page: its text, folds opened, and the number of its drawings and of its controls.
 READ = """(() => {
   document.querySelectorAll('details').forEach(one => { one.open = true; });
   const own = document.body.cloneNode(true);

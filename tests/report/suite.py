@@ -213,7 +213,8 @@ def stands_for(short: str, name: str) -> bool:
 
 
 def script(place: Place) -> Outcome:
-    """The cursor reads all lines of a panel, a heading orders its table by value, and a word keeps the rows that have it."""
+    """The cursor shows the values of all lines of a panel, a heading orders its table by value, and a word filters the
+    rows."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, *SCREENS[0])
@@ -232,7 +233,7 @@ def script(place: Place) -> Outcome:
 
 
 def without_scripts(place: Place) -> Outcome:
-    """A browser that runs no scripts shows the same text and drawings, and no control that would do nothing."""
+    """A browser without scripts shows the same text and drawings, and no control without effect."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, *SCREENS[0])

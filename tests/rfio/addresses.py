@@ -80,8 +80,8 @@ def words(place: Place) -> Outcome:
 
 
 def rates(place: Place) -> Outcome:
-    """Requests and bytes of all of a host's sessions come no faster than its rate, none of them is refused, and another
-    host's are as fast as ever."""
+    """Requests and bytes of all of a host's sessions are limited to its rate, none of them is refused, and another
+    host's are not slowed."""
     with Limited(place, "127.0.0.2 requests=100\n127.0.0.4 bytes=4M\n") as service:
         begun = time.monotonic()
         peers = [enter(service, "127.0.0.2")[0] for _ in range(4)]
@@ -116,7 +116,7 @@ def rates(place: Place) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: other limits hold for sessions that stand, too; a file that makes no sense changes nothing, and the line is named."""
+    """SIGHUP: new limits hold for existing sessions, too; an invalid file changes nothing, and the line is named."""
     with Limited(place, "127.0.0.2 sessions=1\n") as service:
         peer, _ = enter(service, "127.0.0.2")
         said = service.change("127.0.0.2 sessions=2 requests=5\n")
@@ -151,7 +151,7 @@ def claims(place: Place) -> Outcome:
         huge = struct.pack(">I", 1024) + struct.pack(">QI", 0, 0xffffffff) * 1024
         peer.ask(READ_VECTOR, body[:8] + huge + bytes(2))
         status, _, _ = peer.ask(PING)
-        # A MiB alone would be paid for in 16 seconds.
+        # A MiB would be charged for 16 seconds.
         took = time.monotonic() - begun
         return passed() if status == 0 and took < 10 else failed(f"{status} after {took} s")
 
@@ -173,7 +173,7 @@ def crowd(place: Place) -> Outcome:
 
 
 def ended_clients(place: Place) -> Outcome:
-    """A client that leaves while its rate holds it back has no session any more, and makes room for another."""
+    """A client that leaves while its rate delays it has no session any more, and makes room for another."""
     with Limited(place, "127.0.0.2 sessions=1 bytes=1k\n") as service:
         (service.export / "f").write_bytes(noise(1 << 20))
         peer = enter(service, "127.0.0.2")[0]

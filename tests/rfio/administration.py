@@ -24,7 +24,7 @@ from .wire import OPEN, PING, READ, Closed, Peer, text
 
 
 def few_descriptors(place: Place) -> Outcome:
-    """One user takes all sessions and then all files that there are for one: that user is refused, others copy."""
+    """One user takes all sessions and then all files that one user may have: that user is refused, others copy."""
     with Restricted(place, (USER, b"other"), {}) as service:
         service.stop()
         # The daemon raises the soft limit itself.
@@ -55,7 +55,7 @@ def few_descriptors(place: Place) -> Outcome:
 
 
 def banned(place: Place) -> Outcome:
-    """A ban ends the user's sessions and lets the user in no more; others go on; a bad file changes nothing."""
+    """A ban ends the user's sessions and refuses new ones; others go on; a bad file changes nothing."""
     users = (b"ann", b"bob", b"a b")
     with Restricted(place, users, {"banned": b""}) as service:
         ann, bob, odd = (service.enter(user) for user in users)
@@ -137,7 +137,7 @@ def drained(place: Place) -> Outcome:
         slow, idle, stubborn = session(service), session(service), session(service)
         status, body, _ = slow.ask(OPEN, text(b"/f") + READING)
         assert status == 0
-        # 4 MiB each, which the client does not take yet.
+        # 4 MiB each, which the client does not read yet.
         for number in range(3):
             slow.send(READ, body[:8] + struct.pack(">QIBB", number * (4 << 20), 4 << 20, 0, 0))
         time.sleep(0.3)
@@ -167,7 +167,7 @@ def drained(place: Place) -> Outcome:
         thread = threading.Thread(target=ask_on)
         thread.start()
         time.sleep(1)
-        # Later than idle sessions have been let go.
+        # Later than the end of idle sessions.
         whole = noise(64 << 20)
         for number in range(3):
             status, _, data = slow.receive()
@@ -186,7 +186,7 @@ def drained(place: Place) -> Outcome:
 
 
 def drained_in_time(place: Place) -> Outcome:
-    """A client that takes nothing does not keep a service from its end."""
+    """A client that reads nothing does not keep a service from ending."""
     with Service(place, "tcp", "--stop-timeout", "2") as service:
         (service.export / "f").write_bytes(noise(64 << 20))
         peers = [session(service) for _ in range(4)]

@@ -18,7 +18,7 @@ EACCES, EBUSY, EBADF = 13, 16, 9
 
 
 def alive(service: Service) -> bool:
-    """Whether an honest client is still served."""
+    """Whether a regular client is still served."""
     return service.tool("rfdir", service.at("")).succeeded
 
 
@@ -97,7 +97,7 @@ def outside_the_root(place: Place) -> Outcome:
 
 
 def sizes(place: Place) -> Outcome:
-    """Sizes and counts from the wire that would overflow or exhaust: refused, and nothing grows."""
+    """Sizes and counts in messages that would overflow or exhaust: refused, and memory does not grow."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(b"x" * 100)
         before = service.resident_mebibytes()
@@ -118,7 +118,7 @@ def sizes(place: Place) -> Outcome:
         status, _, _ = peer.ask(READ_VECTOR, handle + ranges + b"\0\0")
         if status == 0:
             return failed("a vector whose sum overflows is answered")
-        # Counts whose product with the element's size wraps in 32 bits, or that nothing follows.
+        # Counts whose product with the element's size wraps in 32 bits, or that no data follow.
         for count in (0x15555556, 0xffffffff, 65_536):
             peer, handle = session()
             peer.send(READ_VECTOR, handle + struct.pack(">I", count) + b"\0" * 64)
@@ -134,7 +134,7 @@ def sizes(place: Place) -> Outcome:
 
 
 def stolen_handles(place: Place) -> Outcome:
-    """Handles of another session are nothing here."""
+    """Handles of another session are invalid."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(b"secret")
         owner, attacker = Peer(service.port), Peer(service.port)
@@ -166,7 +166,7 @@ def tampering(place: Place) -> Outcome:
 
 
 def groups(place: Place) -> Outcome:
-    """A daemon that gives up root keeps no group of it."""
+    """A daemon that gives up root keeps no supplementary group of it."""
     if os.geteuid() != 0:
         return skipped("needs root, to give it up")
     if ELSEWHERE:
@@ -190,7 +190,7 @@ def no_process_per_connection(place: Place) -> Outcome:
         for _ in range(50):
             sessions.append(Peer(service.port))
             assert sessions[-1].log_in(USER, SECRET) == 0
-            # One that holds nothing would make room.
+            # A session without open files would make room.
             assert sessions[-1].ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))[0] == 0
         if service.status()["Threads"] != before:
             return failed("sessions cost threads")

@@ -1,7 +1,5 @@
-/*
- * The functions beyond the classic interface, on a remote directory and on a local one alike. Arguments: a remote
- * directory that holds "f", and the local original of "f".
- */
+/* The functions beyond the classic interface, on a remote directory and equally on a local one. Arguments: a remote
+ * directory with the file "f", and the local original of "f". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

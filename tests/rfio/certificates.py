@@ -54,7 +54,7 @@ class Asking(Service):
         return path
 
     def shown(self, certificate: Optional[Certificate], program: str, *arguments: object, **more: str) -> Ended:
-        """A tool under TLS that shows a certificate, if there is one, and knows no secret unless one is given."""
+        """Runs a tool under TLS that shows a certificate, if there is one, and has no secret unless one is given."""
         own = certificate.options() if certificate else []
         return self.tool(program, "--tls-ca", self.chain, *own, *arguments,
                          **{"RFIO_SECRETS": str(self.directory / "none"), **more})
@@ -166,7 +166,8 @@ def refused(place: Place) -> Outcome:
 
 @with_openssl
 def lists(place: Place) -> Outcome:
-    """Where there are lists of revoked certificates, one that is out of date, or none for an authority, lets none of its certificates in."""
+    """With lists of revoked certificates, an authority whose list is out of date or missing has none of its
+    certificates accepted."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         certificate, other = service.authority.issue(ANN), Authority(service.own, "other")
         for content, words in (
@@ -283,7 +284,7 @@ def asserted(place: Place) -> Outcome:
                 peer = connect()
                 if peer.log_in(user, None, wire.CERTIFICATE) != errno.EACCES or not peer.closed():
                     return failed(f"{what}, {user!r} is not refused")
-            # The server chooses the secret, and a proof of nothing is none.
+            # The server chooses the secret, and an empty proof is not accepted.
             if connect().log_in(USER, None, wire.CERTIFICATE | wire.SECRET) != errno.EACCES:
                 return failed(f"{what}, a proof of zeros is accepted")
         for connect in (lambda: Peer(service.port), lambda: service.peer(ann)):
@@ -307,7 +308,7 @@ def asserted(place: Place) -> Outcome:
 
 @with_openssl
 def taken_up_again(place: Place) -> Outcome:
-    """No TLS session is taken up again: its certificate may have expired or be revoked since."""
+    """No TLS session is resumed: its certificate may have expired or been revoked since."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann = service.authority.issue(ANN)
         context = service.context(ann)
@@ -363,7 +364,8 @@ def rights(place: Place) -> Outcome:
 
 @with_openssl
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: other lines, lists and authorities are in force for new sessions, those that stand go on, and a bad file changes nothing and is named."""
+    """SIGHUP: new lines, lists and authorities are in force for new sessions, existing ones go on, and a bad file
+    changes nothing and is named."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         ann, other = service.authority.issue(ANN), Authority(service.own, "other")
         others = other.issue(ANN)

@@ -1,4 +1,4 @@
-"""Which files a copy takes and which it leaves, and at which rate."""
+"""The files that a copy takes and those that it skips, and its rate."""
 
 from __future__ import annotations
 

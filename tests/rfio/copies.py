@@ -15,10 +15,10 @@ SIZES = {"0": 0, "1": 1, "4095": 4095, "4 KiB": 4096, "1 MiB + 1": (1 << 20) + 1
 
 
 def both_ways(place: Place, fabric: str, size: int) -> Outcome:
-    """To the server and back: the same bytes, and nothing left beside them."""
+    """To the server and back: the same bytes, and no other files."""
     with Service(place, fabric) as service:
         original, back = service.here / "original", service.here / "back"
-        # A gibibyte of noise takes long to make; its half does as well, twice.
+        # A gibibyte of noise takes long to make; half of it, twice, does as well.
         with open(original, "wb") as file:
             part = noise(min(size, 64 << 20))
             written = 0
@@ -43,7 +43,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
                                  "read": ("Read",), "write": ("Write",)}.items():
             timed = service.metric(f'rfio_request_seconds_count{{kind="{kind}"}}')
             counted = sum(service.metric(f'rfio_requests_total{{operation="{name}"}}') for name in operations)
-            # Greetings and queue pairs are the session's, which the count of requests knows nothing of.
+            # Handshakes and queue pairs are the session's; the count of requests leaves them out.
             if timed < max(counted, 1 if size else 0):
                 return failed(f"{counted} requests of kind {kind}, and {timed} were timed")
         return passed()
@@ -75,7 +75,7 @@ def pipes(place: Place, fabric: str) -> Outcome:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """-r both ways: files small and large, links, empty directories, names that are not text."""
+    """-r in both directions: files small and large, links, empty directories, names that are not text."""
     with Service(place, fabric) as service:
         tree = service.here / "tree"
         (tree / "a" / "empty").mkdir(parents=True)

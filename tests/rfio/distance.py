@@ -1,4 +1,4 @@
-"""Reading over a long way, by the C interface's options READAHEAD and STREAM, and trees over it."""
+"""Reading with a long round-trip time, by the C interface's options READAHEAD and STREAM, and trees over it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIRECTORIES, FILES = 60, 4
 #: Bytes of a file that takes several connections.
 LONG = 2_500_001
 
-# The classic calls, of which the options are: a read at an offset says nothing about the next one.
+# The classic calls, whose options these are: a read at an offset does not predict the next one.
 SCRIPT = """
 import ctypes, os, sys, time
 rfio = ctypes.CDLL(os.environ["RFIO_LIBRARY"])
@@ -83,7 +83,7 @@ class LongWay:
 
     @staticmethod
     def give(stream: socket.socket, held: queue.Queue, most: int) -> None:
-        """Delivers it when it is time, and after `most` bytes nothing, unless that is 0."""
+        """Delivers it when it is due, and nothing after `most` bytes, unless that is 0."""
         left = most or 1 << 62
         try:
             while (item := held.get())[1]:
@@ -103,7 +103,7 @@ class LongWay:
 
 
 def read_options(place: Place) -> Outcome:
-    """At 40 ms, reads that follow each other take a fraction of the time with READAHEAD and with STREAM."""
+    """At 40 ms, sequential reads take a fraction of the time with READAHEAD and with STREAM."""
     with Service(place, "tcp") as service:
         file = service.export / "f"
         file.write_bytes(noise(8 << 20))

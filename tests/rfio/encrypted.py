@@ -1,4 +1,4 @@
-"""TLS: copies inside it, and every way of getting past it."""
+"""TLS: copies inside it, and every attempt to get past it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def certificate(place: Place, name: str) -> tuple[str, str]:
 
 
 def tls(place: Place) -> Outcome:
-    """A copy both ways inside TLS; a client with another's certificate, one without TLS, and one with a wrong secret
-    do not get in."""
+    """Copies in both directions inside TLS; a client with another's certificate, one without TLS, and one with a wrong
+    secret are refused."""
     if shutil.which("openssl") is None:
         return skipped("needs openssl, to make certificates")
     chain, key = certificate(place, "ours")

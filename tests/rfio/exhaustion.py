@@ -43,7 +43,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def unread_replies(place: Place) -> Outcome:
-    """Long replies are asked for and not taken: they count as memory in use, which is bounded."""
+    """Long replies are requested and not read: they count as memory in use, which is bounded."""
     with Service(place, "tcp") as service:
         (service.export / "d").mkdir()
         for number in range(4000):
@@ -111,7 +111,8 @@ def waiting_writes(place: Place) -> Outcome:
 
 
 def unfinished_writes(place: Place) -> Outcome:
-    """A payload is announced and comes a byte at a time: its memory goes back to others of the same user in the end."""
+    """A payload is announced and comes a byte at a time: its memory becomes available to others of the same user in the
+    end."""
     with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:
         attacker = session(service)
         status, body, _ = attacker.ask(OPEN, text(b"/hoarder") + WRITING)
@@ -143,7 +144,7 @@ def unfinished_writes(place: Place) -> Outcome:
 
 
 def open_files(place: Place) -> Outcome:
-    """A user opens files without end, in several sessions: refused at the cap, and everything else goes on."""
+    """A user opens files without end, in several sessions: refused at the cap, and all other clients go on."""
     with Service(place, "tcp", "--open-files-per-user", "20") as service:
         (service.export / "f").write_bytes(b"x")
         attackers = [session(service) for _ in range(3)]
@@ -157,7 +158,7 @@ def open_files(place: Place) -> Outcome:
         if attackers[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
             return failed("a closed file is not released")
         attackers[1].close()
-        # The service hears of it by and by.
+        # The service notices it after a while.
         until(lambda: service.metric("rfio_open_files") <= 10)
         ended = service.tool("rfcp", service.at("f"), service.here / "f")
         return passed() if ended.succeeded else failed("a session that ends keeps its files", ended.evidence())
@@ -223,7 +224,8 @@ def swapped_links(place: Place) -> Outcome:
 
 
 def half_a_handshake(place: Place) -> Outcome:
-    """TLS that stops half way, or right after its handshake, and a reader of the metrics that asks nothing: let go."""
+    """TLS that stops half way, or right after its handshake, and a reader of the metrics that sends no request:
+    disconnected."""
     if which("openssl") is None:
         return skipped("needs openssl, to make certificates")
     chain, key = certificate(place, "ours")
@@ -294,12 +296,12 @@ def checksums_of_nothing(place: Place) -> Outcome:
             return failed(f"light requests end with {statuses}, and the heavy ones with {blocks} checksums")
         mebibytes = requests * max(blocks) * BLOCK / light / (1 << 20)
         figures = f"{requests / light:.1f} heavy requests and {mebibytes:.0f} MiB for each light one"
-        # In one line with the others, a light request would have to wait for 4 GiB of them.
+        # In one queue with the others, a light request would have to wait for 4 GiB of them.
         return passed(figures) if mebibytes < 512 else failed(figures)
 
 
 def missing_bodies(place: Place) -> Outcome:
-    """Long bodies are announced and come a byte at a time: their memory counts, and in the end they are given up."""
+    """Long bodies are announced and come a byte at a time: their memory counts, and in the end they are discarded."""
     with Service(place, "tcp", "--stall-timeout", "2", "--buffers-per-user", "1M") as service:
         attackers = [session(service) for _ in range(40)]
         for peer in attackers:
@@ -333,7 +335,8 @@ def missing_bodies(place: Place) -> Outcome:
 
 
 def idle_clients(place: Place) -> Outcome:
-    """As many idle anonymous sessions as there may be: the next one is let in, and one that has a file open stays."""
+    """The largest allowed number of idle anonymous sessions: the next one is accepted, and one that has a file open
+    stays."""
     with Service(place, "tcp", "--anonymous", "read", "--sessions-per-user", "12") as service:
         (service.export / "f").write_bytes(b"x")
 
@@ -356,14 +359,15 @@ def idle_clients(place: Place) -> Outcome:
             return failed("a session, or an open file, is not served")
         if service.metric("rfio_idle_sessions_ended_total") < 1:
             return failed("it is not counted")
-        # And from another address there is room of its own.
+        # Another address has its own limit.
         for peer in idle:
             peer.close()
         return passed()
 
 
 def vanished_writer(place: Place) -> Outcome:
-    """A host that vanishes without a word has the sole right to write a file: it is free again soon."""
+    """A host that vanishes without closing the connection has the sole right to write a file: the file is free again
+    soon."""
     if os.geteuid() != 0:
         return skipped("needs root, to let a connection vanish")
     with Service(place, "tcp", "--vanish-timeout", "3") as service:
@@ -385,7 +389,7 @@ def vanished_writer(place: Place) -> Outcome:
 
 
 def idle_scrapers(place: Place) -> Outcome:
-    """Connections to the metrics that say nothing do not delay a scrape."""
+    """Silent connections to the metrics do not delay a scrape."""
     with Service(place, "tcp") as service:
         service.metric("rfio_sessions")
         idle = [socket.create_connection((HOST, service.metrics_port), 20) for _ in range(100)]
@@ -396,7 +400,7 @@ def idle_scrapers(place: Place) -> Outcome:
         took = time.monotonic() - begun
         for connection in idle:
             connection.close()
-        # Each of those that say nothing may take five seconds to ask: waiting for one of them is enough to be found out.
+        # Each silent one may take five seconds to send its request: waiting for a single one would show.
         return passed(f"{took * 1e3:.0f} ms") if took < 4.5 else failed(f"a scrape takes {took:.1f} s")
 
 

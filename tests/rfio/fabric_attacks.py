@@ -43,7 +43,7 @@ def read(peer: Peer, handle: bytes, address: int, key: int, window: int = LENGTH
 
 
 def still_served(service: Service, data: bytes) -> bool:
-    """Whether an honest client gets the file by RDMA."""
+    """Whether a regular client gets the file by RDMA."""
     before = service.metric("rfio_fabric_sent_bytes_total")
     ended = service.tool("rfcp", service.at("f"), service.here / "copy")
     return ended.succeeded and (service.here / "copy").read_bytes() == data and \
@@ -51,8 +51,7 @@ def still_served(service: Service, data: bytes) -> bool:
 
 
 def tokens(place: Place) -> Outcome:
-    """The data queue pair does nothing without its token: none, a wrong one, a part of it, another pair's, one that was
-    used."""
+    """The data queue pair does nothing without its token: none, a wrong one, a part of it, another pair's, a used one."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(LENGTH)
         (service.export / "f").write_bytes(data)
@@ -91,7 +90,7 @@ def tokens(place: Place) -> Outcome:
 
 
 def bad_keys(place: Place) -> Outcome:
-    """A window that the client does not have ends its own queue pair and nothing else."""
+    """An invalid window ends the client's own queue pair and nothing else."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(4 << 20)
         (service.export / "f").write_bytes(data)
@@ -133,7 +132,8 @@ def bad_keys(place: Place) -> Outcome:
 
 
 def server_memory(place: Place) -> Outcome:
-    """No key opens the server's memory: neither its own ones nor its neighbours', to read or to write."""
+    """No key gives access to the server's memory: neither the server's own keys nor neighbouring ones, to read or to
+    write."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(LENGTH)
         (service.export / "f").write_bytes(data)
@@ -203,7 +203,7 @@ class HostileServer:
         return struct.pack(">QQIQIIQQqqqQB", 1, 2, 0o100644, 1, 0, 0, self.size, self.size // 512, 0, 0, 0, 7, 1)
 
     def serve_until_reads(self, count: int) -> list[tuple[int, int, int, int, int, int]]:
-        """Greets, lets in, connects, opens; then so many reads: (number, offset, length, address, key, window)."""
+        """Handshakes, connects, opens; then serves so many reads: (number, offset, length, address, key, window)."""
         reads = []
         while len(reads) < count:
             kind, number, body = self.request()

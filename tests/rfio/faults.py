@@ -43,7 +43,7 @@ def disk_full(place: Place, fabric: str) -> Outcome:
 
 
 def changed_while_read(place: Place, fabric: str, how: str) -> Outcome:
-    """The source is truncated, or replaced by another: an error that says so, and no file."""
+    """The source is truncated, or replaced by another: an error with the reason, and no file."""
     with Service(place, fabric) as service:
         source = service.export / "f"
         source.write_bytes(noise(64 << 20))
@@ -67,7 +67,7 @@ def changed_while_read(place: Place, fabric: str, how: str) -> Outcome:
 
 
 def slow_readers(place: Place, fabric: str) -> Outcome:
-    """Clients that ask and do not take: others read on, and the server's memory stays bounded."""
+    """Clients that send requests and do not read the replies: others read on, and the server's memory stays bounded."""
     with Service(place, fabric, "--cache", "8M") as service:
         data = noise(16 << 20)
         (service.export / "f").write_bytes(data)
@@ -100,7 +100,7 @@ def slow_readers(place: Place, fabric: str) -> Outcome:
 
 
 def half_open(place: Place, fabric: str) -> Outcome:
-    """Ten thousand connections that say nothing: others come through, the server stays small."""
+    """Ten thousand silent connections: others are served, the server stays small."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 10_500:
         return skipped("needs 10,500 open files")
@@ -145,7 +145,7 @@ def server_restarted(place: Place, fabric: str) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: new secrets are in force for new sessions, those that stand go on, and a bad file changes nothing."""
+    """SIGHUP: new secrets are in force for new sessions, existing ones go on, and a bad file changes nothing."""
     with Service(place, "tcp") as service:
         standing = Peer(service.port)
         assert standing.log_in(USER, SECRET) == 0

@@ -27,7 +27,7 @@ def read_by(service: Service, name: str) -> bytes:
 
 
 def mapped_writes(place: Place, fabric: str) -> Outcome:
-    """Stores through a mapping after the file was read: the next reader sees them, and a copy is of them."""
+    """Stores through a mapping after the file was read: the next reader sees them, and a copy contains them."""
     with Service(place, fabric) as service:
         file = service.export / "f"
         file.write_bytes(bytes(SIZE))

@@ -136,7 +136,7 @@ class Watched:
         self.thread.start()
 
     def watch(self) -> None:
-        """Looks until the tool ends."""
+        """Measures until the tool ends."""
         while self.process.running:
             try:
                 said = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -175,7 +175,7 @@ class Against:
 
 
 def huge_files(place: Place) -> Outcome:
-    """A file of 64 TiB to a device, and one with extents without end to a file: memory stays small while it goes on."""
+    """A file of 64 TiB to a device, and one with endless extents to a file: memory stays small while it goes on."""
     figures = []
     for what, allocated, target in (("64 TiB", Huge.SIZE, "/dev/null"), ("extents", 0, "copy")):
         liar = Huge(allocated)
@@ -196,7 +196,7 @@ GOES_ON = 6 if tiers.by_night() else 2
 
 
 def endless_listings(place: Place) -> Outcome:
-    """rfdir and rfrm end with an error within the stated memory; rfcp goes on in little of it."""
+    """rfdir and rfrm end with an error within the stated memory; rfcp goes on in little memory."""
     figures = []
     for program, arguments, limit in (("rfdir", [], STATED), ("rfrm", ["-r"], STATED), ("rfcp", ["-q", "-r"], 256)):
         with Against(place, Endless()) as service:
@@ -230,7 +230,8 @@ def names_without_sense(place: Place) -> Outcome:
 
 
 def endless_depth(place: Place) -> Outcome:
-    """A directory in itself without end: entered to the depth that the client has set, and an error says so."""
+    """A directory that contains itself endlessly: entered to the depth that the client has set, then an error with the
+    depth."""
     for program, arguments in (("rfcp", ["-q", "-r"]), ("rfdir", ["-R"]), ("rfrm", ["-r"])):
         liar = Deep()
         with Against(place, liar) as service:
@@ -290,7 +291,7 @@ NASTY = "\x1b[2J\x1b]0;owned\x07\r\nrfcp: all is well\u202egnp\u2028\x9b1m"
 
 
 def texts(place: Place) -> Outcome:
-    """Reasons, names and paths of a server are shown on one line, and control nothing."""
+    """A server's reasons, names and paths are shown on one line, without control characters."""
     name = NASTY.encode() + b"\xff"
 
     class Speaking(Liar):

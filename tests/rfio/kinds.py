@@ -63,7 +63,7 @@ def special_files(place: Place, direction: str) -> Outcome:
 
 
 def bits_and_times(place: Place, direction: str) -> Outcome:
-    """Sticky and set-group-ID bits of directories, also where they come from above, and times of links. Files get neither."""
+    """Sticky and set-group-ID bits of directories, also inherited ones, and times of links. Files get neither."""
     with Service(place, "tcp") as service:
         base, target = ends(service, direction)
         tree = base / "tree"

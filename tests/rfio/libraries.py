@@ -67,7 +67,7 @@ def many_files(place: Place, fabric: str) -> Outcome:
 
 
 def symbols(place: Place) -> Outcome:
-    """No function of the library runs commands, and nothing but RFIO's names is exported."""
+    """No function of the library runs commands, and only RFIO's names are exported."""
     listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARIES / "librfio.so.2"],
                             capture_output=True, text=True, check=True).stdout
     names = {line.split()[2].split("@")[0] for line in listed.splitlines() if len(line.split()) == 3}

@@ -1,5 +1,5 @@
-"""The classic calls of the C library against a mirror: random reads that follow each other or do not, writes and cuts between
-them, with each way of reading ahead. The oracle is a file of this host on which the same is done."""
+"""The classic calls of the C library against a mirror: random sequential and other reads, writes and truncations
+between them, with each way of reading ahead. The oracle is a local file with the same operations."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Long(Kept):
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20) -> bool:
-    """Whether a condition comes to hold."""
+    """Waits; returns whether the condition became true."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -22,7 +22,7 @@ TRIES = 20
 
 
 def begun(service: Service, newest: int, count: int) -> tuple[Peer, list[int]]:
-    """A session with so many requests under way of which each takes its time: sums of a file without end."""
+    """A session with so many requests under way, each of which takes time: checksums of an endless file."""
     with open(service.export / "large", "wb") as file:
         file.truncate(4 << 30)
     peer = Peer(service.port)
@@ -57,7 +57,7 @@ def of_replies(place: Place) -> Outcome:
                 break
         else:
             return failed("a ping waits for all earlier requests")
-        # One more than may be under way is not looked at before one of the others has ended.
+        # One request more than the limit is not read before one of the others has ended.
         full, numbers = begun(service, 3, MOST)
         late = full.send(PING)
         came = answers(full, MOST + 1)

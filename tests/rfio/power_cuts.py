@@ -45,7 +45,7 @@ class Scene:
         return self.target.at / ("here" if self.is_download else "export") / "copy"
 
     def begin_anew(self) -> None:
-        """Another tree, and nothing of it on the disk."""
+        """Another tree, and none of it on the disk."""
         rmtree(self.source, ignore_errors=True)
         rmtree(self.copy, ignore_errors=True)
         self.copy.mkdir()
@@ -71,7 +71,7 @@ class Scene:
         return self.service.begin("rfcp", *OPTIONS, f"{self.source}/.", self.service.at("copy"))
 
     def cut(self) -> None:
-        """The disk's power fails, and with it a service that is there; both come back."""
+        """Cuts the disk's power, and with it a running service; restarts both."""
         serves_from_it = not self.is_download
         if serves_from_it:
             self.service.kill()

@@ -38,7 +38,7 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """Nothing is written by itself before it is asked for."""
+        """No write-back happens before it is requested."""
         subprocess.run(["mount", "-o", "loop,commit=300,noatime", self.image, self.at], check=True)
 
     def cut(self) -> None:
@@ -60,7 +60,7 @@ class Disk:
 
 @contextmanager
 def disk(place: Place, name: str) -> Iterator[Disk]:
-    """A disk for as long as it is needed."""
+    """A disk for the duration of a context."""
     mounts.unshare()
     made = Disk(place, name)
     try:
@@ -86,7 +86,7 @@ def listing(tree: Path) -> dict[str, bytes]:
 
 
 def power_cut(place: Place, direction: str, kind: str) -> Outcome:
-    """--sync and exit 0, then the power fails: everything is there, under its name."""
+    """--sync and exit 0, then the power fails: every file is there, under its name."""
     if os.geteuid() != 0 or which("mkfs.ext4") is None:
         return skipped("needs root and mkfs.ext4, for a disk whose power can be cut")
     with disk(place, "disk") as target:
@@ -215,7 +215,7 @@ def kept_attributes(place: Place, direction: str) -> Outcome:
         os.chmod(copy / ".large.rfpart", 0o600)
         options = ["-r", "--continue", "--checksum", *(["--xattrs"] if with_extended else [])]
         places = (service.at("tree"), service.here / "copy/") if direction == "download" else (tree, service.at("copy"))
-        # Into a directory that is there, the tree keeps its name; its content is wanted beside the part.
+        # In an existing directory the tree keeps its name; its content is expected beside the part.
         (copy / ".large.rfpart").rename(copy.parent / "part")
         copy.rmdir()
         copy.mkdir()
@@ -265,7 +265,7 @@ def continued_trees(place: Place, direction: str) -> Outcome:
             return failed("rfcp -r failed", ended.evidence())
         (copy / "a/small 3").unlink()
         (tree / "a/small 4").write_bytes(noise(SMALL, 99))
-        # A copy that is there is continued by giving it the content of the tree.
+        # An existing copy is continued by the content of the tree.
         arranged = (service.at("tree/."), copy) if direction == "download" else (f"{tree}/.", service.at("copy"))
         for options, expected in (([], 2 * SMALL), ([], 0), (["--checksum"], 0)):
             ended = service.tool("rfcp", "-r", "--json", "--continue", *options, *arranged)
@@ -332,7 +332,7 @@ def lost_server(place: Place) -> Outcome:
 
 
 def said_path(place: Place, fabric: str) -> Outcome:
-    """The last line and --json say which way the data went."""
+    """The last line and --json name the path of the data."""
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(5_000_000))
         ended = service.tool("rfcp", service.at("f"), "/dev/null")

@@ -101,7 +101,7 @@ def script(place: Place, service: Service, fabric: str, file: Path, *arguments: 
 
 
 def module(place: Place, fabric: str) -> Outcome:
-    """The compiled module by itself: bytes of many threads, errors, names, signals, and other threads while one waits."""
+    """The compiled module alone: bytes of many threads, errors, names, signals, and other threads while one waits."""
     if problem := lacks("fsspec"):
         return problem
     with Service(place, fabric) as service:
@@ -138,12 +138,12 @@ def restarted(place: Place, fabric: str) -> Outcome:
 PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "processes": (),
             "pyarrow_tests": ("hypothesis", "pyarrow", "pytest"), "replaced_files": (), "whole_files": ("pandas", "pyarrow"),
             "zarr_store_tests": ("pytest_asyncio", "zarr")}
-#: Other people's tests, over one of the transports.
+#: Third-party tests, over one of the transports.
 SUITES = ("abstract_suite", "pyarrow_tests", "zarr_store_tests")
 
 
 def asynchronous(place: Place, fabric: str) -> Outcome:
-    """The coroutines, near and over a way of 40 ms."""
+    """The coroutines, locally and with a round-trip time of 40 ms."""
     from .distance import LongWay
     if problem := lacks("fsspec"):
         return problem

@@ -73,7 +73,8 @@ def grow(at: Path, seed: int = 1) -> None:
 
 
 def over_restarts(place: Place, fabric: str) -> Outcome:
-    """READAHEAD and STREAM go on where they were over a server that is killed and comes back meanwhile or later; each byte is the file's."""
+    """READAHEAD and STREAM go on at their position over a server that is killed and restarted meanwhile or later; each
+    byte is the file's."""
     with Service(place, fabric) as service:
         grow(service.export / "f")
         grow(service.here / "f")

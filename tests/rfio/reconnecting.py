@@ -1,4 +1,4 @@
-"""Servers that go away in the middle of a copy and come back: the copy goes on by itself, within the time of --retry."""
+"""Servers that end in the middle of a copy and are restarted: the copy goes on by itself, within the time of --retry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.process import Ended, Process
 
 from .service import SECONDS, SECRET, USER, Service, noise, same
 
-#: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed while there is more to come.
+#: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed before the end.
 SIZE = 64 << 20
 RATE = "48M"
 
@@ -47,7 +47,7 @@ def finish(copy: Process) -> Ended:
 
 
 def files(place: Place, fabric: str) -> Outcome:
-    """One file each way, and to a FIFO: two restarts, the same bytes, and no more moved than was lost on the way."""
+    """One file in each direction, and to a FIFO: two restarts, the same bytes, and only lost data are moved again."""
     figures = []
     with Service(place, fabric) as service:
         original = service.here / "original"
@@ -102,8 +102,8 @@ def files(place: Place, fabric: str) -> Outcome:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """A tree each way, with small and large files, directories and links, and restarts at several points: all of it arrives, once,
-    and nothing is left beside it."""
+    """A tree in each direction, with small and large files, directories and links, and restarts at several points: all
+    of it arrives, once, and no other files are left."""
     with Service(place, fabric) as service:
         for direction in ("download", "upload"):
             source, sink = (service.export, service.here) if direction == "download" else (service.here, service.export)

@@ -23,7 +23,7 @@ STORE = 44
 
 
 def hang_up(service: Service, words: str) -> bool:
-    """Has the configuration read again; whether the daemon answers in these words."""
+    """Has the configuration reloaded; returns whether the daemon's message has these words."""
     before = service.daemon.output().count(words)
     os.kill(service.daemon.pid, signal.SIGHUP)
     deadline = time.monotonic() + 20
@@ -45,7 +45,7 @@ def mount(service: Service) -> None:
 
 
 def unmount(service: Service) -> None:
-    """Takes it away, although the daemon has a directory of it open."""
+    """Unmounts it, although the daemon has a directory of it open."""
     subprocess.run(["umount", "-l", service.export], check=True)
 
 

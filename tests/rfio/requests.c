@@ -1,8 +1,6 @@
-/*
- * Requests under way, on a remote directory and on a local one alike: many at once, finished in no order, by several
- * threads, by a loop of the program's own, taken back, and over a fork. Arguments: a remote directory that holds "f", and
- * the local original of "f".
- */
+/* Requests under way, on a remote directory and equally on a local one: many at once, finished in no order, by several
+ * threads, by a loop of the program's own, cancelled, and over a fork. Arguments: a remote directory with the file "f",
+ * and the local original of "f". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -108,8 +108,8 @@ def a_damaged_part(place: Place, fabric: str) -> Outcome:
 
 
 def begun_trees(place: Place, direction: str) -> Outcome:
-    """`rfcp -r TREE NEW`, ended when NEW was there and not complete: --continue goes on in NEW, and nothing of the first
-    attempt is left. A tree that is complete, or of another source, is a directory that receives, as for cp."""
+    """`rfcp -r TREE NEW`, ended when NEW existed and was incomplete: --continue goes on in NEW, and nothing of the
+    first attempt is left. If NEW is complete, or of another source, the tree is copied into it, as by cp."""
     with Service(place, "tcp") as service:
         source, sink = (service.export, service.here) if direction == "download" else (service.here, service.export)
         tree, new = source / "tree", sink / "new"

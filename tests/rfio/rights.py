@@ -40,7 +40,7 @@ class Restricted(Service):
         return place.directory / name
 
     def change(self, name: str, content: bytes, words: str = "read again") -> bool:
-        """Writes such a file and has it read; whether the daemon answers in these words."""
+        """Writes such a file and has it reloaded; returns whether the daemon's message has these words."""
         self.file(self.place, name).write_bytes(content)
         return hang_up(self, words)
 
@@ -178,7 +178,7 @@ def by_group(place: Place) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """New rights hold for sessions that stand; a file that is wrong changes nothing; names of any bytes have lines."""
+    """New rights hold for existing sessions; an invalid file changes nothing; names of any bytes have lines."""
     with Restricted(place, (b"ann", "zoë mü".encode()), {"rights": RIGHTS}) as service:
         populate(service)
         odd = service.export / os.fsdecode(b"a b\xff#")
@@ -257,7 +257,7 @@ def as_local_users(place: Place) -> Outcome:
 
 
 def quotas_of_the_system(place: Place) -> Outcome:
-    """A worker that acts as a user has none of the capabilities that are above permissions and disk quotas."""
+    """A worker with a user's ID has none of the capabilities that override permissions and disk quotas."""
     if os.geteuid() != 0:
         return skipped("serving under local user IDs needs root")
     with Restricted(place, (b"ann",), {"map": b"ann daemon\n"}) as service:

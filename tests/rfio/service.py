@@ -20,11 +20,11 @@ TOOLS = Path(os.environ.get("RFIO_TOOLS", VERBENA.parent if VERBENA.is_file() el
 SECRET = b"the secret of the tests, long enough"
 USER = b"tester"
 SECONDS = 60.0
-#: How data travel: over TCP alone, or by RDMA on the software adapter.
+#: The transports of data: over TCP alone, or by RDMA on the software adapter.
 FABRICS = ("tcp", "verbs")
-#: Ways of the software adapter to a peer, besides the one that it chooses by itself.
+#: Paths of the software adapter to a peer, besides the default.
 PATHS = ("cma", "ring")
-#: Little memory, so that tests come to its end.
+#: Little memory, so that tests reach the limit.
 SMALL = ("--buffers", "32M", "--cache", "32M")
 
 

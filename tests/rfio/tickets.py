@@ -41,7 +41,7 @@ def key(what: bytes, secret: bytes = SHARED) -> bytes:
 
 
 class Taking(Service):
-    """A service that takes the issuer's tickets, at once: its clock is the issuer's."""
+    """A service that accepts the issuer's tickets, at once: its clock is the issuer's."""
 
     def __init__(self, place: Place, fabric: str = "tcp", *options: str, skew: int = 0):
         self.shared = place.directory / "tickets"
@@ -59,13 +59,13 @@ def enter(service: Service, what: bytes, proof: bytes = b"") -> tuple[Peer, int,
 
 
 def opened(peer: Peer, path: bytes, flags: int) -> tuple[int, bytes]:
-    """Opens a file: the status, and the handle or the words."""
+    """Opens a file; returns the status, and the handle or the message."""
     status, body, _ = peer.ask(OPEN, text(path) + struct.pack(">II", flags, 0o644))
     return status, body[:8] if status == 0 else body[4:]
 
 
 def good_once(place: Place) -> Outcome:
-    """A ticket reads its file; a second time it opens nothing, and says so."""
+    """A ticket reads its file; a second use opens nothing and is refused with the reason."""
     with Taking(place) as service:
         what = claims()
         peer, status, words = enter(service, what)
@@ -87,7 +87,8 @@ def good_once(place: Place) -> Outcome:
 
 
 def good_for_nothing_else(place: Place) -> Outcome:
-    """Another file, more than the ticket says, the same file again, anything by name: refused, and the session goes on."""
+    """Another file, more access than the ticket grants, the same file again, any operation by name: refused, and the
+    session goes on."""
     with Taking(place) as service:
         (service.export / "d").mkdir()
         peer, status, words = enter(service, claims())
@@ -167,7 +168,7 @@ def forged(place: Place) -> Outcome:
 
 
 def raced(place: Place) -> Outcome:
-    """A ticket that many redeem at the same moment lets one of them in."""
+    """Of many clients that redeem a ticket at the same moment exactly one is accepted."""
     with Taking(place, "tcp", "--threads", "4") as service:
         for _ in range(20):
             what, let_in = claims(), []
@@ -203,7 +204,8 @@ def restarted(place: Place) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: a new issuer is known, the old one is not; a bad file changes nothing. A server without issuers says that it takes none."""
+    """SIGHUP: a new issuer is known, the old one is not; a bad file changes nothing. A server without issuers refuses
+    tickets with the reason."""
     with Taking(place) as service:
         def reload(content: bytes, words: str) -> None:
             before = service.daemon.output().count(words)
@@ -227,7 +229,7 @@ def reloaded(place: Place) -> Outcome:
 
 
 def nonsense(place: Place) -> Outcome:
-    """Claims that are cut off, too long, or noise end the connection or are refused; the server goes on."""
+    """Truncated, too long and random claims end the connection or are refused; the server goes on."""
     with Taking(place) as service:
         dice = random.Random(3)
         longest = claims(path=b"/" + b"x" * 4094, user=b"u" * 1024)

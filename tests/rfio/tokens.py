@@ -87,7 +87,7 @@ def claims(scope: str = "storage.read:/data", **more: object) -> dict:
 
 
 class Trusting(Service):
-    """A service under TLS that takes an issuer's tokens, and a client that has nothing else."""
+    """A service under TLS that accepts an issuer's tokens, and a client without other credentials."""
 
     def __init__(self, place: Place, kind: str = "ES256", *, words: str = "", jwks: bool = False, options: tuple[str, ...] = ()):
         self.own = place.directory / "issuer"
@@ -111,7 +111,7 @@ class Trusting(Service):
         path.chmod(0o644)
 
     def bearing(self, token: bytes, program: str, *arguments: object, **more: str) -> Ended:
-        """A tool under TLS that has a token and nothing else."""
+        """Runs a tool under TLS with a token and no other credentials."""
         return self.tool(program, "--tls-ca", self.chain, *arguments,
                          **{"RFIO_SECRETS": str(self.directory / "none"), "BEARER_TOKEN": token.decode("latin-1"), **more})
 
@@ -129,7 +129,7 @@ class Trusting(Service):
 
 
 def present(peer: Peer, token: bytes) -> tuple[int, str]:
-    """The greeting by a token: the status of the first refusal and its words, or 0."""
+    """The handshake by a token: returns the status of the first refusal and its message, or 0."""
     hello = struct.pack(">HHI", 2, 4, TOKEN) + text(b"root") + bytes(32)
     status, body, _ = peer.ask(HELLO, hello)
     if status == 0:
@@ -284,7 +284,8 @@ def beside_the_scope(place: Place) -> Outcome:
 
 @with_openssl
 def base_user_and_expiry(place: Place) -> Outcome:
-    """The issuer's paths begin at its base, its users are one if the line says so, and an expired token opens nothing more."""
+    """The issuer's paths begin at its base, its users are one if the line says so, and an expired token opens no
+    further file."""
     with Trusting(place, words="path=/mine user=atlas skew=0") as service:
         now = int(time.time())
         peer, status, words = service.enter(service.key.token(claims("storage.read:/", exp=now + 3)))
@@ -301,7 +302,8 @@ def base_user_and_expiry(place: Place) -> Outcome:
 
 @with_openssl
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: a new key is known and the old one is not; a bad file changes nothing; without a file no token is taken."""
+    """SIGHUP: a new key is known and the old one is not; a bad file changes nothing; without a file no token is
+    accepted."""
     with Trusting(place) as service:
         old, new = service.key, Key(service.own, "two", "ES256")
         service.write(service.keys, new.public.read_text())

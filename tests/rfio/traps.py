@@ -129,12 +129,12 @@ class Liar:
 
 
 def untouched(outside) -> bool:
-    """Whether nothing was made or changed beside the target."""
+    """Whether no file was made or changed beside the target."""
     return sorted(os.listdir(outside)) == ["keep"] and (outside / "keep").read_bytes() == b"mine"
 
 
 def prepared(place: Place):
-    """A target for copies, and something beside it that must stay as it is."""
+    """A target for copies, and a file beside it that must not change."""
     here, outside = place.directory / "here", place.directory / "outside"
     here.mkdir()
     outside.mkdir()
@@ -143,8 +143,8 @@ def prepared(place: Place):
 
 
 def links_that_become_directories(place: Place) -> Outcome:
-    """An honest server whose user swaps a link for a directory between two copies: the second one does not go through the
-    link that the first one brought. The same for a link to a file, and for the target's own name."""
+    """A regular server whose user replaces a link by a directory between two copies: the second one does not follow the
+    link of the first. The same for a link to a file, and for the target's own name."""
     with Service(place, "tcp") as service:
         here, outside = prepared(place)
         tree = service.export / "tree"
@@ -190,7 +190,8 @@ def links_that_become_directories(place: Place) -> Outcome:
 
 
 def names_listed_twice(place: Place) -> Outcome:
-    """A server lists a name as a link and then as a directory, or a name that leads out: nothing is written outside."""
+    """A server lists a name as a link and then as a directory, or a name that leads outside: nothing is written
+    outside."""
     here, outside = prepared(place)
     target = str(outside).encode()
     listings = {

@@ -24,7 +24,7 @@ from .libraries import LIBRARIES, compiled
 from .service import SECONDS, TOOLS, Service, noise
 from .wire import HEADER
 
-#: The versions of the protocol that today's programs know.
+#: The versions of the protocol that today's programs support.
 OLDEST, NEWEST = 2, 4
 #: The commit whose programs are the old ones: the oldest that today's compiler still builds. Its protocol has versions 2 and 3.
 COMMIT = "c1b8727"
@@ -53,8 +53,8 @@ print("it all")
 
 
 class Older:
-    """A relay that states other versions in a client's `Hello`, so that both ends take each other for older or newer programs. Nothing proves
-    the greeting of a client without a name, so neither end notices."""
+    """A relay that changes the versions in a client's `Hello`, so that both ends take each other for older or newer
+    programs. The handshake of an anonymous client has no proof, so neither end notices."""
 
     def __init__(self, port: int, lowest: int, highest: int):
         self.to, self.lowest, self.highest = port, lowest, highest
@@ -297,7 +297,8 @@ def of_programs(place: Place, fabric: str, old_side: str) -> Outcome:
     libraries = old / "lib" if old_side == "clients" else LIBRARIES
     programs = []
     for source in ("trfio", "beyond", "requests"):
-        # Compiled against today's header; the old library is looked for when it starts, as with a program that was there before an update.
+        # Compiled against today's header; the old library is found at run time, as with a program from before an
+        # update.
         program, problem = compiled(place, "rfio", source)
         if problem:
             return problem

@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "MPIR_CVAR_NOLOCAL": "1",
 }
-# libfabric's ways over the verbs, by provider and kind of end point.
+# libfabric's providers over the verbs, with the kind of endpoint.
 FABRICS = (("verbs", "msg"), ("verbs", "dgram"), ("verbs;ofi_rxm", "rdm"), ("verbs;ofi_rxd", "rdm"))
 COMPILERS = {"Open MPI": "mpicc.openmpi", "MPICH": "mpicc.mpich"}
 # Stands for ssh: goes to the other namespace, under another name, for two nodes have two.
@@ -58,7 +58,7 @@ def libfabric(provider: str, kind: str, hosts: Hosts) -> Outcome:
 
 
 def mpi(library: str, source: str, hosts: Hosts) -> Outcome:
-    """A rank on each host; each verifies all that it is sent, or that each of its atomics took effect once."""
+    """A rank on each host; each verifies all data that it receives, or that each of its atomics took effect once."""
     first, second = hosts.members
     try:
         program = c_program.compile_program(MPI_PROGRAMS / source, libraries=(), compiler=COMPILERS[library])
@@ -71,7 +71,8 @@ def mpi(library: str, source: str, hosts: Hosts) -> Outcome:
         "Open MPI": ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ucx",
                      "--mca", "opal_common_ucx_devices", "any", "--mca", "opal_common_ucx_tls", "any",
                      "--mca", "btl", "^openib,vader,tcp", "--mca", "osc", "ucx",
-                     # The two hosts are one machine: each would bind its rank to the same processor, where they take turns.
+                     # The two hosts are one machine: each would bind its rank to the same processor, where they
+                     # alternate.
                      "--bind-to", "none",
                      "--host", f"{first.address}:1,{second.address}:1"],
         "MPICH": ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", agent,

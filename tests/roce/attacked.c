@@ -82,7 +82,8 @@ static struct honest honest_open(struct peer *peer)
 	CHECK_CALL(ibv_query_gid(honest.end.context, 1, gid_index(), &ours.gid));
 	peer_tell(peer, &ours, sizeof ours);
 	peer_hear(peer, &honest.theirs, sizeof honest.theirs);
-	/* Both ends begin at the same number; 268 ms, eight times: an attack takes room from honest packets. */
+	/* Both ends begin at the same number; 268 ms, eight times: an attack takes buffer space from regular
+	 * packets. */
 	connect_by_gid(&honest.end, honest.theirs.gid, honest.theirs.address.qp_number, PSN, 16);
 	return honest;
 }
@@ -142,7 +143,7 @@ static struct field field_open(const struct endpoint *beside, union ibv_gid atta
 	return field;
 }
 
-/* Receives that were used are posted again; those of a queue pair that has fallen, when it gets up. */
+/* Used receives are posted again; those of a queue pair in the error state after it is reconnected. */
 static void drain(struct field *field, struct sufferer *one)
 {
 	struct ibv_wc wc[16];

@@ -15,14 +15,14 @@ from .connections import SECONDS
 from .hosts import Host, Hosts
 
 HERE = Path(__file__).resolve().parent
-# By itself, so that it does not go with the first of its subnet.
+# In a subnet of its own, so that it is not removed with the first address of its subnet.
 ANOTHER = "10.9.0.50"
 # As /usr/bin/ibv_asyncwatch and ibv_event_type_str(3) have it.
 NUMBERS = {"active": "(9)", "error": "(10)", "GID": "(18)"}
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """By an ordinary program and by one that looks closely."""
+    """With an ordinary program and with one that prints every change."""
     return [Case("ibv_asyncwatch", "", on_hosts(watched)),
             Case("the port follows its interface", "", on_hosts(followed))]
 
@@ -39,7 +39,7 @@ def await_line(process: Process, said: str, *parts: str) -> bool:
 
 
 def unplug(host: Host) -> None:
-    """Takes the cable out of the other host's end."""
+    """Takes down the peer's end of the cable."""
     host.setup("ip", "link", "set", host.interface, "down")
 
 

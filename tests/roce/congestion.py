@@ -26,7 +26,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def exchange(gid: int, hosts: Hosts) -> Outcome:
-    """Data both ways, looked at."""
+    """Data in both directions, verified."""
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", gid, "-c", "-p", PORT, "-s", 100001, "-n", 100]
     return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
 

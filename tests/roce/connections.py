@@ -73,7 +73,7 @@ LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
 # Tests of tests/rdmacm that are others over this link.
 NEWEST = ("events_of_the_program_come_in_order", "no_service_is_looked_for_over_ethernet")
 
-# Of these the server never ends by itself.
+# Programs whose server never ends.
 ENDLESS: dict[str, tuple[list[str], list[str]]] = {
     "cmtime": (["cmtime", "-b", "{}"], ["cmtime", "-c", "20", "-s", "{}"]),
     "rping -P": (["rping", "-s", "-P", "-a", "{}"], ["rping", "-c", "-a", "{}", "-C", "20", "-V"]),
@@ -157,7 +157,7 @@ def serve(hosts: Hosts, command: Sequence[object], ready: Callable[[Process], bo
 
 
 def converse(hosts: Hosts, server: Sequence[object], client: Sequence[object]) -> Exchange:
-    """Both sides to their end."""
+    """Runs both sides to their end."""
     first, second = hosts.members
     serving, is_ready = serve(hosts, server, lambda _process: listens(first))
     if not is_ready:
@@ -174,7 +174,7 @@ def program(server: list[str], client: list[str], version: int, hosts: Hosts) ->
 
 
 def endless(server: list[str], client: list[str], hosts: Hosts) -> Outcome:
-    """The client returns 0; the server of this program never ends by itself."""
+    """The client returns 0; this program's server never ends."""
     first, second = hosts.members
     server, client = ([word.format(first.address) for word in command] for command in (server, client))
     serving, is_ready = serve(hosts, server, lambda _process: listens(first))
@@ -186,8 +186,8 @@ def endless(server: list[str], client: list[str], hosts: Hosts) -> Outcome:
 
 
 def datagram_sockets(hosts: Hosts) -> Outcome:
-    """librdmacm makes an address handle by the port's LID for each of them, which Linux refuses over Ethernet, and so is it here,
-    with the reason."""
+    """librdmacm makes an address handle by the port's LID for each of them, which Linux refuses over Ethernet; so does
+    this adapter, with the reason."""
     first, second = hosts.members
     serving, is_ready = serve(hosts, ["udpong", "-b", first.address], lambda _process: first.has_datagram_port(UDPONG_PORT))
     if not is_ready:
@@ -316,7 +316,7 @@ def refused(hosts: Hosts, words: str) -> Outcome:
 
 
 def no_listener(hosts: Hosts) -> Outcome:
-    """A process is there that has nothing to do with the connection manager; it answers all the same."""
+    """A process that does not use the connection manager still answers."""
     first = hosts.members[0]
     bystander = hosts.start(first, "bystander", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", 1))
     deadline = time.monotonic() + SECONDS
@@ -340,7 +340,7 @@ def absent(hosts: Hosts) -> Outcome:
 
 
 def killed(hosts: Hosts) -> Outcome:
-    """The server is killed in the midst of the work: the client's requests end, and so does it."""
+    """The server is killed in the midst of the work: the client's requests end, and so does the client."""
     first, second = hosts.members
     serving, is_ready = serve(hosts, ["rping", "-s", "-a", first.address], lambda _process: listens(first))
     if not is_ready:

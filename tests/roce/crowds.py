@@ -16,7 +16,7 @@ from harness.process import wait_for_any
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, SwitchedHosts
 
 HERE = Path(__file__).resolve().parent
-# How long the crowd works, and how long it and the hosts may take beside that.
+# How long the crowd works, and how long it and the hosts may take in addition.
 CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
 # By night also so many kills, one a round.
 ROUNDS = int(os.environ.get("CROWD_ROUNDS") or 0)
@@ -52,8 +52,8 @@ def crowd(work: str, place: Place) -> Outcome:
 
 
 def lives(hosts: Hosts) -> Outcome:
-    """While one process is there, more are killed on its host than the port has room for, and the next one has its
-    part of it."""
+    """While one process runs, more are killed on its host than the port has room for, and the next one gets its part of
+    it."""
     first = hosts.members[0]
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", 1, "-p"]
     deadline = time.monotonic() + SECONDS

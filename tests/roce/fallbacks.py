@@ -85,7 +85,7 @@ def lacks(words: Sequence[str], text: str) -> Optional[Outcome]:
 
 
 def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Hosts) -> Outcome:
-    """Both sides return 0; `verbena info` and `--stats` of a side whose port is taken name the private one."""
+    """Both sides return 0; `verbena info` and `--stats` of a side whose port is in use name the private one."""
     first, second = hosts.members
     for number in held:
         hold(hosts, hosts.members[number], ROCE)
@@ -109,7 +109,7 @@ def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Host
 
 def connected(server: Sequence[str], client: Sequence[str], held: Sequence[int], hosts: Hosts,
               ports: Sequence[int] = (ROCE,)) -> Outcome:
-    """Server and client return 0, and those whose port is taken say where they are."""
+    """Server and client return 0, and those whose port is in use print the private port."""
     for number in held:
         hold(hosts, hosts.members[number], *ports)
     done = converse(hosts, *([word.format(hosts.members[0].address) for word in command] for command in (server, client)))
@@ -140,7 +140,8 @@ def two_listeners(hosts: Hosts) -> Outcome:
 
 
 def no_listener(hosts: Hosts) -> Outcome:
-    """A request that neither those of the public port nor those of the private one have a listener for is refused."""
+    """A request for which neither the processes of the public port nor those of the private one have a listener is
+    refused."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)
@@ -148,7 +149,7 @@ def no_listener(hosts: Hosts) -> Outcome:
     waiting = [serve(hosts, first, command), serve(hosts, first, command, PORT + 1, str(other))]
     _, client = PROGRAMS["rping -V"]
     asked = hosts.run(second, "client", second.on_adapter(*(word.format(first.address) for word in client)), SECONDS)
-    # They have served their purpose, and end as they would.
+    # They are not needed any more, and end normally.
     for port in (PORT, PORT + 1):
         hosts.run(second, "client", second.on_adapter(*command, "-p", port, first.address), SECONDS)
     said = [process.finish(time.monotonic() + SECONDS) for process in waiting]
@@ -158,7 +159,7 @@ def no_listener(hosts: Hosts) -> Outcome:
 
 
 def second_choice(hosts: Hosts) -> Outcome:
-    """The next private port is taken, and found."""
+    """The next private port is used, and found."""
     first, second = hosts.members
     hold(hosts, first, ROCE, PRIVATE[0])
     command = ["ibv_rc_pingpong", "-c", "-d", DEVICE, "-g", IPV4]
@@ -181,7 +182,7 @@ def no_choice(hosts: Hosts) -> Outcome:
 
 
 def two_directories(hosts: Hosts) -> Outcome:
-    """Those of the second find the port taken, and are reached all the same, beside those of the first."""
+    """Processes of the second directory find the port in use, and are reached all the same, beside those of the first."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)

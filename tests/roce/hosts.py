@@ -1,7 +1,7 @@
-"""Two hosts for a test: network namespaces, joined by a cable, which an ordinary user may make where the
-system lets him have user namespaces.
+"""Two hosts for a test: network namespaces, joined by a cable, which an ordinary user may make where the system allows
+user namespaces.
 
-Nothing is left behind: a namespace ends with the last process in it, and all of them are this test's.
+Nothing is left behind: a namespace ends with its last process, and all of them belong to this test.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class NoNamespaces(Exception):
 
 
 class SetupFailed(Exception):
-    """A command of the setup and its words."""
+    """A command of the setup failed; its output."""
 
 
 def refusal() -> Optional[str]:
-    """Why there can be no hosts here; nothing if there can."""
+    """Returns why there can be no hosts here; None if there can."""
     done = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True, check=False,
                           timeout=SETUP_SECONDS)
     return None if done.returncode == 0 else f"no user namespaces: {done.stderr.strip()}"
@@ -67,7 +67,7 @@ class Host:
 
     @property
     def interface(self) -> str:
-        """Its end of the cable."""
+        """The interface at its end of the cable."""
         return f"veth{self.number}"
 
     def inside(self, command: Sequence[str]) -> list[str]:
@@ -89,7 +89,7 @@ class Host:
 
     def add_address(self, address: str) -> None:
         """Gives its interface another address, of IPv4 or IPv6, on the same network as the hosts."""
-        # Of IPv6 without the second in which an address is looked for on the link before it is used.
+        # For IPv6 without duplicate address detection, which takes a second.
         words = [f"{address}/64", "nodad"] if ":" in address else [f"{address}/24"]
         self.setup("ip", "addr", "add", *words, "dev", self.interface)
 

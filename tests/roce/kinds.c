@@ -314,7 +314,7 @@ static void arrived_key(struct end *end, const struct ibv_wc *wc)
 	CHECK_EQUAL(number, end->received++);
 }
 
-/* Whether it is of the trail; once enough of a lap's trail are there, so is all that will ever be of the lap. */
+/* Whether the message is of the trail; once enough of a lap's trail has arrived, no more messages of the lap will. */
 static bool heard_trail(struct end *end, const struct ibv_wc *wc)
 {
 	uint32_t said = ntohl(wc->imm_data);
@@ -333,7 +333,7 @@ static void arrived_trail(struct end *end, const struct ibv_wc *wc)
 	CHECK(heard_trail(end, wc));
 }
 
-/* Whole, and of this lap: nothing of another is on the way. */
+/* Whole, and of this lap: no message of another is in flight. */
 static void arrived_by_lossy_write(struct end *end, const struct ibv_wc *wc)
 {
 	if (heard_trail(end, wc))
@@ -377,7 +377,7 @@ static void left_background(struct end *end, uint64_t number)
 	left_so_many(end, number, 0);
 }
 
-/* The packets of a message are there from the first one on, each whole, until one that was lost; behind it nothing is. */
+/* The message's packets have arrived from the first one on, each whole, up to one that was lost; none after it has. */
 static void left_packets(struct end *end, uint64_t number)
 {
 	uint32_t length = length_of(number), there = 0;

@@ -37,7 +37,7 @@ struct end {
 	uint64_t received; /* the number of the next one to arrive, or of the last message of a network that loses */
 	uint64_t heard;    /* the number of the next receive, where more than a receive belongs to an operation */
 	uint64_t lap;
-	uint64_t silent; /* the laps of which nothing is on the way any more */
+	uint64_t silent; /* the laps with no packet in flight any more */
 };
 
 struct kind {
@@ -49,9 +49,9 @@ struct kind {
 	int completes;
 	/* Checks the data returned to the requester, if there are any. */
 	void (*returned)(struct end *end, uint64_t number);
-	/* Looks at a completion of the target, if it has any. */
+	/* Checks a completion of the target, if it has any. */
 	void (*arrived)(struct end *end, const struct ibv_wc *wc);
-	/* Looks at a slot of the target after the lap, in which operation `number` was for it, if that leaves anything. */
+	/* Checks a slot of the target after the lap, in which operation `number` was for it, if that leaves data. */
 	void (*left)(struct end *end, uint64_t number);
 	/* Of ibv_wr_post(3); else ibv_post_send(3). */
 	uint64_t posts;
@@ -78,7 +78,7 @@ uint8_t *slot_of(const struct end *end, uint64_t number);
 
 void receive_into_slot(struct end *end, uint64_t number);
 
-/* Message `index` behind lap `lap`, which carries nothing. */
+/* Message `index` after lap `lap`, which carries no data. */
 void post_trail(struct end *end, uint64_t lap, uint32_t index);
 
 #endif

@@ -127,7 +127,7 @@ def groups(host: Host) -> set[str]:
 
 
 def forgotten(hosts: Hosts) -> Outcome:
-    """A group is joined as long as a process lives that has; one that another has is not affected by the end of one."""
+    """A group is joined as long as a process that has joined it lives; a process' end does not affect another's groups."""
     host = hosts.members[0]
     group = GROUPS["IPv4"]
     killed, stays = (receive(hosts, host, "-m", group, "-b", host.address) for _ in range(2))
@@ -146,7 +146,7 @@ def forgotten(hosts: Hosts) -> Outcome:
 
 
 def tentative(host: Host) -> bool:
-    """Whether an address there is still looked for on the link, and not used before."""
+    """Whether duplicate address detection for an address there is still running."""
     done = subprocess.run(host.inside(["ip", "-o", "-6", "addr", "show", "dev", host.interface, "tentative"]),
                           check=True, capture_output=True, text=True, timeout=SECONDS)
     return bool(done.stdout.strip())

@@ -420,7 +420,7 @@ static void test_tables(void)
 	check_refused(&end, 0);
 	check_refused(&end, PORTS + 1);
 	check_refused(&end, 255);
-	/* Which port's group it would be is not known yet. */
+	/* The port of the group is not known yet. */
 	struct ibv_qp *qp = queue_pair(&end, IBV_QPT_UD);
 	union ibv_gid gid = group();
 	CHECK_EQUAL(ibv_attach_mcast(qp, &gid, 0), EINVAL);

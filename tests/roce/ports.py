@@ -64,7 +64,8 @@ class TwoCables(Hosts):
 
 
 def more(host: Host) -> str:
-    """A host's end of the second cable. In order behind the first: rdma-core's tests take the first name for port 1's."""
+    """Returns a host's end of the second cable. Its name sorts after the first: rdma-core's tests take the first name
+    for port 1's."""
     return f"wire{host.number}"
 
 
@@ -96,7 +97,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def devinfo(hosts: Hosts) -> Outcome:
-    """Each port with its own interface's addresses, and nothing of the other's."""
+    """Each port has its own interface's addresses, and none of the other's."""
     host = hosts.members[0]
     host.setup("ip", "link", "set", more(host), "mtu", "9000")
     ended = hosts.run(host, "devinfo", host.on_adapter("ibv_devinfo", "-v"), SECONDS)
@@ -181,7 +182,7 @@ def one_down(hosts: Hosts) -> Outcome:
         host.setup("ip", *what)
         return await_line(watching, said, NUMBERS[event], f"port {port}")
 
-    # The cable of port 1 is not there when the traffic begins, and comes and goes while it runs.
+    # The cable of port 1 is unplugged when the traffic begins, and is plugged and unplugged while it runs.
     link = ("link", "set", second.interface)
     events = [happens("error", 1, second, *link, "down")]
     serving = hosts.start(first, "server", first.on_adapter(*command))
@@ -216,7 +217,7 @@ def perftest(options: Sequence[str], hosts: Hosts) -> Outcome:
 
 
 def pyverbs(hosts: Hosts) -> Outcome:
-    """Run on either port they end alike, and none fails."""
+    """On either port the tests end alike, and none fails."""
     host = hosts.members[0]
     found = []
     try:

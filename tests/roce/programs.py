@@ -11,7 +11,7 @@ from harness.outcome import Outcome, failed, passed
 from .hosts import Hosts
 
 ORACLE = build_tree.TARGET / "release" / "verbena-oracle"
-# Seconds of them; nights take longer, and others each time (an empty seed).
+# Seconds of random programs; nights take longer, and other programs each time (an empty seed).
 SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "6"))
 SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")
 # For making a program smaller, and for the program that is running when the time is over.

@@ -36,7 +36,7 @@ def main() -> None:
     sender.bind((address, 0))
     source = sender.getsockname()
     while True:
-        # As many as leave the kernel room for others' while a process that is to take them waits for its processor.
+        # As many as leave the kernel room for regular packets while the receiving process waits for its processor.
         if chance.randrange(5) == 0:
             time.sleep(0.001)
         packet = bytearray(chance.randbytes(chance.randrange(0, 300)))

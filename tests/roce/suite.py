@@ -1,5 +1,5 @@
-"""RoCEv2 between two hosts: programs in two network namespaces that nothing but a cable joins, as an
-ordinary user, by packets on UDP port 4791."""
+"""RoCEv2 between two hosts: programs in two network namespaces that only a cable joins, as an ordinary user, by packets
+on UDP port 4791."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def cases() -> list[Case]:
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
         Case("what the dead had of the port is used again", "", on_hosts(crowds.lives)),
         Case("16 hosts, stops and kills", "", partial(crowds.crowd, "stops and kills")),
-        # A death is noticed by retries alone, nine seconds of them.
+        # A death is noticed by retries alone, after nine seconds.
         *([Case("16 hosts, one kill a round", "", partial(crowds.crowd, "one kill a round"))] if crowds.ROUNDS else []),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("rows of faults", "", on_hosts(partial(rows, "faults"))),
@@ -260,8 +260,8 @@ def neighbours(hosts: Hosts) -> Outcome:
 
 
 def vanished(hosts: Hosts) -> Outcome:
-    """The server is killed: the client's requests end with RETRY_EXC_ERR when its retries are spent. The client has some at
-    every moment; one of a ping-pong may have none, and then it waits for a receive, for ever and rightly."""
+    """The server is killed: the client's requests end with RETRY_EXC_ERR when its retries are exhausted. The client has
+    some at every moment; one of a ping-pong may have none, and then it rightly waits for a receive for ever."""
     first, second = hosts.members
     command = ["ib_write_bw", "-d", DEVICE, "-x", IPV4, "-n", 5000000, "-p", PORT]
     deadline = time.monotonic() + SECONDS
@@ -332,7 +332,7 @@ def hostile(version: int, hosts: Hosts) -> Outcome:
 
 
 def forbidden(hosts: Hosts) -> Outcome:
-    """`--allow` with the other host's network changes nothing; with another, its packets are counted and not taken."""
+    """`--allow` with the peer's network changes nothing; with another, the peer's packets are counted and dropped."""
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-p", PORT, "-g", IPV4, "-n", 10]
     elsewhere = ["--allow", "192.0.2.0/24"]
@@ -360,6 +360,6 @@ def forbidden(hosts: Hosts) -> Outcome:
 
 
 def cut(hosts: Hosts) -> Outcome:
-    """Messages of many packets, of which each is on the cable alone."""
+    """Messages of many packets, which are on the cable one by one."""
     hosts.segment()
     return perftest("ib_write_bw", "RC", 1 << 20, hosts)

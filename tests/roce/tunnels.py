@@ -113,7 +113,7 @@ def shut(numbers: Sequence[int], hosts: Hosts) -> None:
 
 
 def both(hosts: Hosts) -> None:
-    """Neither host takes RoCE's packets."""
+    """Neither host accepts RoCE's packets."""
     shut((0, 1), hosts)
 
 
@@ -147,12 +147,12 @@ def serve(hosts: Hosts, command: Sequence[object], port: int = PORT, options: Se
 
 
 def gid_option(command: Sequence[object], gid: int) -> list[object]:
-    """The index of the GID, as perftest and the ping-pongs take it."""
+    """The index of the GID, as an option of perftest and the ping-pongs."""
     return ["-d", DEVICE, "-x" if str(command[0]).startswith("ib_") else "-g", gid]
 
 
 def exchanged(wall: Callable[[Hosts], None], command: Sequence[object], gid: int, hosts: Hosts) -> Outcome:
-    """Both sides return 0, and packets came through tunnels."""
+    """Both sides return 0, and packets went over the TCP fallback."""
     wall(hosts)
     command = [*command, *gid_option(command, gid)]
     first, second = hosts.members
@@ -182,7 +182,7 @@ def connected(wall: Callable[[Hosts], None], name: str, hosts: Hosts) -> Outcome
 
 
 def several(hosts: Hosts) -> Outcome:
-    """Each process of a host is found, whichever takes the connection; `verbena info` names the host."""
+    """Each process of a host is found, whichever has the connection; `verbena info` names the host."""
     both(hosts)
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-c", "-n", 1000, "-d", DEVICE, "-g", IPV4]

@@ -15,7 +15,7 @@ struct victims {
 	struct victim each[VICTIMS];
 	uint32_t honest;  /* a queue pair that is connected to another peer */
 	uint32_t srq;
-	uint32_t psn;     /* of all victims, both ways, whenever they are connected anew */
+	uint32_t psn;     /* of all victims, in both directions, at each new connection */
 	uint32_t queue_key;
 	uint32_t rkey;
 	uint64_t address; /* of the granted memory */

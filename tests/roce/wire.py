@@ -82,14 +82,14 @@ def marked_frame(frame: bytes) -> bytes:
 
 
 def udp_payload(frame: bytes) -> range:
-    """Where the payload of a RoCE frame lies, without what Ethernet padded."""
+    """Returns the position of a RoCE frame's payload, without Ethernet's padding."""
     udp = UDP_AT[frame[12:14]]
     length = int.from_bytes(frame[udp + 4:udp + 6], "big")
     return range(udp + UDP_HEADER, udp + length)
 
 
 class Direction:
-    """One way of the cable."""
+    """One direction of the cable."""
 
     def __init__(self, source: int, target: int, seed: int, shares: list[int], behind: int):
         self.source, self.target = source, target

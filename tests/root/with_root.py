@@ -10,7 +10,7 @@ import ROOT
 
 ROOT.gROOT.SetBatch(True)
 ROOT.gErrorIgnoreLevel = ROOT.kWarning
-# Files of this host are taken from its disk otherwise.
+# ROOT otherwise reads files of this host from the disk.
 ROOT.gEnv.SetValue("TFile.ForceRemote", 1)
 base, export = sys.argv[1], sys.argv[2]
 events = 50_000

@@ -28,7 +28,7 @@ PROVIDER = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"
 # Loaded by name, when a thread ends itself.
 UNWINDER = "/lib/x86_64-linux-gnu/libgcc_s.so.1"
 DRIVER = "/etc/libibverbs.d/rxe.driver"
-# The checksum that the driver looks for by name is a module of its own.
+# The checksum module that the driver requests by name.
 MODULES = ["crc32_generic", "virtio_pci", "virtio_net", "rdma_rxe", "rdma_ucm"]
 # A graphics device without hardware, whose buffers are dma-bufs; not every kernel has it.
 OPTIONAL_MODULES = ["vgem"]
@@ -84,7 +84,7 @@ class Kernel:
             done = subprocess.run(["/usr/sbin/modprobe", "-d", str(self.root), "--show-depends", "-S", self.release, name],
                                   capture_output=True, text=True, check=name in MODULES)
             for line in done.stdout.splitlines():
-                # A module that is built in says so instead.
+                # modprobe reports a built-in module differently.
                 if line.startswith("insmod "):
                     order.setdefault(Path(line.split()[1]))
         return list(order)
@@ -151,7 +151,7 @@ def make(file: Path, chosen: Kernel, address: str, more: Mapping[str, Path]) -> 
     """Writes the archive for a guest with this kernel and this address, and with more files: their names there, and where
     they are here."""
     archive = Archive()
-    # Where programs of the distribution look for themselves and for their libraries.
+    # The directories where programs of the distribution search for themselves and for their libraries.
     archive.directory("usr/bin")
     archive.directory("usr/lib")
     archive.directory("usr/lib64")

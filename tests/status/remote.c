@@ -23,7 +23,7 @@ static struct {
 	bool other_domain;
 } responder;
 
-/* Registers memory, tells where it is, and checks at the end that nothing has touched it. */
+/* Registers memory, sends its address, and checks at the end that it is unchanged. */
 static void respond(struct peer *parent)
 {
 	struct settings settings = endpoint_defaults();
@@ -211,7 +211,7 @@ static void atomic_misaligned(enum operation operation)
 	refused(&requester, IBV_WC_REM_INV_REQ_ERR);
 }
 
-/* A request of no bytes touches nothing, so its key is not looked at. */
+/* A request of no bytes accesses nothing, so its key is not checked. */
 static void zero_length(enum operation operation)
 {
 	struct requester requester = request_from(0, ALL_ACCESS, false);

@@ -33,8 +33,8 @@ LIBRARIES = [Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib/aarch64-linux-gnu
 
 
 def fio(verb: str) -> Callable[[Ground], Outcome]:
-    """A client that moves blocks by a verb. Its server has a receive for each of them: fio asks for no retry of a send that
-    finds none."""
+    """A client that moves blocks by a verb. Its server has a receive for each of them: fio requests no retry of a send
+    that finds none."""
     def run(ground: Ground) -> Outcome:
         # As threads: fio's own processes leave the session, by which the harness ends hung programs.
         common = ["fio", "--thread", "--ioengine=rdma", f"--port={ground.port}", f"--bs={BLOCK}", f"--size={MEBIBYTES}m",
@@ -104,12 +104,12 @@ def gloo(ground: Ground) -> Outcome:
 
 
 def library(name: str) -> str:
-    """The path of a library, or its name if it is not there."""
+    """Returns the path of a library, or its name if it is missing."""
     return next((str(folder / name) for folder in LIBRARIES if (folder / name).exists()), name)
 
 
 def preloaded(name: str, package: str) -> Program:
-    """An allocator that takes malloc's place."""
+    """An allocator that replaces malloc."""
     path = library(name)
     return Program(f"ibv_rc_pingpong with {name}", package, [PINGPONG, Tool(path if "/" in path else f"/usr/lib/{path}", package)],
                    pingpong([], LD_PRELOAD=path))

@@ -95,7 +95,7 @@ def started(ground: Ground, name: str, words: Sequence[object], ready: Ready, se
 
 def pair(server: Words, client: Words, ready: Ready, says: tuple[str, str] = ("", ""), seconds: float = SECONDS,
          **environment: str) -> Callable[[Ground], Outcome]:
-    """A server and a client that both end by themselves, return 0 and say these words."""
+    """A server and a client that both end, return 0 and print these words."""
     def run(ground: Ground) -> Outcome:
         deadline = time.monotonic() + seconds
         serving, is_ready = started(ground, "server", server(ground), ready, seconds, environment)
@@ -124,7 +124,7 @@ def served(server: Words, client: Words, ready: Ready, says: str, seconds: float
 
 
 def unfit(run: Callable[[Ground], Outcome], where: str, why: str) -> Callable[[Ground], Outcome]:
-    """A program that ends at a place of its own source, for a reason that is no fault of the adapter's."""
+    """A program that ends at a known place of its source, for a reason that is no fault of the adapter's."""
     def judge(ground: Ground) -> Outcome:
         outcome = run(ground)
         return refused(why) if where in outcome.evidence else outcome

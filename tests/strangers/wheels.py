@@ -22,7 +22,7 @@ POOL = ["--prealloc-size", 1, "--minimal-allocate-size", 16]
 
 
 def exchange(name: str, *words: object):
-    """Both roles of a script, which prints `ROLE is done` when it has looked at every byte."""
+    """Both roles of a script, which prints `ROLE is done` when it has checked every byte."""
     script = HERE / f"{name}_exchange.py"
     return pair(lambda at: [PYTHON, script, "target", at.address, at.port, *words],
                 lambda at: [PYTHON, script, "initiator", at.address, at.port, *words],

@@ -1,7 +1,7 @@
-/* Nothing read from shared memory is trusted: a peer that writes garbage over everything that it
+/* Nothing read from shared memory is trusted: a peer that writes garbage over all memory that it
  * shares with us may harm itself and the memory that we have registered, and cannot crash or hang
- * us. Each attacker connects, works for a moment and then scribbles until it dies of it or is
- * ended. */
+ * us. Each attacker connects, works for a moment and then writes garbage until it crashes or is
+ * killed. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -136,8 +136,8 @@ static void end(struct peer *peer)
 	close(peer->socket);
 }
 
-/* One attacker, from its connection to its end. Statuses do not matter here: only that every call
- * returns and that everything posted completes. */
+/* One attacker, from its connection to its end. Statuses do not matter here: every call must return
+ * and every posted request complete. */
 static void endure(struct endpoint *first, struct ibv_mr *mr, struct peer *attacker)
 {
 	struct settings settings = endpoint_defaults();
@@ -186,7 +186,8 @@ static void endure_all(enum prey which, unsigned attackers)
 {
 	static struct peer peers[ATTACKERS];
 	prey = which;
-	/* All before this process opens the device: an attacker is no child of a user of it. */
+	/* Forked before this process opens the device: an attacker is no child of a process that
+	 * uses it. */
 	for (unsigned attacker = 0; attacker < attackers; attacker++)
 		peers[attacker] = peer_start(attack);
 	struct settings settings = endpoint_defaults();

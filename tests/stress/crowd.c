@@ -47,7 +47,7 @@
 /* One end of a connection, as its owner publishes it. */
 struct end {
 	struct address address;
-	_Atomic uint32_t own_life;  /* of the owner; 0: not there yet */
+	_Atomic uint32_t own_life;  /* of the owner; 0: none yet */
 	_Atomic uint32_t peer_life; /* of the other member, which it is for */
 	_Atomic uint64_t turns;     /* that were taken with it */
 };
@@ -147,7 +147,7 @@ static void begin(struct self *self, uint32_t index, uint32_t life)
 	CHECK_EQUAL(getrandom(&other->endpoint.psn, sizeof other->endpoint.psn, 0), sizeof other->endpoint.psn);
 	other->endpoint.psn &= 0xffffff;
 	other->life = life;
-	/* The counter of a former life of the other may have been used; of ours it was not. */
+	/* The counter of an earlier life of the peer may have been used; ours was not. */
 	self->memory->counters[index] = 0;
 	for (uint32_t slot = 0; slot < RECEIVES; slot++)
 		give_receive(self, index, slot);
@@ -444,7 +444,7 @@ static uint64_t gather(void)
 	return random;
 }
 
-/* One that has ended by itself has found a fault. */
+/* A member that has ended by itself has found a fault. */
 static void check_all_there(void)
 {
 	CHECK_EQUAL(waitpid(-1, NULL, WNOHANG), 0);
@@ -499,8 +499,8 @@ static bool have_taken(uint32_t index, uint32_t other, uint64_t turns)
 	       atomic_load(&end->peer_life) == children[other].life && atomic_load(&end->turns) >= turns;
 }
 
-/* Waits until each has worked with each: with the last one that was started once, with all others once more, where a turn that
- * had begun before proves nothing. */
+/* Waits until each has worked with each: with the last one that was started once, with all others once more, where a
+ * turn that had begun before does not count. */
 static void await_everybody(uint32_t newest)
 {
 	uint64_t before[MEMBERS][MEMBERS], deadline = now() + TIME_LIMIT;

@@ -30,7 +30,7 @@
 /* A survivor notices a death within 4 ms x (3 + 1) retries; all else is slack for a busy
  * machine. */
 #define TIME_LIMIT (20 * SECOND)
-/* After so many rounds everything that is kept for later is there. */
+/* After so many rounds all cached resources exist. */
 #define WARM_UP 20
 
 /* The address that one side of a round gives the other. */
@@ -79,7 +79,7 @@ static void open_actor(struct actor *actor)
 	memset(actor->memory, 0, LENGTH);
 }
 
-/* One request of each kind in turn; a message needs a receive at the other side, which is there
+/* One request of each kind in turn; a message needs a receive at the peer, which is posted
  * sometimes. */
 static void post_one(struct actor *actor, uint32_t pair, const struct window *window, uint64_t turn)
 {
@@ -143,7 +143,7 @@ static void be_a_victim(struct peer *parent)
 			};
 			struct ibv_recv_wr request = { .wr_id = PAIRS, .sg_list = &sge, .num_sge = 1 };
 			struct ibv_recv_wr *bad;
-			/* Full now and then, which is no matter. */
+			/* The queue may be full, which does not matter. */
 			(void)ibv_post_recv(endpoint->qp, &request, &bad);
 		}
 		if (actor->under_way[pair] < DEPTH)

@@ -316,7 +316,7 @@ static void connect_pairs(struct process *process)
 	}
 }
 
-/* All that others have written, added and sent is there. */
+/* All writes, additions and messages of others have arrived. */
 static void check_everything(struct process *process)
 {
 	for (uint32_t other = 0; other < PROCESSES; other++) {

@@ -109,7 +109,7 @@ def known(place: Place) -> Outcome:
                     continue
                 texts.append("COMPLETIONS")
             else:
-                # The child goes on counting: its objects are others than its parent's.
+                # The child counts on: its objects have other numbers than its parent's.
                 texts.append(re.sub(r"\b(ctx|pd|mr|cq|qp)2\b", r"\g<1>1", plain(line)))
         wrong = [f"{at}: {text!r}, not {expected!r}"
                  for at, (text, expected) in enumerate(zip(texts, EXPECTED)) if text != expected]

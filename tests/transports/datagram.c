@@ -86,7 +86,7 @@ static struct ibv_wc arrival(struct station *station, uint32_t length)
 	CHECK_EQUAL(wc.imm_data, 0x01020304);
 	CHECK(wc.wc_flags & IBV_WC_WITH_IMM);
 	pattern_check(station->memory + GRH, length, SEED);
-	/* Nothing behind it has been touched. */
+	/* The bytes after it are unchanged. */
 	CHECK_EQUAL(station->memory[GRH + length], 0xee);
 	return wc;
 }
@@ -115,7 +115,7 @@ static void one_datagram(void)
 	peer_hear(&peer, &theirs, sizeof theirs);
 	struct ibv_ah *ah = way_to(&station, (struct ibv_ah_attr){ .dlid = theirs.lid });
 	pattern_fill(station.memory, 1000, SEED);
-	/* Another key first: it is dropped without a word. */
+	/* Another key first: it is dropped silently. */
 	post_datagram(&station, ah, theirs.qp_number, QKEY + 1, 500);
 	expect(&station.endpoint, 1, IBV_WC_SUCCESS);
 	/* To a number without a queue pair: the same. */
@@ -200,7 +200,7 @@ static void listen_to_the_group(struct peer *parent)
 	memset(station.memory, 0xee, LENGTH);
 	post_receive(&station.endpoint, 8, piece_of(station.mr, 0, LENGTH));
 	peer_meet(parent);
-	/* The second datagram was sent before the other process says so: it would be here. */
+	/* The second datagram was sent before the other process reports: it would have arrived. */
 	peer_meet(parent);
 	expect_none(&station.endpoint);
 	station_close(&station);

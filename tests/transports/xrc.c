@@ -78,7 +78,7 @@ static void host_close(struct host *host)
 	endpoint_close(&host->endpoint);
 }
 
-/* Takes in all messages, in order, each with its own pattern. */
+/* Takes all messages, in order, each with its own pattern. */
 static void host_receive(struct host *host, uint64_t seed)
 {
 	for (uint64_t number = 0; number < MESSAGES; number++) {

@@ -12,14 +12,14 @@ from pathlib import Path
 from harness.build_tree import LOGS, ROOT, TARGET, VERBENA
 
 BUILD = ROOT / "packaging/wheel/build"
-# What `make wheel` has built for older machines is tried by naming it.
+# A build of `make wheel` for older machines is tested by naming it.
 BUILT = Path(os.environ.get("VERBENA_WHEEL_FROM", TARGET / "release")).absolute()
 # The environment into which the wheel is installed, with the optional packages.
 PYTHON = TARGET / "python/bin/python"
 
 
 class NotInstalled(Exception):
-    """The words of what failed."""
+    """The output of the step that failed."""
 
 
 class Installation:
@@ -58,7 +58,7 @@ def installation() -> Installation:
     environment = LOGS / "wheel/environment"
     shutil.rmtree(environment, ignore_errors=True)
     _checked([sys.executable, "-m", "venv", str(environment)])
-    # The commands that pip needs of the system are none: with nothing in the path nothing can be compiled.
+    # pip needs no commands of the system: with an empty path nothing can be compiled.
     _checked([str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index",
               str(wheel)], PATH="/nowhere")
     return Installation(wheel, environment)
@@ -72,7 +72,7 @@ def _checked(command: list[str], **more: str) -> str:
 
 
 def packages() -> str | None:
-    """Where the packages of setup/python.test are, if they are there for this interpreter."""
+    """The packages of setup/python.test, if they are installed for this interpreter."""
     asked = "import sysconfig, pytest, pandas; print(sysconfig.get_path('purelib'), sysconfig.get_python_version())"
     done = subprocess.run([PYTHON, "-c", asked], capture_output=True, text=True, check=False) if PYTHON.exists() else None
     if done is None or done.returncode:

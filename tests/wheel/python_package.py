@@ -44,7 +44,7 @@ print("all of it")
 
 
 def environments(place: Place) -> Outcome:
-    """A child on the adapter, by what `environment` gives; errors in words."""
+    """A child on the adapter, by the variables of `environment`; errors with messages."""
     script = place.directory / "script.py"
     script.write_text(ENVIRONMENTS)
     ended = place.run("script", [str(installation().python), str(script)], SECONDS, **installation().variables())
@@ -124,7 +124,7 @@ SEVERAL = """
 def test_there_are_two(rdma_devices):
     assert rdma_devices == ["verbena0", "verbena1"]
 """
-# Options that are refused, with words of the message.
+# Options that are refused, with parts of the message.
 REFUSED_OPTIONS = {
     "--rdma --rdma-devices 99": '"99" is not a whole number from 1 to 32',
     "--rdma --rdma-link token-ring": "invalid value 'token-ring'",
@@ -240,7 +240,7 @@ def refusals(workers: int, place: Place) -> Outcome:
 
 
 def refusals_off(place: Place) -> Outcome:
-    """A user's own VERBENA_LOG holds: `off` shows nothing, `info` writes to standard error as everywhere."""
+    """A user's own VERBENA_LOG takes precedence: `off` shows nothing, `info` writes to standard error as everywhere."""
     for level, in_stderr in (("off", False), ("info", True)):
         ended = refused_tests(place, [], VERBENA_LOG=level)
         if ended is None:

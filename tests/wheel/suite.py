@@ -67,7 +67,7 @@ def installed(case: Callable[[Place], Outcome], place: Place) -> Outcome:
 
 
 def commands(place: Place) -> Outcome:
-    """Each is there and says its name and version."""
+    """Each command exists and prints its name and version."""
     for name in PROGRAMS:
         ended = place.run(name, installation().command(name, "--version"), SECONDS)
         if not ended.succeeded or not ended.output.startswith(f"{name} "):

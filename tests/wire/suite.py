@@ -42,8 +42,8 @@ class Frame:
 
     @property
     def empty_datagram(self) -> bool:
-        """Whether it is an unreliable datagram without payload: tshark guesses at a protocol inside all of
-        them, and calls it malformed that nothing is there."""
+        """Whether it is an unreliable datagram without payload: tshark guesses a protocol inside all of them, and calls
+        an empty one malformed."""
         headers = {0x64: 8, 0x65: 12}.get(self.opcode)
         envelope = 28 if self.data[0] >> 4 == 4 else 48
         return headers is not None and len(self.data) == envelope + 12 + headers + 4
@@ -107,7 +107,7 @@ def by_tshark(place: Place, frames: list[Frame]) -> Outcome:
 
 
 def by_scapy(place: Place, frames: list[Frame]) -> Outcome:
-    """The ICRC that scapy computes over IPv4; it knows none over IPv6."""
+    """Compares the ICRC that scapy computes over IPv4; it computes none over IPv6."""
     ended = place.run("scapy", [PYTHON, str(HERE / "judge.py"), str(place.directory / "frames.txt")],
                       SECONDS)
     if not ended.succeeded:

@@ -1,7 +1,5 @@
-/*
- * What XrdCl promises to handlers and no program of XRootD's tries: pages with their checksums, a file that is let go
- * by its own handler or while it is read, requests in their order. Arguments: a URL, the local original of its file.
- */
+/* XrdCl's guarantees for handlers that no program of XRootD's uses: pages with their checksums, a file that is closed
+ * by its own handler or while it is read, requests in their order. Arguments: a URL, the local original of its file. */
 #include <XrdCl/XrdClFile.hh>
 #include <XrdOuc/XrdOucCRC.hh>
 #include <algorithm>
@@ -67,7 +65,7 @@ static void pages()
 	CHECK(file.Close().IsOK());
 }
 
-/* The handler lets its file go, from the file's own thread. */
+/* The handler deletes its file, from the file's own thread. */
 static void let_go_by_its_handler()
 {
 	auto file = std::make_shared<File>();

@@ -81,7 +81,7 @@ async def writes(directory: str) -> None:
 
 
 async def at_once() -> None:
-    """Over a way of 40 ms: a hundred reads take little longer than one, on one connection."""
+    """With a round-trip time of 40 ms: a hundred reads take little longer than one, on one connection."""
     await fs._info(f"{far}/many/0")
     threads, begun = threading.active_count(), time.monotonic()
     assert await asyncio.gather(*(fs._cat_file(f"{far}/many/{number % 60}") for number in range(100))) == [
@@ -186,13 +186,13 @@ for worker in workers:
 for worker in workers:
     worker.join()
 assert results == [contents] * 4
-# Neither the synchronous filesystem nor these need fsspec's thread; coroutines run there as well.
+# Neither the synchronous filesystem nor these need fsspec's thread; coroutines run there, too.
 assert iothread[0] is None
 from fsspec.asyn import sync
 plain = fsspec.filesystem("rfio")
 assert not plain.asynchronous and sync(plain.loop, plain._cat_file, f"{root}/many/5") == contents[f"{root}/many/5"]
 assert plain.loop is get_loop() and fs.loop is None
-# Filesystems of fsspec that are made of others.
+# fsspec's filesystems on top of others.
 from fsspec.generic import rsync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.reference import ReferenceFileSystem

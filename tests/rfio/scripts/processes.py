@@ -76,7 +76,7 @@ def forked() -> None:
 
         status = in_child(child) if mode != "w" else 0
         assert status == 0, (mode, compression, status)
-        # One that does nothing with it.
+        # A child that does nothing with it.
         assert in_child(lambda: None) == 0
         gc.collect()
         writer.write(half)

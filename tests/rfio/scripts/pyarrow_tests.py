@@ -53,7 +53,7 @@ else:
 
 
 class Choice:
-    """Tests that take no filesystem are pyarrow's own business."""
+    """Tests without a filesystem do not concern this one."""
 
     TAKES = {"test_fs": {"filesystem_config"}, "test_dataset": {"mockfs", "multisourcefs", "promotable_mockfs", "dataset"}}
 

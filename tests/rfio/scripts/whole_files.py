@@ -31,7 +31,7 @@ def interrupt(*_):
 
 
 def is_as_before(how: str) -> None:
-    """The old file stays, and nothing is beside it."""
+    """The old file stays, and no other is left."""
     gc.collect()
     with open(f"{export}/good", encoding="utf-8") as file:
         assert file.read() == "good", how
@@ -181,7 +181,7 @@ try:
 except FileExistsError:
     fs.rm(f"{base}/made")
 
-# Transactions: an exception of the file's own is no part of them, and a file that is not closed is not whole.
+# Transactions: an exception of the file's own does not belong to them, and a file that is not closed is not whole.
 with fs.transaction:
     try:
         with fs.open(url, "wb") as file:

@@ -25,14 +25,14 @@ def engine(address, device):
 
 
 def registered(made):
-    """A buffer that the engine knows."""
+    """A buffer registered with the engine."""
     buffer = numpy.zeros(SIZE, dtype=numpy.uint8)
     assert made.register_memory(buffer.ctypes.data, SIZE) == 0
     return buffer
 
 
 def target(address, port, device):
-    """Serves, and looks at its buffer in the end."""
+    """Serves, and checks its buffer in the end."""
     made = engine(address, device)
     buffer = registered(made)
     with socket.create_server((address, port)) as meeting:

@@ -34,7 +34,7 @@ def target(agent, buffer, mine):
 
 
 def initiator(agent, buffer, mine, address, port):
-    """Writes, waits until the target has looked, and reads."""
+    """Writes, waits until the target has checked, and reads."""
     buffer[:] = PATTERN
     agent.fetch_remote_metadata("target", address, port)
     agent.send_local_metadata(address, port)

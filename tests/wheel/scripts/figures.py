@@ -35,7 +35,7 @@ FRAMES = ("runs", "points", "statistics", "findings", "failures", "environment")
 
 
 def tidy(frame):
-    """One value a row with its unit, and no column that says nothing."""
+    """One value a row with its unit, and no empty column."""
     assert isinstance(frame, pandas.DataFrame) and len(frame), frame
     empty = [name for name in frame if frame[name].isna().all()]
     assert not empty, empty
