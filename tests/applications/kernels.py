@@ -47,7 +47,7 @@ def cases() -> list[Case]:
                   for processes in (1, 2, 4, 8)]
         found.append(Case(f"NAS {kernel.upper()}", "fewer iterations are not judged", partial(shortened, kernel)))
     found.append(Case("NAS MG", "started wrongly", partial(refused, "mg", WRONG)))
-    # Whose places along an axis are more than there are points of the coarsest grid.
+    # A grid with more processes along an axis than the coarsest grid has points.
     found.append(Case("NAS MG", "class S, 16 processes", partial(verified, "mg", 16)))
     found.append(Case("NAS CG", "class S, 16 processes", partial(verified, "cg", 16)))
     found.append(Case("NAS LU", "started wrongly", partial(refused, "lu", OF_LU)))

@@ -30,7 +30,7 @@ RHODOPSIN, SORT = "app.lammps-rhodo", "app.nas-is"
 OWN = "app.nas-mg", "app.nas-lu", "app.nas-cg", "app.lattice-qcd"
 # By night over shared memory and TCP, too.
 WHOLE = tiers.by_night()
-# What setup/programs makes.
+# The programs that setup/programs makes.
 MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
 # Input file of LAMMPS' examples.
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
@@ -97,7 +97,7 @@ def bench(place: Place, name: str, way: str, tools: Path | None = None):
 
 
 def records(place: Place) -> list[dict]:
-    """Of the run."""
+    """Returns the run's records."""
     return [json.loads(line) for line in (place.directory / "out" / "results.jsonl").read_text().splitlines()]
 
 

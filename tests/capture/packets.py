@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"
 SECONDS = 60
 RC, UC, UD, XRC = 0x00, 0x20, 0x60, 0xa0
-# What `operations.c` does, by the opcodes of its requests and of their answers.
+# The opcodes of the requests of `operations.c` and of their answers.
 OPCODES = ({RC | low for low in (0, 1, 2, 3, 4, 6, 7, 8, 9, 0x0a, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13,
                                  0x14, 0x17, 0x1c, 0x1d)}
            | {UC | low for low in (0, 1, 2, 3, 5, 6, 7, 8, 0x0b)}

@@ -115,7 +115,8 @@ class Slurm:
     def _as_user(self, name: str, command: list[str], seconds: float) -> Ended:
         host = self.hosts.members[0]
         user = ["unshare", "-U", f"--map-user={UID}", f"--map-group={UID}", "--"]
-        # Where processes of a node find each other is the node's own matter; the home directory is the cluster's.
+        # The directory where processes of a node find each other is the node's own; the home directory is the
+        # cluster's.
         clean = ["env", "-u", "VERBENA_RUNTIME_DIR", "-u", "XDG_STATE_HOME", f"HOME={self.home}",
                  f"SLURM_CONF={self.configuration}"]
         return self.hosts.run(host, name, host.inside([*clean, *user, *command]), seconds)

@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/* Where distributions install it. */
+/* The paths at which distributions install it. */
 static const char *const rdma_core_places[] = {
 	"/usr/lib/x86_64-linux-gnu/libibverbs.so.1",
 	"/usr/lib/aarch64-linux-gnu/libibverbs.so.1",

@@ -26,7 +26,7 @@
 	__asm__(".symver register_" #node ", verbs_register_driver_" #node "@IBVERBS_PRIVATE_" #node);
 NODES(DECLARE)
 
-/* Of the newest alone. */
+/* Names of the newest version alone. */
 const char *wr_opcode_str(unsigned opcode);
 int reg_mr_ex(void);
 __asm__(".symver wr_opcode_str, ibv_wr_opcode_str@IBVERBS_PRIVATE_65");

@@ -45,7 +45,7 @@ static void a_parent_domain_with_an_unknown_attribute_is_not_supported(void)
 	CHECK_CALL(ibv_close_device(context));
 }
 
-/* What librdmacm calls for each device and each connection. */
+/* Calls that librdmacm makes for each device and each connection. */
 static void questions_have_no_line(void)
 {
 	CHECK_CALL(setenv("VERBENA_LOG", "info", 1));

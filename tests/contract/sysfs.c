@@ -54,7 +54,7 @@ static void same_as_reference(struct listing *listing, const char *family)
 	listing->count = 0;
 }
 
-/* What read(2) gives, of a descriptor that is closed then. */
+/* Returns the bytes that read(2) reads from a descriptor, and closes it. */
 static const char *text_of(int fd)
 {
 	static char text[4096];

@@ -36,7 +36,7 @@ TIME = r"([\d.]+) (ns|us|ms)"
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the demo runs: variables beside PATH, a mount namespace, system calls that are refused."""
+    """The environment of the demo: variables beside PATH, a mount namespace, system calls that are refused."""
 
     name: str
     variables: tuple[str, ...] = ()

@@ -18,7 +18,7 @@ ROWS = 24
 # Orders of ECMA-48 that begin with CSI, and among them those that choose colours.
 ORDER = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# Where a line is drawn anew.
+# Sequences after which a line is drawn anew.
 AGAIN = re.compile(r"[\r\n]")
 
 

@@ -29,7 +29,7 @@ class Program:
     """A compiled test program."""
 
     executable: str
-    # Where cargo runs it: the folder of its package.
+    # The directory where cargo runs it: the folder of its package.
     directory: str
     # `package: target`.
     name: str

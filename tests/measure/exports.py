@@ -83,7 +83,7 @@ def expected(place: Place) -> Outcome:
 
 
 def run_of(place: Place) -> tuple[Path, Outcome | None]:
-    """A short real run with a malicious label, and truncated if requested."""
+    """Makes a short real run with a malicious label; returns its directory, and the failure, if any."""
     out = place.directory / "out"
     ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--transports", "rc",
                                 "--launches", "2", "--label", LABEL, "--out", str(out)], SECONDS)

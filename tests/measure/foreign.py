@@ -95,7 +95,7 @@ def qperf(variant: tuple[str, list[str]], place: Place) -> Printed | Outcome:
 
 
 def netpipe(place: Place) -> list[Printed | Outcome]:
-    """What NetPIPE prints, and the file that it writes."""
+    """Runs NetPIPE; returns its output, and the file that it writes."""
     file = place.directory / "np.out"
     # Its rows go to standard error; its messages about its file must not get into the middle of a row.
     command = ["sh", "-c", 'exec "$@" >said', "sh", "mpirun.openmpi", "--oversubscribe", "-n", "2",

@@ -23,7 +23,7 @@ WHOLE = tiers.by_night()
 SOME = ["mpi.latency", "mpi.bandwidth", "mpi.put-latency", "mpi.allreduce-latency"]
 # Every metric has one of these for its headline.
 HEADLINES = {"one-way-latency", "completion-latency", "exchange-time", "average-time", "bandwidth", "cached-bandwidth"}
-# What several processes on fewer processors get together may be refused.
+# Figures of several processes together, which may be refused on fewer processors.
 REFUSED = {"median-process-bandwidth"}
 
 
@@ -39,7 +39,7 @@ def bench(place: Place, words: list[str], **more: str):
 
 
 def records(directory: Path) -> list[dict]:
-    """Of a run directory."""
+    """Returns the records of a run directory."""
     return [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
 
 

@@ -109,7 +109,7 @@ static void whoever_comes_second_is_refused_as_by_a_kernel(void)
 		{ "0.0.0.0", SHARED, "::", ONLY, EADDRNOTAVAIL },
 		{ "::", ONLY, "::1", ONLY, EADDRNOTAVAIL },
 		{ "::", ONLY, "::", ONLY, EADDRNOTAVAIL },
-		/* Of addresses of other hosts' networks. */
+		/* Addresses of other hosts' networks. */
 		{ own, DEFAULT, own, DEFAULT, EADDRINUSE },
 		{ own, DEFAULT, "0.0.0.0", DEFAULT, EADDRNOTAVAIL },
 		{ own, DEFAULT, "::", ONLY, 0 },
@@ -140,7 +140,7 @@ static void an_option_has_its_time_and_its_length(void)
 	char byte = 1;
 	CHECK_EQUAL(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &byte, sizeof byte), -1);
 	CHECK_EQUAL(errno, EINVAL);
-	/* Of a bound identifier it can be changed. */
+	/* The option of a bound identifier can be changed. */
 	CHECK_EQUAL(bind_to(id, "::", DEFAULT), 0);
 	CHECK_EQUAL(option(id, ONLY), 0);
 	CHECK_EQUAL(bind_to(other, "0.0.0.0", DEFAULT), 0);

@@ -35,7 +35,7 @@ UDPONG_PORT = 7174
 # (it counts itself as polling and never takes that back).
 UDPONG_BURST = 300
 
-# Where a program lies that hosts use, too.
+# The directory of programs that hosts use, too.
 ROCE = Path(__file__).resolve().parents[1] / "roce"
 
 # Server and client of each example program.

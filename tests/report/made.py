@@ -25,7 +25,7 @@ RECORDED = ROOT / "tests" / "record" / "everything.c"
 RECORDING = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XDG_CACHE_HOME": str(LOGS / "cache")}
 
-# Where the first case that needs a report leaves it for the others.
+# The directory in which the first case that needs a report leaves it for the others.
 SHARED = LOGS / "report" / "shared"
 _made: dict[str, Path] = {}
 
@@ -108,7 +108,7 @@ def reproduction(place: Place) -> Path:
 
 
 def explanation(place: Place) -> Path:
-    """Where the time of some operations goes."""
+    """A page on where the time of some operations goes."""
     out = place.directory / "explanation.html"
     return report_of(place, "explain", ["latency.write", "--on", "model:connectx6-hdr", "--out", str(out)], out)
 

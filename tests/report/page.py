@@ -63,7 +63,7 @@ RATIOS = """[...document.querySelectorAll('.ratios tr')].map(row => ({
   key: row.cells[0].innerText, ratio: row.cells[2].innerText,
   verdict: row.querySelector('circle').getAttribute('class').replace('ratio ', '')}))"""
 
-# Of each chart of stacked bars: the names of the bars, and how long each is.
+# For each chart of stacked bars the names of the bars, and how long each is.
 STACKS = """[...document.querySelectorAll('figure.stack svg')].map(svg => {
   const bars = new Map();
   for (const part of svg.querySelectorAll('rect')) {

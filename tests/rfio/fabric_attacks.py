@@ -199,7 +199,7 @@ class HostileServer:
         self.peer.sendall(HEADER.pack(MAGIC, kind | 0x8000, 4 + len(body), 0, number) + bytes(4) + body)
 
     def attributes(self) -> bytes:
-        """Of a regular file."""
+        """Returns the attributes of a regular file."""
         return struct.pack(">QQIQIIQQqqqQB", 1, 2, 0o100644, 1, 0, 0, self.size, self.size // 512, 0, 0, 0, 7, 1)
 
     def serve_until_reads(self, count: int) -> list[tuple[int, int, int, int, int, int]]:

@@ -20,7 +20,7 @@ SIZE = 4 << 20
 
 
 def read_by(service: Service, name: str) -> bytes:
-    """What rfcat gets."""
+    """Returns rfcat's output."""
     cat = service.begin("rfcat", service.at(name))
     ended = cat.finish(time.monotonic() + 60)
     return cat.log.read_bytes() if ended.succeeded else b""

@@ -17,7 +17,7 @@ LONG_AGO = 10 ** 18 + 123_456_789
 
 
 def ends(service: Service, direction: str) -> tuple[Path, Path]:
-    """Where the tree is, and where it is to be."""
+    """Returns the directories of the tree and of its copy."""
     return (service.export, service.here) if direction == "download" else (service.here, service.export)
 
 

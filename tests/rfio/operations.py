@@ -373,7 +373,7 @@ def unshown(place: Place, there: set[str]) -> Optional[str]:
 
 
 def grafana(dashboard: dict) -> Optional[str]:
-    """What Grafana would miss in a dashboard."""
+    """Returns an element that Grafana would miss in a dashboard, or None."""
     for key, kind in {"title": str, "uid": str, "schemaVersion": int, "panels": list, "templating": dict, "time": dict}.items():
         if not isinstance(dashboard.get(key), kind):
             return f"the dashboard has no {key}"

@@ -41,7 +41,7 @@ class Scene:
 
     @property
     def copy(self) -> Path:
-        """Where the tree arrives."""
+        """The destination of the tree."""
         return self.target.at / ("here" if self.is_download else "export") / "copy"
 
     def begin_anew(self) -> None:

@@ -55,7 +55,7 @@ def _installed() -> Path:
 
 
 def installed() -> Path:
-    """Where it is, for PYTHONPATH: made and installed once for all cases."""
+    """Returns its directory for PYTHONPATH: made and installed once for all cases."""
     with _ONE_AT_A_TIME:
         return _installed()
 

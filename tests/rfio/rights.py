@@ -36,7 +36,7 @@ class Restricted(Service):
 
     @staticmethod
     def file(place: Place, name: str) -> Path:
-        """Where the file of an option is."""
+        """Returns the path of an option's file."""
         return place.directory / name
 
     def change(self, name: str, content: bytes, words: str = "read again") -> bool:

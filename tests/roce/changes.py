@@ -39,7 +39,7 @@ def await_line(process: Process, said: str, *parts: str) -> bool:
 
 
 def unplug(host: Host) -> None:
-    """Takes down the peer's end of the cable."""
+    """Sets a host's interface down, so that the peer loses its link."""
     host.setup("ip", "link", "set", host.interface, "down")
 
 

@@ -87,7 +87,7 @@ IPV4_ONLY: dict[str, tuple[list[str], list[str]]] = {
 }
 UDPONG_PORT = 7174
 
-# What communication management calls its messages, as tshark numbers them.
+# The messages of communication management, as tshark numbers them.
 CONNECTION = {0x10, 0x13, 0x14, 0x15, 0x16}
 SERVICE = {0x17, 0x18}
 
@@ -288,7 +288,7 @@ def many(hosts: Hosts) -> Outcome:
 
 
 def past_the_stopped(hosts: Hosts) -> Outcome:
-    """Of a host's processes one is stopped, which has as much of the port as the others."""
+    """One of a host's processes is stopped, which has as much of the port as the others."""
     first, second = hosts.members
     bystander = hosts.start(first, "bystander", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", 1))
     deadline = time.monotonic() + SECONDS

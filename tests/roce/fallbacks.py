@@ -121,7 +121,8 @@ def connected(server: Sequence[str], client: Sequence[str], held: Sequence[int],
 
 
 def two_listeners(hosts: Hosts) -> Outcome:
-    """Of two runtime directories, the second's listener is found where the first's processes say that there is none."""
+    """With two runtime directories, the second's listener is found where the first's processes answer that there is
+    none."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)

@@ -11,7 +11,7 @@
 #define DATAGRAM 1024
 #define GRH 40
 #define WORD 8
-/* Of the immediate of a message of a trail: this bit, the lap, and its place in the trail. */
+/* The immediate of a message of a trail has this bit, the lap, and its place in the trail. */
 #define TRAIL (1u << 31)
 #define LAPS 0x7fff
 #define TRAIL_FAR 0xffff /* and farther */

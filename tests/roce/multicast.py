@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 GROUPS = {"IPv4": "239.1.2.3", "IPv6": "ff15::77"}
 # As RoCEv2 writes a group of IPv4, and as its predecessor did.
 GIDS = {"::ffff:239.7.7.7": 1, "ff0e::ffff:239.7.7.7": 1, "ff15::77": 2, "ff02::77": 0}
-# What mckey sends, and the queue key of the connection manager's groups.
+# mckey's payload, and the queue key of the connection manager's groups.
 MESSAGES, LENGTH, KEY = 10, 100, 0x01234567
 
 

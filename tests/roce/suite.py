@@ -44,7 +44,7 @@ PINGPONGS = {
 # By night every combination; by day the most different ones, for each case makes two hosts.
 WHOLE = tiers.by_night()
 SIZES = (1, 3, 33, 1023, 1024, 1025, 4097, 65537, 1 << 20) if WHOLE else (1, 1025, 65537)
-# Of every operation and transport that perftest has, those that differ most.
+# The most different ones of every operation and transport that perftest has.
 PERFTEST = [("ib_send_bw", "RC"), ("ib_send_bw", "XRC"), ("ib_write_lat", "RC"), ("ib_write_bw", "XRC"),
             ("ib_read_bw", "RC"), ("ib_send_lat", "UC")]
 if WHOLE:
@@ -66,7 +66,7 @@ WIRES = {
 }
 if not WHOLE:
     WIRES = {name: WIRES[name] for name in ("1 % lost", "all of it")}
-# Of each kind so many, over a wire that does everything at once.
+# So many operations of each kind, over a wire that has all faults at once.
 MANY, MANY_SECONDS = (1_000_000, 3600) if WHOLE else (2_000, 120)
 MANY_KINDS = ("write", "write with immediate", "send", "send with immediate", "send with invalidate", "read",
               "fetch and add", "compare and swap", "atomic write", "flush", "window bind",
@@ -79,7 +79,7 @@ if WHOLE:
             ("tag_lat", 65536), ("ucp_get", 8), ("ucp_put_bw", 8)]
 # The number of a hostile host's packets, and their time limit.
 ATTACK_PACKETS, ATTACK_SECONDS = (10_000_000, 1800) if WHOLE else (150_000, 120)
-# Of each size so many bytes are enough to see.
+# So many bytes of each size suffice.
 BYTES = 32 << 20
 
 

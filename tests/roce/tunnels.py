@@ -1,4 +1,4 @@
-"""Where UDP does not pass, or addresses are translated on the way: packets go over TCP."""
+"""The TCP fallback: UDP does not pass, or addresses are translated on the way."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def unwanted(hosts: Hosts) -> Outcome:
 
 
 def lacks_tunnel(host: Host, told: str) -> Optional[str]:
-    """What `verbena info` says too much."""
+    """Returns the failure if `verbena info` prints too much."""
     return f"{host.name} still says that it goes over TCP" if "over TCP" in told else None
 
 

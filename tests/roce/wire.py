@@ -32,7 +32,7 @@ CLONE_NEWNET = 0x40000000
 LONGEST = 1 << 16
 ROCE = 4791
 IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
-# Where the UDP header begins in an Ethernet frame, after an IP header without options.
+# The offset of the UDP header in an Ethernet frame, after an IP header without options.
 UDP_AT = {IPV4: 34, IPV6: 54}
 UDP_HEADER = 8
 # How long a delayed frame waits if nothing follows it, in seconds.

@@ -122,7 +122,7 @@ def good(ended: Ended) -> bool:
 def exchange(guest: Guest, direction: str, commands: Callable[[str, str], tuple[list[str], list[str]]],
              port: str) -> Outcome:
     """A server and a client, one of them in the guest. `commands` gives both for the server's and the client's devices;
-    `port` is the line of the guest's /proc file that shows a listening server."""
+    `port` is the shell command that succeeds once a server in the guest listens."""
     host, deadline = guest.host, time.monotonic() + SECONDS
     if direction == DIRECTIONS[0]:
         server, client = commands("rxe0", guest.address)

@@ -32,7 +32,7 @@ RESULT = re.compile(r"^Final: +\d+", re.MULTILINE)
 
 
 def cases() -> list[Case]:
-    """What UCX sees, then each test with each transport, on each path."""
+    """The transports that UCX lists, then each test with each transport, on each path."""
     found = [Case(f"ucx_info lists {transport}", "", partial(listed, transport))
              for transport in TRANSPORTS]
     for test, size, iterations in TESTS:

@@ -35,7 +35,7 @@ class Installation:
         return [str(self.commands / name), *map(str, arguments)]
 
     def variables(self) -> dict[str, str]:
-        """What `activate` would set."""
+        """Returns the environment that `activate` would set."""
         return {"PATH": f"{self.commands}:{os.environ['PATH']}"}
 
 

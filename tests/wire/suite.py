@@ -58,7 +58,7 @@ def cases() -> list[Case]:
 def decoded(decoder, place: Place) -> Outcome:
     """Makes the frames and hands them to a decoder."""
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
-    # Of the whole workspace, as its tests are compiled: then it is there already.
+    # Compiled with the whole workspace, as its tests are: then it exists already.
     built = place.run("build", [*cargo, "build", "--quiet", "--manifest-path", str(ROOT / "Cargo.toml"), "--workspace",
                                 "--example", "frames"], BUILD_SECONDS)
     if not built.succeeded:

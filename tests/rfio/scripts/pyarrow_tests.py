@@ -47,7 +47,7 @@ else:
 
     @pytest.fixture
     def filesystem_config():
-        """Of which the fixtures of pyarrow's tests are made."""
+        """Returns the parameters of the fixtures of pyarrow's tests."""
         fs, path = empty()
         return {"fs": fs, "pathfn": lambda name: f"{path}/{name}", "allow_move_dir": True, "allow_append_to_file": True}
 
