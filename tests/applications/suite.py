@@ -123,7 +123,8 @@ def measured(name: str, way: str, place: Place) -> Outcome:
 
 
 def communication(place: Place) -> Outcome:
-    """A further run is recorded. The sort hands all of its keys on in each of eleven iterations, four bytes each, and both processes give so much."""
+    """A further run is recorded. The sort hands all of its keys on in each of eleven iterations, four bytes each, and
+    both processes give so much."""
     if not MADE[SORT].is_file():
         return skipped(f"the programs of {SORT} are missing")
     ended = place.run("bench", [str(VERBENA), "bench", SORT, "--mpi", "openmpi", "--on", "shm", "--processes", "2", "--launches", "1",

@@ -20,7 +20,8 @@ SIZE = (9 << 20) + 7
 
 
 def both_ways(place: Place, fabric: str) -> Outcome:
-    """xrdcp up and down, with checksums that XRootD computes and compares: the bytes are rfiod's, xrootd makes the file."""
+    """xrdcp up and down, with checksums that XRootD computes and compares: the bytes are rfiod's, xrootd makes the
+    file."""
     with Bytes(place, fabric) as service, Xrootd(place, "one", service.export, issuing(service, service.directory)) as server:
         original, back = service.here / "original", service.here / "back"
         original.write_bytes(noise(SIZE))
@@ -92,7 +93,8 @@ with client.File() as file:
 
 
 def redirected(place: Place) -> Outcome:
-    """A redirector sends the client to one of two servers, each with an rfiod of its own: that rfiod moves the bytes."""
+    """A redirector sends the client to one of two servers, each with an rfiod of its own: that rfiod moves the
+    bytes."""
     with Bytes(place, "tcp") as service:
         second = Bytes(Place("behind", "redirected-second"), "tcp")
         try:
@@ -170,7 +172,8 @@ def without_tickets(place: Place) -> Outcome:
 
 
 def by_token(place: Place) -> Outcome:
-    """SciTokens: rfiod reads and writes within the token's scopes; xrootd refuses the rest before it issues a ticket."""
+    """SciTokens: rfiod reads and writes within the token's scopes; xrootd refuses the rest before it issues a
+    ticket."""
     if not Path("/usr/lib/x86_64-linux-gnu/libXrdAccSciTokens-5.so").exists():
         return skipped("needs xrootd-scitokens-plugins")
     with Bytes(place, "tcp") as service:

@@ -147,7 +147,8 @@ def interrupt(process: Process):
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Waits until the condition holds, at most for a case's time limit; the case itself then reports a missing event."""
+    """Waits until the condition holds, at most for a case's time limit; the case itself then reports a missing
+    event."""
     deadline = time.monotonic() + SECONDS
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.005)

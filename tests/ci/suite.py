@@ -114,7 +114,8 @@ def steps(file: Path) -> list[dict]:
 
 
 def action(wheel: Path, place: Place) -> Outcome:
-    """The steps in a runner's directories; then a job's own step finds the program by its name, and its Python is its own."""
+    """The steps in a runner's directories; then a job's own step finds the program by its name, and its Python is its
+    own."""
     files = {name: place.directory / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
     for file in files.values():
         file.touch()

@@ -1,4 +1,5 @@
-"""`verbena demo` with nothing but the package: its output is true, it ends in time, and it says so where it cannot run."""
+"""`verbena demo` with nothing but the package: its output is true, it ends in time, and it says so where it cannot
+run."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ def demo(setting: Setting, place: Place) -> Ended | str:
 
 
 def shown(setting: Setting, place: Place) -> Outcome:
-    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are right."""
+    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are
+    right."""
     for _ in range(TRIES):
         ended = demo(setting, place)
         if isinstance(ended, str):

@@ -41,7 +41,8 @@ def anchors(path: Path) -> set[str]:
 
 
 def sections(path: Path) -> Iterator[tuple[str, str]]:
-    """Yields the headings of the second level and the text below each; the text before the first has an empty heading."""
+    """Yields the headings of the second level and the text below each; the text before the first has an empty
+    heading."""
     heading, *rest = re.split(r"^## (.*)$", path.read_text(), flags=re.MULTILINE)
     yield "", heading
     yield from zip(rest[::2], rest[1::2])

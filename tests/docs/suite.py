@@ -1,4 +1,5 @@
-"""The documents agree with themselves and with the programs: links, options, variables, chapters; and the site they make."""
+"""The documents agree with themselves and with the programs: links, options, variables, chapters; and the site they
+make."""
 
 from __future__ import annotations
 
@@ -127,8 +128,8 @@ def variables_read() -> set[str]:
 
 
 def variables_of_help(place: Place) -> Outcome:
-    """Each variable that the code reads is named by the help of a program that reads it, and no other; and the manual page
-    has them too."""
+    """Each variable that the code reads is named by the help of a program that reads it, and no other; and the manual
+    page has them too."""
     asked = place.run("help", [str(VERBENA), "help", "environment"], SECONDS)
     share = place.directory / "share"
     made = place.run("manual", [str(VERBENA), "__manual", str(share)], SECONDS)

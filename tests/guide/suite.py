@@ -69,7 +69,8 @@ class Reader:
         to.write_text(file.text)
 
     def run(self, step: Step) -> Outcome | None:
-        """Runs a step; returns the failure, if any. A step that ends with `&` runs in the background until `kill %1`."""
+        """Runs a step; returns the failure, if any. A step that ends with `&` runs in the background until `kill
+        %1`."""
         if step.command.endswith(" &"):
             command = self.shell(f"exec {step.command.removesuffix(' &')}")
             self.jobs.append(self.place.start("job", command, **self.environment))
@@ -129,7 +130,8 @@ def example(place: Place) -> Outcome:
 
 
 def strict(place: Place) -> Outcome:
-    """The comparison finds differences in a command's output: another word, another order, a figure without its unit."""
+    """The comparison finds differences in a command's output: another word, another order, a figure without its
+    unit."""
     say = Step("", says=["  own receive queue, 8 B, rc   one-way-latency 246 ns (p99 335 ns)", "second 2"])
     good = "own receive queue, 64 KiB, rc one-way-latency 1.2 us (p99 3 ms) 4 % of bound\nsecond 77\n"
     if line := missing(say, good):

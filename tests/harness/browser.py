@@ -1,5 +1,5 @@
-"""A browser without a window and without a network, driven through its own protocol over two pipes (`--remote-debugging-pipe`:
-JSON messages, each ended by a zero byte), so that nothing but the browser is needed."""
+"""A browser without a window and without a network, driven through its own protocol over two pipes
+(`--remote-debugging-pipe`: JSON messages, each ended by a zero byte), so that nothing but the browser is needed."""
 
 from __future__ import annotations
 

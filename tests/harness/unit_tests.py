@@ -1,5 +1,5 @@
-"""Runs the unit and property tests that cargo has compiled, as many test programs at a time as there are processors: `cargo test`
-runs one after another, and most of them are idle half of the time."""
+"""Runs the unit and property tests that cargo has compiled, as many test programs at a time as there are processors:
+`cargo test` runs one after another, and most of them are idle half of the time."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Results:
 
 
 def compiled(cargo: Sequence[str], root: Path, beside_the_code: bool) -> Optional[list[Program]]:
-    """Compiles the tests of the workspace, or only those beside the code, and returns their programs; None if that failed."""
+    """Compiles the tests of the workspace, or only those beside the code, and returns their programs; None if that
+    failed."""
     command = [*cargo, "test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics",
                *(["--lib", "--bins"] if beside_the_code else [])]
     done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)

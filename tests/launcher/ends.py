@@ -44,7 +44,8 @@ def counted(how: str, writes: bool, place: Place) -> Outcome:
 
 
 def in_a_file(place: Place) -> Outcome:
-    """The counters are in the file, as JSON, and the exit code is the command's; a file that cannot be written is named."""
+    """The counters are in the file, as JSON, and the exit code is the command's; a file that cannot be written is
+    named."""
     try:
         program = c_program.compile_program(HERE / "leaves.c")
     except c_program.DoesNotCompile as error:

@@ -62,8 +62,8 @@ def one_benchmark(name: str, place: Place) -> Outcome:
 
 
 def moves_nothing(point: dict) -> bool:
-    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for more than
-    its tag, and a stream over TCP is the kernel's to deliver."""
+    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for
+    more than its tag, and a stream over TCP is the kernel's to deliver."""
     name, parameters = point["benchmark"], point["parameters"]
     return (name in ("internals.registration", "internals.footprint")
             or name == "patterns.halo" and parameters["size"] == 1
@@ -100,8 +100,8 @@ def once_wrong(place: Place) -> Outcome:
 
 
 def floor_is_the_baseline(place: Place) -> Outcome | None:
-    """Each is measured at another time, and a processor may be faster or slower by then: this may come between them now and
-    then, and a floor that is not the baseline's stands out in every run."""
+    """Each is measured at another time, and a processor may be faster or slower by then: this may come between them now
+    and then, and a floor that is not the baseline's stands out in every run."""
     seen = []
     for number in range(5):
         out = place.directory / f"floor-{number}"

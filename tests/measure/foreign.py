@@ -1,4 +1,5 @@
-"""Figures of real programs (perftest, ucx_perftest, NetPIPE, qperf), as they print them and as `verbena compare` imports them."""
+"""Figures of real programs (perftest, ucx_perftest, NetPIPE, qperf), as they print them and as `verbena compare`
+imports them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""SIGINT and SIGTERM to every measuring command: it stops, keeps its results, says where, and leaves no process behind."""
+"""SIGINT and SIGTERM to every measuring command: it stops, keeps its results, says where, and leaves no process
+behind."""
 
 from __future__ import annotations
 

@@ -102,7 +102,8 @@ l2 requires l1
 
 
 def model_replays(place: Place) -> Outcome:
-    """A schedule's calculations, and the times of the library's messages as `bench` has them; errors name their place."""
+    """A schedule's calculations, and the times of the library's messages as `bench` has them; errors name their
+    place."""
     file = place.directory / "exchange.goal"
     file.write_text(EXCHANGE)
     command = [str(VERBENA), "replay", str(file), "--on", "model:connectx-qdr", "--json"]

@@ -39,7 +39,8 @@ def in_browser(place: Place, page: Path) -> str:
 
 
 def drawn_sections(page: Path, document: str, least: int) -> str | None:
-    """Returns an error in a report, or None: an external address, too large a size, a section without chart or table."""
+    """Returns an error in a report, or None: an external address, too large a size, a section without chart or
+    table."""
     if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", page.read_text()):
         return f"the report refers outside: {outside[:3]}"
     if page.stat().st_size > 5_000_000:

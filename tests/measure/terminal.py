@@ -90,7 +90,8 @@ def summary(place: Place) -> Outcome:
 
 
 def ends(place: Place) -> Outcome:
-    """`compare`, `replay` and `reproduce` end with bars and sentences, on terminals and in pipes, and no line is too wide."""
+    """`compare`, `replay` and `reproduce` end with bars and sentences, on terminals and in pipes, and no line is too
+    wide."""
     runs = [place.directory / profile for profile in ("connectx-ddr", "connectx-qdr")]
     for run in runs:
         command = [str(VERBENA), "bench", "latency.write", "--on", f"model:{run.name}", "--quick", "--out", str(run)]

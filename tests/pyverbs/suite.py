@@ -83,8 +83,8 @@ def whole_run(place: Place) -> Ended:
 
 @contextmanager
 def huge_pages() -> Iterator[None]:
-    """Sets some aside for as long as they are needed, where there are none and we may. Memory in fragments may have room for fewer,
-    with which tests begin and then fail: then there are none."""
+    """Sets some aside for as long as they are needed, where there are none and we may. Memory in fragments may have
+    room for fewer, with which tests begin and then fail: then there are none."""
     before = HUGE_PAGES.read_text()
     try:
         if int(before) == 0:

@@ -40,7 +40,8 @@ OTHERS = ["model:infinihost3-ddr", "model:connectx-ddr", "model:connectx-qdr:mes
 RANDOM, RANDOM_BY_NIGHT = 4, 40
 SUM = re.compile(r"^sum \d+ messages (\d+)$", re.MULTILINE)
 SENT = re.compile(r"^sent (\d+) (\d+)$", re.MULTILINE)
-# Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than processors.
+# Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than
+# processors.
 OPENMPI = (["mpirun.openmpi", "--oversubscribe"], "openmpi", 4)
 MPICH = (["mpirun.mpich"], "mpich", 2)
 LIBRARIES = {"Open MPI": OPENMPI, "MPICH": MPICH}

@@ -69,7 +69,8 @@ def contents(files: dict[str, Path], _place: Place) -> Outcome:
 
 
 def relations(files: dict[str, Path], _place: Place) -> Outcome:
-    """The C library is required, the adapter's libraries are not offered to others, and those of the file service are."""
+    """The C library is required, the adapter's libraries are not offered to others, and those of the file service
+    are."""
     for package in ("verbena", "rfiod", "librfio"):
         if "libc.so.6(GLIBC_" not in query(files[package], "--requires"):
             return failed(f"{package} does not require the C library", query(files[package], "--requires"))

@@ -63,7 +63,8 @@ WRONG = """(() => {
     height: document.documentElement.scrollHeight};
 })()""" % _FIND
 
-# Whether a clipped label of a drawing, two texts over each other, and a text too small to read are found where they are planted.
+# Whether a clipped label of a drawing, two texts over each other, and a text too small to read are found where they are
+# planted.
 PLANTED = """(() => {
   %s
   const before = findWrong();

@@ -52,7 +52,8 @@ def cases() -> list[Case]:
 
 
 def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
-    """The tested target and all five tiles are visible without scrolling, each with its figure, its word and its share."""
+    """The tested target and all five tiles are visible without scrolling, each with its figure, its word and its
+    share."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, width, height, scheme)
@@ -100,7 +101,8 @@ def contradicted(seen: dict) -> str | None:
 
 
 def busy_machine(place: Place) -> Outcome:
-    """The number of disturbed points comes first in Distrust, two levels are two, and no model is beside a memory copy in rank."""
+    """The number of disturbed points comes first in Distrust, two levels are two, and no model is beside a memory copy
+    in rank."""
     beside_models(place)
     measured = next((SHARED / "models").glob("software*")) / "results.jsonl"
     planted = place.directory / "busy" / "results.jsonl"

@@ -415,7 +415,8 @@ def reloaded(place: Place) -> Outcome:
 
 @with_openssl
 def set_up_wrongly(place: Place) -> Outcome:
-    """Files that others can change or read, keys of other certificates, and halves: each is refused at the start, and named."""
+    """Files that others can change or read, keys of other certificates, and halves: each is refused at the start, and
+    named."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann, bob = service.authority.issue(ANN), service.authority.issue("/CN=bob")
         chain, key = server_certificate(place, "again")

@@ -25,7 +25,8 @@ def existing_files_stay(place: Place, direction: str) -> Outcome:
         (source / "tree").mkdir()
         (sink / "tree").mkdir()
         now = int(time.time()) - 1000
-        # There already: older, newer, as old and as long, as old and of another length. Missing: new, and its second name.
+        # There already: older, newer, as old and as long, as old and of another length. Missing: new, and its second
+        # name.
         states = {"older": (now - 10, b"old"), "newer": (now + 10, b"old"), "same": (now, b"old"), "longer": (now, b"older")}
         for name in (*states, "new"):
             (source / "tree" / name).write_bytes(b"new")

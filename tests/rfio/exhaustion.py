@@ -179,8 +179,8 @@ def long_bodies(place: Place) -> Outcome:
 
 
 def swapped_links(place: Place) -> Outcome:
-    """A directory on the path becomes a link that leads out, and a directory again, as fast as that goes: no open reads, and
-    none makes, a file outside."""
+    """A directory on the path becomes a link that leads out, and a directory again, as fast as that goes: no open
+    reads, and none makes, a file outside."""
     with Service(place, "tcp") as service:
         outside = service.directory / "outside"
         outside.mkdir()

@@ -51,7 +51,8 @@ def still_served(service: Service, data: bytes) -> bool:
 
 
 def tokens(place: Place) -> Outcome:
-    """The data queue pair does nothing without its token: none, a wrong one, a part of it, another pair's, a used one."""
+    """The data queue pair does nothing without its token: none, a wrong one, a part of it, another pair's, a used
+    one."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(LENGTH)
         (service.export / "f").write_bytes(data)

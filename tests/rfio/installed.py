@@ -21,7 +21,8 @@ int main(void) { puts(rfio_serror() ? "linked" : ""); return 0; }
 
 
 def symbols_apart(programs: Path, program: str) -> str | None:
-    """Returns an error of a program that should be small and have its symbols beside it, where debuggers look, or None."""
+    """Returns an error of a program that should be small and have its symbols beside it, where debuggers look, or
+    None."""
     shown = subprocess.run(["readelf", "-W", "--sections", programs / program], capture_output=True, text=True, check=True)
     sections = set(re.findall(r"\] (\.\S+)", shown.stdout))
     if sections & {".symtab", ".debug_info"} or ".gnu_debuglink" not in sections:
@@ -42,8 +43,8 @@ def verbena_package(at: Path, place: Place) -> Outcome | None:
 
 
 def everything(place: Place) -> Outcome:
-    """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each of
-    them can be used from there."""
+    """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each
+    of them can be used from there."""
     if VERBENA.parent != TARGET / "release" or TARGET != ROOT / "target":
         return skipped("another build than this tree's is tested")
     root, prefix = place.directory / "root", "/opt/verbena"

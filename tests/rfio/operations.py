@@ -117,8 +117,8 @@ def rotation(place: Place) -> Outcome:
 
 
 def logrotate(place: Place) -> Outcome:
-    """The shipped logrotate file, with this service's directory and process in place of the installed one's: both logs are rotated twice, and
-    nothing is lost."""
+    """The shipped logrotate file, with this service's directory and process in place of the installed one's: both logs
+    are rotated twice, and nothing is lost."""
     tool = shutil.which("logrotate", path=f"{os.environ['PATH']}:/usr/sbin")
     if tool is None:
         return skipped("needs logrotate (package logrotate)")
@@ -221,8 +221,8 @@ def no_room_at_all(place: Place) -> Outcome:
 
 
 def accounting(place: Place, fabric: str) -> Outcome:
-    """Copies both ways, trees, hostile names, a killed client, a stopped service: each file and each session has a record, and their bytes are
-    those of the metrics."""
+    """Copies both ways, trees, hostile names, a killed client, a stopped service: each file and each session has a
+    record, and their bytes are those of the metrics."""
     data = noise(3_000_001)
     with Kept(place, fabric) as service:
         (service.export / "f").write_bytes(data)
@@ -308,7 +308,8 @@ def parse(pages: list[str]) -> subprocess.CompletedProcess:
 
 
 def openmetrics(place: Place) -> Outcome:
-    """Third-party parsers accept both formats, users have their own counters up to a bound, and no name breaks a label."""
+    """Third-party parsers accept both formats, users have their own counters up to a bound, and no name breaks a
+    label."""
     users = [b'we"ird\\user', b"back\\", "\u202eann\u2028".encode(), b"one too many", b"other"]
     with Kept(place, "tcp", "--metrics-users", "3") as service:
         (service.export / "f").write_bytes(noise(1000))

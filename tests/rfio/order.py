@@ -1,4 +1,5 @@
-"""In which order a session's requests are answered: version 2 in theirs, version 3 as they are done; and taking one back."""
+"""In which order a session's requests are answered: version 2 in theirs, version 3 as they are done; and taking one
+back."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def answers(peer: Peer, count: int) -> list[tuple[int, int]]:
 
 
 def of_replies(place: Place) -> Outcome:
-    """Quick requests overtake slow ones in version 3 and not in version 2; no session has more under way than it may."""
+    """Quick requests overtake slow ones in version 3 and not in version 2; no session has more under way than it
+    may."""
     with Service(place, "tcp") as service:
         old, numbers = begun(service, 2, 20)
         numbers.append(old.send(PING))

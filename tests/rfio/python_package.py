@@ -1,5 +1,5 @@
-"""rfio_fsspec as users have it: installed by pip, from the wheel of this build, for the interpreter that has the libraries that the
-tests use it under."""
+"""rfio_fsspec as users have it: installed by pip, from the wheel of this build, for the interpreter that has the
+libraries that the tests use it under."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Servers that end in the middle of a copy and are restarted: the copy goes on by itself, within the time of --retry."""
+"""Servers that end in the middle of a copy and are restarted: the copy goes on by itself, within the time of
+--retry."""
 
 from __future__ import annotations
 

@@ -141,7 +141,8 @@ def limit_and_ban(site: Site) -> Optional[str]:
 
 
 def restart_under_a_copy(site: Site) -> Optional[str]:
-    """The service is stopped as a service manager does and started while ann copies a tree; the logs are rotated before that."""
+    """The service is stopped as a service manager does and started while ann copies a tree; the logs are rotated before
+    that."""
     tree, there = site.here / "tree", site.export / "home/ann/tree"
     for number in range(FILES):
         (tree / f"d{number % 7}").mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,5 @@
-"""The file service: copies, resuming, faults, and attempts to break in, over TCP and by RDMA on the software adapter."""
+"""The file service: copies, resuming, faults, and attempts to break in, over TCP and by RDMA on the software
+adapter."""
 
 from __future__ import annotations
 

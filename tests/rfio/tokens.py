@@ -147,7 +147,8 @@ def with_openssl(case: Callable[[Place], Outcome]) -> Callable[[Place], Outcome]
 
 @with_openssl
 def lets_in(place: Place) -> Outcome:
-    """By RS256 with a key set and by ES256 with PEM: reads within the scope, is refused beside it, the logs have issuer and subject."""
+    """By RS256 with a key set and by ES256 with PEM: reads within the scope, is refused beside it, the logs have issuer
+    and subject."""
     for kind, jwks in (("RS256", True), ("ES256", False)):
         with Trusting(place, kind, jwks=jwks) as service:
             token = service.key.token(claims(), **({"kid": "k1"} if jwks else {}))
@@ -210,8 +211,8 @@ def changes(place: Place) -> Outcome:
 
 @with_openssl
 def forged(place: Place) -> Outcome:
-    """No algorithm, an HMAC with the public key, another key, another issuer, audience and time, cut off, long, nonsense: refused, and each refusal
-    is logged and counted. A good one is accepted afterwards."""
+    """No algorithm, an HMAC with the public key, another key, another issuer, audience and time, cut off, long,
+    nonsense: refused, and each refusal is logged and counted. A good one is accepted afterwards."""
     with Trusting(place, "RS256") as service:
         other = Key(service.own, "other", "RS256")
         good = service.key.token(claims())
@@ -258,7 +259,8 @@ def only_encrypted(place: Place) -> Outcome:
 
 @with_openssl
 def beside_the_scope(place: Place) -> Outcome:
-    """On the wire, with every spelling of a path beside the scope, by links, and by a handle that is open for reading."""
+    """On the wire, with every spelling of a path beside the scope, by links, and by a handle that is open for
+    reading."""
     with Trusting(place) as service:
         (service.export / "data/outside").symlink_to("/etc/passwd")
         peer, status, words = service.enter(service.key.token(claims("storage.read:/data storage.modify:/mine")))

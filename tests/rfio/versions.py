@@ -26,12 +26,14 @@ from .wire import HEADER
 
 #: The versions of the protocol that today's programs support.
 OLDEST, NEWEST = 2, 4
-#: The commit whose programs are the old ones: the oldest that today's compiler still builds. Its protocol has versions 2 and 3.
+#: The commit whose programs are the old ones: the oldest that today's compiler still builds. Its protocol has versions
+# 2 and 3.
 COMMIT = "c1b8727"
 #: More than one request and one checksum carry.
 SIZE = 5_000_001
 
-# Replacing a file keeps its mode, whether the server does it (version 4) or the client; ranges of many requests under way.
+# Replacing a file keeps its mode, whether the server does it (version 4) or the client; ranges of many requests under
+# way.
 PYTHON_SCRIPT = """
 import os, sys
 import fsspec

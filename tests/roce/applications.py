@@ -52,7 +52,8 @@ def ucx(transport: str, test: str, size: int, hosts: Hosts) -> Outcome:
 
 def libfabric(provider: str, kind: str, hosts: Hosts) -> Outcome:
     """Messages of all sizes in both directions, verified; both sides return 0."""
-    # The address of IPv4: the link-local one is not yet used in the first second of a host, and a datagram is lost for good.
+    # The address of IPv4: the link-local one is not yet used in the first second of a host, and a datagram is lost for
+    # good.
     command = ["env", "FI_VERBS_GID_IDX=1", "fi_pingpong", "-p", provider, "-e", kind, "-c", "-I", 10]
     return hosts.exchange([*command, "-B", PORT], [*command, "-P", PORT, hosts.members[0].address], SECONDS).outcome()
 

@@ -1,4 +1,5 @@
-"""Congestion at a switch between two hosts: marked packets, and the notifications (CNP) that the receiver of one sends."""
+"""Congestion at a switch between two hosts: marked packets, and the notifications (CNP) that the receiver of one
+sends."""
 
 from __future__ import annotations
 

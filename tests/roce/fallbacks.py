@@ -183,7 +183,8 @@ def no_choice(hosts: Hosts) -> Outcome:
 
 
 def two_directories(hosts: Hosts) -> Outcome:
-    """Processes of the second directory find the port in use, and are reached all the same, beside those of the first."""
+    """Processes of the second directory find the port in use, and are reached all the same, beside those of the
+    first."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)

@@ -1,5 +1,5 @@
-"""The guide's commands of two machines, as two readers would run them: `a$` before a command is the first one's, `b$` the
-other's; and its job of two hosts on one machine."""
+"""The guide's commands of two machines, as two readers would run them: `a$` before a command is the first one's, `b$`
+the other's; and its job of two hosts on one machine."""
 
 from __future__ import annotations
 

@@ -244,8 +244,8 @@ class Hosts:
 
     def exchange(self, server: Sequence[object], client: Sequence[object], seconds: float,
                  options: Sequence[str] = (), asker: Optional[Host] = None) -> Exchange:
-        """Runs a server on the first host, and a client on the second, or another, as soon as that listens; the server's
-        adapter with options."""
+        """Runs a server on the first host, and a client on the second, or another, as soon as that listens; the
+        server's adapter with options."""
         first, second = self.members[0], asker or self.members[1]
         deadline = time.monotonic() + seconds
         serving = self.start(first, "server", first.on_adapter(*server, options=options))

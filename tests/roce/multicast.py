@@ -1,5 +1,5 @@
-"""Multicast between two hosts: groups that the connection manager joins and groups that a program attaches to, on several
-processes of each host."""
+"""Multicast between two hosts: groups that the connection manager joins and groups that a program attaches to, on
+several processes of each host."""
 
 from __future__ import annotations
 
@@ -127,7 +127,8 @@ def groups(host: Host) -> set[str]:
 
 
 def forgotten(hosts: Hosts) -> Outcome:
-    """A group is joined as long as a process that has joined it lives; a process' end does not affect another's groups."""
+    """A group is joined as long as a process that has joined it lives; a process' end does not affect another's
+    groups."""
     host = hosts.members[0]
     group = GROUPS["IPv4"]
     killed, stays = (receive(hosts, host, "-m", group, "-b", host.address) for _ in range(2))

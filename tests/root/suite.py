@@ -43,7 +43,8 @@ def plugin() -> Path:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """Trees written by ROOT to the server and to its disk, read by all interfaces that read trees, chained and merged."""
+    """Trees written by ROOT to the server and to its disk, read by all interfaces that read trees, chained and
+    merged."""
     with Service(place, fabric) as service:
         ended = program(service, PYTHON, Path(__file__).with_name("with_root.py"), url(service, "").removesuffix("/"), service.export,
                         library=plugin())

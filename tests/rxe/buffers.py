@@ -1,4 +1,5 @@
-"""dma-bufs, which the machine's own kernel may not have: the tests of `tests/memory/dmabuf.c` on the adapter in the guest."""
+"""dma-bufs, which the machine's own kernel may not have: the tests of `tests/memory/dmabuf.c` on the adapter in the
+guest."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Inputs for the fuzz target `packet` out of a capture: of each operation that Linux' Soft-RoCE has sent, the shortest packet,
-and of each message of its connection manager one, from the IP header on."""
+"""Inputs for the fuzz target `packet` out of a capture: of each operation that Linux' Soft-RoCE has sent, the shortest
+packet, and of each message of its connection manager one, from the IP header on."""
 
 from __future__ import annotations
 

@@ -148,8 +148,8 @@ class Archive:
 
 
 def make(file: Path, chosen: Kernel, address: str, more: Mapping[str, Path]) -> None:
-    """Writes the archive for a guest with this kernel and this address, and with more files: their names there, and where
-    they are here."""
+    """Writes the archive for a guest with this kernel and this address, and with more files: their names there, and
+    where they are here."""
     archive = Archive()
     # The directories where programs of the distribution search for themselves and for their libraries.
     archive.directory("usr/bin")

@@ -54,7 +54,8 @@ def administer(ground: Ground, control: str, environment: dict[str, str], operat
 
 
 def asked(name: str, ground: Ground, serving: Process, tgtadm, disk) -> Outcome:
-    """Makes the target's disk, and runs the program. tgt wants both the address and the name of an initiator to be allowed."""
+    """Makes the target's disk, and runs the program. tgt wants both the address and the name of an initiator to be
+    allowed."""
     for operation, mode, words in (("new", "target", ["--targetname", TARGET]),
                                    ("new", "logicalunit", ["--lun", 1, "--backing-store", disk]),
                                    ("bind", "target", ["--initiator-address", "ALL"]),

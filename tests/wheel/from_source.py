@@ -1,4 +1,5 @@
-"""Installation from source: from this tree and from an archive of it, by pip and by make, sharing the build that is there."""
+"""Installation from source: from this tree and from an archive of it, by pip and by make, sharing the build that is
+there."""
 
 from __future__ import annotations
 
@@ -142,7 +143,8 @@ def refusals(place: Place) -> Outcome:
 
 
 def cold(place: Place) -> Outcome:
-    """The source distribution by pip, then `git archive` by make, without a previous build; by night, as each compiles."""
+    """The source distribution by pip, then `git archive` by make, without a previous build; by night, as each
+    compiles."""
     environment = place.directory / "environment"
     target = {"CARGO_TARGET_DIR": str(place.directory / "target")}
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)

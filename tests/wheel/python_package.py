@@ -221,7 +221,8 @@ SECTION = "refusals of the adapter"
 
 
 def refusals(workers: int, place: Place) -> Outcome:
-    """The report of a failing test has the refusals of that test, from every process; that of a passing test has none."""
+    """The report of a failing test has the refusals of that test, from every process; that of a passing test has
+    none."""
     ended = refused_tests(place, ["-n", str(workers)] if workers else [])
     if ended is None:
         return skipped(NO_PACKAGES)
@@ -262,7 +263,8 @@ def refused_tests(place: Place, options: list[str], **more: str) -> Ended | None
 
 
 def guide(name: str, place: Place) -> Outcome:
-    """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is in."""
+    """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is
+    in."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)

@@ -121,7 +121,8 @@ async def a_synchronous_call() -> None:
 
 
 async def streams() -> None:
-    """Files that are opened in the loop: read in the order of the calls, published when closed, discarded after an exception."""
+    """Files that are opened in the loop: read in the order of the calls, published when closed, discarded after an
+    exception."""
     name = f"{root}/many/7"
     while len(contents[name]) < 5000:
         name = chance.choice(list(contents))

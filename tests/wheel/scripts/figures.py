@@ -1,5 +1,5 @@
-"""`bench`, `evaluate`, `load`, `compare` and `replay` on models, which are quick and say the same each time. Needs pandas and
-matplotlib."""
+"""`bench`, `evaluate`, `load`, `compare` and `replay` on models, which are quick and say the same each time. Needs
+pandas and matplotlib."""
 
 import pickle
 import sys
