@@ -19,7 +19,7 @@ from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 from wheel.installation import PYTHON, NotInstalled, installation, ours
 
-TITLE = "the files for other people's CI and clusters"
+TITLE = "the files for other projects' CI and clusters"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_devinfo", "ibverbs-utils"), Tool("strip", "binutils")]
 
 SECONDS = 120

@@ -109,7 +109,7 @@ class Slurm:
             ended = [daemon for daemon in self.daemons if not daemon.running]
             if ended or time.monotonic() > deadline:
                 said = "\n".join(daemon.output() for daemon in ended or self.daemons)
-                raise SetupFailed(f"Slurm does not come up: {states.output.strip()}\n{said}")
+                raise SetupFailed(f"Slurm does not start: {states.output.strip()}\n{said}")
             time.sleep(0.1)
 
     def _as_user(self, name: str, command: list[str], seconds: float) -> Ended:

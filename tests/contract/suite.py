@@ -74,7 +74,7 @@ from harness.build_tree import LIBRARIES, PATHS
 from harness.case import Case
 from harness.requirement import COMPILER, VERBS_HEADERS
 
-TITLE = "the contract where few look"
+TITLE = "less common rules of the verbs interface"
 REQUIRES = [COMPILER, VERBS_HEADERS]
 
 HERE = Path(__file__).resolve().parent

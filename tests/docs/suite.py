@@ -21,7 +21,7 @@ from wheel import suite as wheel
 
 from . import markdown, tiers
 
-TITLE = "what the documents say of links, options and variables"
+TITLE = "links, options and variables in the documents"
 REQUIRES: list = []
 
 DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])

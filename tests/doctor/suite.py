@@ -18,7 +18,7 @@ from harness.pair import free_port
 from harness.place import Place
 from harness.requirement import COMPILER, Tool
 
-TITLE = "what doctor says and what then happens"
+TITLE = "verbena doctor, compared with a ping-pong"
 REQUIRES = [COMPILER, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("unshare", "util-linux")]
 
 TRY = Path(__file__).resolve().parent / "try.sh"

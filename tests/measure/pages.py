@@ -34,7 +34,7 @@ def in_browser(place: Place, page: Path) -> str:
         shown.picture(picture)
         document = shown.evaluate("document.documentElement.outerHTML")
     if picture.stat().st_size < 30_000:
-        raise BrowserError("the browser drew nothing")
+        raise BrowserError("the page is empty")
     return document
 
 

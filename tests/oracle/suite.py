@@ -13,7 +13,7 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-TITLE = "what the specification allows"
+TITLE = "random programs, compared with an executable specification"
 REQUIRES = []
 
 PROGRAMS = build_tree.ROOT / "crates" / "oracle" / "programs"

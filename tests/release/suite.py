@@ -18,7 +18,7 @@ from wheel.installation import ours
 
 from . import rpm
 
-TITLE = "what a release consists of"
+TITLE = "the parts of a release"
 REQUIRES: list = []
 
 SECONDS = 300

@@ -191,7 +191,7 @@ class HostileServer:
         while len(data) < count:
             more = self.peer.recv(count - len(data))
             if not more:
-                raise ConnectionError("the client went away")
+                raise ConnectionError("the client closed the connection")
             data += more
         return data
 

@@ -226,7 +226,7 @@ class Hosts:
         deadline = time.monotonic() + SETUP_SECONDS
         while not holds():
             if time.monotonic() > deadline:
-                raise SetupFailed("the namespaces do not come up")
+                raise SetupFailed("the namespaces do not start")
             time.sleep(0.005)
 
     def segment(self) -> None:

@@ -21,7 +21,7 @@ from roce.hosts import NoNamespaces, PORT, SetupFailed
 from . import buffers, corpus, initramfs
 from .guest import COUNTERS, QEMU, Guest
 
-TITLE = "Linux' own Soft-RoCE at the other end"
+TITLE = "Linux' own Soft-RoCE as the peer"
 REQUIRES = [Tool(QEMU, "qemu-system-x86"), Tool(initramfs.BUSYBOX, "busybox-static"), Tool("/usr/sbin/modprobe", "kmod"),
             Tool("ip", "iproute2"), Tool("nsenter", "util-linux"), Tool("rdma", "iproute2"),
             Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"), Tool("rping", "rdmacm-utils"),

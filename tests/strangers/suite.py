@@ -11,7 +11,7 @@ from harness.requirement import Tool
 
 from . import crates, debian, storage, wheels
 
-TITLE = "other people's programs, as they are"
+TITLE = "third-party programs, unchanged"
 REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux")]
 PROGRAMS = [*wheels.PROGRAMS, *crates.PROGRAMS, *debian.PROGRAMS, *storage.PROGRAMS]
 

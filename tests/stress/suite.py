@@ -10,7 +10,7 @@ from harness.build_tree import PATHS
 from harness.case import Case
 from harness.requirement import COMPILER, VERBS_HEADERS
 
-TITLE = "many processes and queue pairs, kills, stops, garbage in shared memory"
+TITLE = "many processes and queue pairs, kills, stops, corrupted shared memory"
 REQUIRES = [COMPILER, VERBS_HEADERS]
 
 HERE = Path(__file__).resolve().parent

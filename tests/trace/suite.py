@@ -15,7 +15,7 @@ from harness.pair import exchange, free_port
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-TITLE = "the verbs calls of a program, told"
+TITLE = "verbena trace"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_send_bw", "perftest"),
             Tool("ucx_perftest", "ucx-utils")]
 
@@ -78,7 +78,7 @@ def told(file: Path) -> list[re.Match]:
     """The lines of a file; each must be one."""
     lines = [LINE.fullmatch(line) for line in file.read_text().splitlines()]
     if None in lines:
-        raise AssertionError(f"line {lines.index(None) + 1} of {file} is none")
+        raise AssertionError(f"line {lines.index(None) + 1} of {file} is malformed")
     return lines
 
 

@@ -15,7 +15,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.requirement import Tool
 
-TITLE = "packets, by tshark's and scapy's judgement"
+TITLE = "packets, decoded by tshark and scapy"
 SCAPY = "/usr/lib/python3/dist-packages/scapy/contrib/roce.py"
 REQUIRES = [Tool("tshark", "tshark"), Tool(SCAPY, "python3-scapy")]
 
