@@ -100,7 +100,7 @@ def trees(place: Place, fabric: str) -> Outcome:
 
 
 def names(place: Place, fabric: str) -> Outcome:
-    """The tools that act on names, and every exit code that can be had without breaking anything."""
+    """The tools that act on names, and every exit code that is possible without breaking anything."""
     with Service(place, fabric) as service:
         steps = [
             (0, "rfmkdir", "-p", "-m", "750", service.at("d/e/f")),

@@ -255,7 +255,7 @@ def without_a_common_one(place: Place) -> Outcome:
 
 
 class NotBuilt(Exception):
-    """The old programs cannot be had."""
+    """The old programs are not available."""
 
 
 def old_programs() -> Path:
