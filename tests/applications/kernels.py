@@ -1,5 +1,5 @@
-"""NAS' MG, LU and CG of this tree (`crates/cli/src/app/nas`), by themselves: as many processes as may be come to the published values, and who
-starts one wrongly is told and gets no result."""
+"""NAS' MG, LU and CG of this tree (`crates/cli/src/app/nas`), started directly: any allowed number of processes
+computes the published values, and wrong arguments are an error without a result."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from harness.place import Place
 SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/nas"
 KERNELS = ("mg", "lu", "cg")
 SECONDS = 120
-# It does not wait before it kills what is left of a job whose process has ended with an error: nothing is.
+# With this setting the launcher does not sleep before it kills the processes that remain after an error: there are
+# none.
 LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0", "-n"]
-# As the programs say at their end.
+# The programs' last line.
 VERIFIED, NOT_PERFORMED = "SUCCESSFUL", "NOT PERFORMED"
 REFUSED = 2
 
-# Processes, words, what is said. A launcher whose processes end so takes two seconds, and all kernels read their words alike.
+# Processes, arguments, expected message. A launcher whose processes end with an error takes two seconds, and all
+# kernels parse their arguments alike.
 WRONG = (
     (1, ["X"], 'the class is one of SWA, not "X"'),
     (2, [""], 'the class is one of SWA, not ""'),
@@ -45,7 +47,7 @@ def cases() -> list[Case]:
                   for processes in (1, 2, 4, 8)]
         found.append(Case(f"NAS {kernel.upper()}", "fewer iterations are not judged", partial(shortened, kernel)))
     found.append(Case("NAS MG", "started wrongly", partial(refused, "mg", WRONG)))
-    # Whose places along an axis are more than there are points of the coarsest grid.
+    # A grid with more processes along an axis than the coarsest grid has points.
     found.append(Case("NAS MG", "class S, 16 processes", partial(verified, "mg", 16)))
     found.append(Case("NAS CG", "class S, 16 processes", partial(verified, "cg", 16)))
     found.append(Case("NAS LU", "started wrongly", partial(refused, "lu", OF_LU)))
@@ -61,13 +63,13 @@ def program(kernel: str) -> Path:
 
 
 def verification(output: str) -> str:
-    """What the program says of its result."""
+    """Returns the program's verification line."""
     lines = [line.split("=")[1].strip() for line in output.splitlines() if line.strip().startswith("Verification")]
     return lines[0] if len(lines) == 1 else f"nothing, in {len(lines)} lines"
 
 
 def verified(kernel: str, processes: int, place: Place) -> Outcome:
-    """The result is the published one, whatever the number of processes."""
+    """The result is the published one for any number of processes."""
     ended = place.run(kernel, [*LAUNCHER, str(processes), str(program(kernel)), "S"], SECONDS)
     found = verification(ended.output)
     if not ended.succeeded or found != VERIFIED:
@@ -85,15 +87,15 @@ def shortened(kernel: str, place: Place) -> Outcome:
 
 
 def is_refused(kernel: str, processes: int, words: list[str], expected: str, place: Place) -> str:
-    """What is wrong with how it is refused; nothing if all is well."""
+    """Returns a description of how the refusal is wrong, or "" if it is right."""
     ended = place.run(kernel, [*LAUNCHER, str(processes), str(program(kernel)), *words], SECONDS)
     said = [line for line in ended.output.splitlines() if line.startswith("error: ")]
     if ended.status != REFUSED or len(said) != 1 or expected not in said[0] or "Verification" in ended.output:
-        return f"{processes} processes, {words}: {ended.describe()}, and says {said}"
+        return f"{processes} processes, {words}: {ended.describe()}, printed {said}"
     return ""
 
 
 def refused(kernel: str, ways: tuple, place: Place) -> Outcome:
-    """One line of error, no result, and a status that says so."""
+    """One error line, no result, and the exit status of an error."""
     faults = [fault for wrong in ways if (fault := is_refused(kernel, *wrong, place))]
     return failed("; ".join(faults)) if faults else passed(f"{len(ways)} ways")

@@ -1,5 +1,5 @@
-"""Lattice QCD of this tree (`crates/cli/src/app/lattice`), by itself: it verifies itself and comes to the same, however its lattice is dealt out;
-who starts it wrongly is told and gets no result."""
+"""Lattice QCD of this tree (`crates/cli/src/app/lattice`), started directly: it verifies itself and computes the same
+for any distribution of its lattice; wrong arguments are an error without a result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from harness.place import Place
 SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/lattice"
 NAME = "lattice QCD"
 SECONDS = 120
-# It does not wait before it kills what is left of a job whose process has ended with an error: nothing is.
+# With this setting the launcher does not sleep before it kills the processes that remain after an error: there are
+# none.
 LAUNCHER = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "0", "-n"]
 UNVERIFIED, REFUSED = 1, 2
 # Extents that are not alike, and of which parts are odd.
@@ -24,7 +25,7 @@ SMALL = "lattice=4x6x6x8"
 SPLITS = ("1x1", "1x2", "2x1", "2x2", "3x2", "1x8", "2x4")
 LINKS = {"rough links": ["roughness=1", "kappa=0.15"], "unit links": ["roughness=0"], "six iterations": ["iterations=6"]}
 
-# Processes, words, what is said.
+# Processes, arguments, expected message.
 WRONG = (
     (1, ["lattice=4x4x4"], "lattice is four extents"),
     (1, ["lattice=4x4x4x4x4"], "lattice is four extents"),
@@ -49,7 +50,7 @@ WRONG = (
 
 
 def cases() -> list[Case]:
-    """Each kind of links dealt out in each way, and what must not work."""
+    """Each kind of links with each distribution, then the errors."""
     found = [Case(NAME, f"{links}, dealt out {len(SPLITS)} ways", partial(alike, words)) for links, words in LINKS.items()]
     found.append(Case(NAME, "started wrongly", refused))
     found.append(Case(NAME, "what is not solved is no result", unsolved))
@@ -64,7 +65,7 @@ def program(compiler: str = "mpicc.openmpi", *more: str) -> Path:
 
 
 def run(place: Place, processes: int, words: list[str]):
-    """What became of it, and what it said by name."""
+    """Runs the program; returns how it ended and its output by name."""
     ended = place.run("lattice", [*LAUNCHER, str(processes), str(program()), *words], SECONDS)
     told = dict(line.split("=", 1) for line in ended.output.splitlines() if line.startswith(" ") and "=" in line)
     return ended, {name.strip(): value.strip() for name, value in told.items()}
@@ -79,21 +80,21 @@ def alike(words: list[str], place: Place) -> Outcome:
         if not ended.succeeded or told.get("Verification") != "SUCCESSFUL" or told.get("Total processes") != str(z * t):
             return failed(f"split={split}: {ended.describe()}", ended.evidence())
         seen.add(tuple(told[name] for name in ("Iterations", "Plaquette", "Solution norm")))
-    return passed(", ".join(*seen)) if len(seen) == 1 else failed(f"it came to {sorted(seen)}")
+    return passed(", ".join(*seen)) if len(seen) == 1 else failed(f"the results are {sorted(seen)}")
 
 
 def refused(place: Place) -> Outcome:
-    """One line of error, no result, and a status that says so."""
+    """One error line, no result, and the exit status of an error."""
     for processes, words, expected in WRONG:
         ended, told = run(place, processes, words)
         said = [line for line in ended.output.splitlines() if line.startswith("error: ")]
         if ended.status != REFUSED or len(said) != 1 or expected not in said[0] or "\x1b" in said[0] or told:
-            return failed(f"{processes} processes, {words}: {ended.describe()}, and says {said}", ended.evidence())
+            return failed(f"{processes} processes, {words}: {ended.describe()}, printed {said}", ended.evidence())
     return passed(f"{len(WRONG)} ways")
 
 
 def unsolved(place: Place) -> Outcome:
-    """Three iterations are too few, and it says what is left."""
+    """Three iterations are too few; the program prints the remaining residual."""
     ended, told = run(place, 2, [SMALL, "most=3"])
     if ended.status != UNVERIFIED or told.get("Verification") != "UNSUCCESSFUL" or "what is left of the equation" not in ended.output:
         return failed(ended.describe(), ended.evidence())
@@ -104,7 +105,7 @@ def with_mpich(place: Place) -> Outcome:
     """Another library's compiler and headers."""
     if not shutil.which("mpicc.mpich"):
         return skipped("mpicc.mpich is not installed (libmpich-dev)")
-    # Its header declares MPI_STATUSES_IGNORE so that GCC takes it for an array of nothing.
+    # Its header declares MPI_STATUSES_IGNORE so that GCC takes it for an array of length zero.
     own = program("mpicc.mpich", "-Wno-stringop-overflow")
     ended = place.run("lattice", ["mpirun.mpich", "-n", "4", str(own), SMALL], SECONDS)
     if not ended.succeeded or "Verification    = SUCCESSFUL" not in ended.output:

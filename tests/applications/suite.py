@@ -1,6 +1,6 @@
-"""`verbena bench app.*`: whole programs, others' and its own, over the adapter, TCP and shared memory. That what a program computes is compared,
-that the way is proved by counters, and that a program which is not there, which found itself wrong or whose processes worked
-alone is no result, is tried with programs that only pretend."""
+"""`verbena bench app.*`: whole programs, third-party ones and our own, over the adapter, TCP and shared memory.
+Programs that only pretend test that a program's result is compared, that counters prove the transport, and that a
+program which is missing, fails its own verification or whose processes worked alone gives no result."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RHODOPSIN, SORT = "app.lammps-rhodo", "app.nas-is"
 OWN = "app.nas-mg", "app.nas-lu", "app.nas-cg", "app.lattice-qcd"
 # By night over shared memory and TCP, too.
 WHOLE = tiers.by_night()
-# What setup/programs makes.
+# The programs that setup/programs makes.
 MADE = {RHODOPSIN: VERBENA.parent.parent / "programs/lammps-rhodo/data.rhodo", SORT: VERBENA.parent.parent / "programs/nas/is"}
-# What comes with LAMMPS' examples.
+# Input file of LAMMPS' examples.
 PEPTIDE = Path("/usr/share/lammps/examples/peptide/data.peptide")
 HEADLINES = {LAMMPS: "step-time", RHODOPSIN: "step-time", HPCC: "linpack-time", SORT: "sort-rate",
              **dict.fromkeys(OWN, "operation-rate")}
-# Two processes move more than that in each of them.
+# Each of them moves more bytes than this between two processes.
 MUCH = 1 << 20
 
 # HPL with the machine's BLAS (done), and with papers/hpl's (told).
@@ -89,14 +89,15 @@ def cases() -> list[Case]:
 
 
 def bench(place: Place, name: str, way: str, tools: Path | None = None):
-    """One launch with two processes; programs are looked for in `tools` first, or alone where the real ones must not be found."""
+    """One launch with two processes; programs are searched in `tools` first, or only there where the real ones must not
+    be found."""
     path = "/usr/bin:/bin" if tools is None else f"{tools}:/usr/bin:/bin"
     return place.run("bench", [str(VERBENA), "bench", name, "--mpi", "openmpi", "--on", way, "--quick", "--processes", "2",
                                "--out", str(place.directory / "out")], SECONDS, PATH=path)
 
 
 def records(place: Place) -> list[dict]:
-    """Of the run."""
+    """Returns the run's records."""
     return [json.loads(line) for line in (place.directory / "out" / "results.jsonl").read_text().splitlines()]
 
 
@@ -104,7 +105,7 @@ def measured(name: str, way: str, place: Place) -> Outcome:
     """A time, and the adapter carried much of it or nothing."""
     program = {HPCC: "hpcc", LAMMPS: "lmp", RHODOPSIN: "lmp", SORT: str(MADE[SORT])}.get(name)
     if program and not shutil.which(program) or name == LAMMPS and not PEPTIDE.is_file() or name in MADE and not MADE[name].is_file():
-        return skipped(f"what {name} needs is not there")
+        return skipped(f"the programs of {name} are missing")
     ended = bench(place, name, way)
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
@@ -122,9 +123,10 @@ def measured(name: str, way: str, place: Place) -> Outcome:
 
 
 def communication(place: Place) -> Outcome:
-    """A further run is recorded. The sort hands all of its keys on in each of eleven iterations, four bytes each, and both processes give so much."""
+    """A further run is recorded. The sort hands all of its keys on in each of eleven iterations, four bytes each, and
+    both processes give so much."""
     if not MADE[SORT].is_file():
-        return skipped(f"what {SORT} needs is not there")
+        return skipped(f"the programs of {SORT} are missing")
     ended = place.run("bench", [str(VERBENA), "bench", SORT, "--mpi", "openmpi", "--on", "shm", "--processes", "2", "--launches", "1",
                                 "--out", str(place.directory / "out")], SECONDS)
     if not ended.succeeded:
@@ -140,13 +142,14 @@ def communication(place: Place) -> Outcome:
 
 
 def linpack(place: Place) -> Outcome:
-    """HPL finds its solution right with our BLAS, and then sends, from rank to rank, as many messages of as many bytes as with the machine's.
-    Told and not done it sends as many messages; what was not updated has other pivots, so other rows are exchanged."""
+    """HPL's solution is right with our BLAS, and its ranks then send as many messages of as many bytes to each other as
+    with the machine's BLAS. With declared instead of executed computing the number of messages is the same, but the
+    matrix is not updated, so the pivots differ and other rows are exchanged."""
     if not (LINPACK / "told").is_file() or not (LINPACK / "done").is_file():
-        return skipped(f"{LINPACK} has no HPL, or no BLAS of the machine's to hold it against")
+        return skipped(f"{LINPACK} has no HPL, or the machine has no BLAS to compare with")
     checked = linpack_run(place, "told", 16.0, ROWS + 1)
     if not checked.succeeded:
-        return failed("HPL finds itself wrong with our BLAS", checked.evidence())
+        return failed("HPL's verification fails with our BLAS", checked.evidence())
     found = []
     for program, inner in (("done", 128), ("told", ROWS + 1), ("told", 128)):
         trace, schedule = place.directory / f"trace-{len(found)}", place.directory / f"schedule-{len(found)}"
@@ -163,12 +166,13 @@ def linpack(place: Place) -> Outcome:
         return failed(f"told {told} was sent, and done {done}")
     [all_told, all_done] = [sum(sizes for _, sizes in one.values()) for one in (told, done)]
     if abs(all_told / all_done - 1) > 0.05:
-        return failed(f"{all_told} bytes were told, and {all_done} done")
+        return failed(f"{all_told} bytes were declared, and {all_done} sent")
     return passed(f"{sum(messages for messages, _ in done.values())} messages, {all_done} bytes done and {all_told} told")
 
 
 def linpack_run(place: Place, program: str, threshold: float, inner: int, *before: str) -> Ended:
-    """HPL on four ranks. What has `inner` columns or more is told only; a negative threshold is no check."""
+    """Runs HPL on four ranks. Updates of `inner` columns or more are only declared; a negative threshold disables HPL's
+    check."""
     text = (ROOT / "papers/hpl/hpccinf.txt").read_text()
     for word, value in (("ROWS", ROWS), ("P", 2), ("Q", 2), ("-1", threshold)):
         text = re.sub(f"^{word} ", f"{value} ", text, flags=re.MULTILINE)
@@ -192,7 +196,7 @@ def sent(schedule: Path) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def missing(place: Place) -> Outcome:
-    """It is no failure of the adapter."""
+    """A missing program is no failure of the adapter."""
     tools = place.directory / "tools"
     tools.mkdir()
     for tool in ("mpicc.openmpi", "mpirun.openmpi"):
@@ -207,7 +211,7 @@ def missing(place: Place) -> Outcome:
 
 
 def pretended(program: str, text: str, name: str, way: str, expected: str, place: Place) -> Outcome:
-    """A program of that name that only writes files, by each of its processes, is no result, and the reason is said."""
+    """A program of that name whose processes only write files gives no result, and the reason is printed."""
     if name == LAMMPS and not PEPTIDE.is_file():
         return skipped(f"{PEPTIDE} is not installed")
     tools = place.directory / "tools"
@@ -218,7 +222,7 @@ def pretended(program: str, text: str, name: str, way: str, expected: str, place
     ended = bench(place, name, way, tools)
     found = records(place)
     if any(one["record"] == "point" for one in found):
-        return failed("there is a point", ended.evidence())
+        return failed("a point was measured", ended.evidence())
     reasons = [one["reason"] for one in found if one["record"] == "failure"]
     if len(reasons) != 1 or expected not in reasons[0]:
         return failed(f"the reasons are {reasons}", ended.evidence())

@@ -1,4 +1,5 @@
-"""A 64-bit ARM machine: the adapter built for it, Debian's programs of it, and QEMU's user mode, which runs both here."""
+"""A 64-bit ARM machine: the adapter built for it, Debian's programs of it, and QEMU's user mode, which runs both
+here."""
 
 from __future__ import annotations
 
@@ -17,17 +18,17 @@ RELEASE = "bookworm"
 CARGO = os.environ.get("CARGO", "cargo").split()
 DEBIAN = TARGET / "arm-root"
 BUILT = TARGET / TRIPLE / "release"
-# QEMU notes the rights of every page of a mapping, one by one: with the address space of a real machine the adapter maps so
-# much that its peers give up meanwhile.
+# QEMU notes the rights of every page of a mapping, one by one: with the address space of a real machine the adapter
+# maps so much that its peers give up meanwhile.
 ADDRESS_SPACE = 12 << 30
 
 
 class Absent(Exception):
-    """What cannot be had here."""
+    """A prerequisite that this machine cannot provide."""
 
 
 class Unbuilt(Exception):
-    """The adapter is not built for it, and that is a fault of its own."""
+    """The adapter does not compile for it, which is a failure of the adapter."""
 
 
 def environment() -> dict[str, str]:

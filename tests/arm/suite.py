@@ -1,7 +1,8 @@
 """The adapter on 64-bit ARM, emulated by QEMU's user mode: its unit tests, Debian's ping-pongs and perftest.
 
-Of the paths to a peer these take the ring: QEMU's user mode passes on neither userfaultfd(2), without which pages of a process
-with several threads are not moved, nor process_vm_writev(2)."""
+The path to peers is the ring: QEMU's user mode supports neither userfaultfd(2), without which pages of a process with
+several threads are not moved, nor process_vm_writev(2).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rfiod behind Debian's xrootd: xrootd judges and redirects, rfiod moves the bytes, and its counters say that it did."""
+"""rfiod behind Debian's xrootd: xrootd authorizes and redirects, rfiod moves the bytes, and its counters prove it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ SIZE = (9 << 20) + 7
 
 
 def both_ways(place: Place, fabric: str) -> Outcome:
-    """xrdcp up and down, with checksums that XRootD computes and compares: the bytes are rfiod's, xrootd makes the file."""
+    """xrdcp up and down, with checksums that XRootD computes and compares: the bytes are rfiod's, xrootd makes the
+    file."""
     with Bytes(place, fabric) as service, Xrootd(place, "one", service.export, issuing(service, service.directory)) as server:
         original, back = service.here / "original", service.here / "back"
         original.write_bytes(noise(SIZE))
@@ -92,7 +93,8 @@ with client.File() as file:
 
 
 def redirected(place: Place) -> Outcome:
-    """A redirector sends the client to one of two servers, each with an rfiod of its own: the bytes are that one's."""
+    """A redirector sends the client to one of two servers, each with an rfiod of its own: that rfiod moves the
+    bytes."""
     with Bytes(place, "tcp") as service:
         second = Bytes(Place("behind", "redirected-second"), "tcp")
         try:
@@ -107,9 +109,9 @@ def redirected(place: Place) -> Outcome:
                         back = service.here / path[0]
                         ended = client(service, [front], "xrdcp", "--nopbar", front.url(path), back)
                         if not ended.succeeded or not same(back, where.export / path):
-                            return failed(f"{path} does not come", ended.evidence())
+                            return failed(f"{path} is not copied", ended.evidence())
                         if where.moved()[0] < SIZE:
-                            return failed(f"{path} went past its rfiod", ended.evidence())
+                            return failed(f"{path} was not copied by its rfiod", ended.evidence())
             return passed()
         finally:
             second.__exit__()
@@ -122,7 +124,8 @@ def third_party(place: Place) -> Outcome:
         # The program that the server starts is a client of the other one.
         directory = service.directory / "plugins-of-server"
         with Xrootd(place, "source", service.export, issuing(service, service.directory), "ofs.tpc ttl 20 20 pgm /usr/bin/xrdcp --server") as source:
-            # The server says xroot, and has an address instead of a name, for nothing here is in a name service.
+            # The server's URL has the scheme xroot and an address instead of a name, because no name service has an
+            # entry here.
             configure(directory, f"xroot://[::ffff:127.0.0.1]:{source.port}")
             destination_export = service.directory / "destination"
             destination_export.mkdir()
@@ -140,8 +143,8 @@ def third_party(place: Place) -> Outcome:
 
 
 def without_tickets(place: Place) -> Outcome:
-    """A server that gives no tickets, an rfiod that is not there, one that does not know the issuer: XRootD moves the bytes, and the
-    log says why."""
+    """A server that issues no tickets, a missing rfiod, one that does not know the issuer: XRootD moves the bytes, and
+    the log says why."""
     with Bytes(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(SIZE))
         attempts = {"gives no ticket": [], "refused": [issuing(service, service.directory, port=1)],
@@ -157,19 +160,20 @@ def without_tickets(place: Place) -> Outcome:
                 if not ended.succeeded or not same(service.export / "f", back):
                     return failed(f"no copy without tickets ({words})", ended.evidence())
                 if words not in ended.output or service.moved()[0]:
-                    return failed(f"'{words}' is not said, or rfiod has moved bytes", ended.evidence())
+                    return failed(f"'{words}' is not printed, or rfiod has moved bytes", ended.evidence())
         bad = service.directory / "nothing"
         try:
             with Xrootd(place, "bad", service.export, issuing(service, service.directory).replace("issuer-secret", bad.name)):
-                return failed("xrootd starts with a secret that is not there")
+                return failed("xrootd starts with a missing secret")
         except RuntimeError as refused:
             if "tickets cannot be issued" not in str(refused):
-                return failed("xrootd does not say what is wrong", str(refused))
+                return failed("xrootd's message lacks the reason", str(refused))
         return passed()
 
 
 def by_token(place: Place) -> Outcome:
-    """SciTokens: what a token allows is read and written, by rfiod; what it does not is refused by xrootd, before any ticket."""
+    """SciTokens: rfiod reads and writes within the token's scopes; xrootd refuses the rest before it issues a
+    ticket."""
     if not Path("/usr/lib/x86_64-linux-gnu/libXrdAccSciTokens-5.so").exists():
         return skipped("needs xrootd-scitokens-plugins")
     with Bytes(place, "tcp") as service:

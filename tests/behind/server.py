@@ -1,4 +1,4 @@
-"""Debian's own xrootd over the export of an rfiod, which gives tickets for its files."""
+"""Debian's own xrootd over the export of an rfiod; it issues tickets for its files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ USER = "nobody" if os.geteuid() == 0 else None
 
 
 class Bytes(Service):
-    """An rfiod that takes the tickets of servers of XRootD; nobody else is let in."""
+    """An rfiod that accepts only the tickets of XRootD servers."""
 
     def __init__(self, place: Place, fabric: str, *options: str):
         self.shared = place.directory / "tickets"
@@ -64,7 +64,7 @@ class Xrootd:
                                        **self.environment)
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline and self.daemon.running:
-            # Its parts say so, too, before the whole of it.
+            # The parts print it, too, before the whole server does.
             ended = re.search(rf"xrootd {self.name}@\S+ initialization (completed|failed)", self.daemon.output())
             if ended and ended[1] == "completed":
                 return self
@@ -94,7 +94,7 @@ def issuing(service: Bytes, directory: Path, *more: str, port: Optional[int] = N
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Returns a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -18,7 +18,7 @@ REQUIRES = [Tool("xrootd", "xrootd-server"), Tool("xrdcp", "xrootd-client"), Too
 
 
 def cases() -> Iterator[Case]:
-    """The matrix: what is tried, by how the data travel."""
+    """Every test with every transport."""
     for fabric in FABRICS:
         yield Case("both ways", fabric, partial(copies.both_ways, fabric=fabric))
         yield Case("changed in place", fabric, partial(copies.changed_in_place, fabric=fabric))

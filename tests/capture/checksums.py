@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Checks the ICRC of every packet of a capture by means that are not Verbena's: zlib's CRC over what annex A17
-says, and for IPv4 scapy's own computation where scapy is installed. Prints how many packets each has checked.
+"""Checks the ICRC of every packet of a capture without Verbena's code: by zlib's CRC over the fields of annex A17, and
+for IPv4 by scapy's own computation where scapy is installed. Prints how many packets each method has checked.
 
-    checksums.py FILE
+  checksums.py FILE
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def blocks(file: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def frames(file: bytes) -> Iterator[bytes]:
-    """The packets of a pcapng file of one interface, from their IP headers on, without what a link padded."""
+    """Yields the packets of a pcapng file of one interface from the IP header on, without the link's padding."""
     start = 0
     for kind, body in blocks(file):
         if kind == INTERFACE:
@@ -50,7 +50,7 @@ def frames(file: bytes) -> Iterator[bytes]:
 
 
 def expected(frame: bytes) -> bytes:
-    """The ICRC as it must be: over all but what changes on the way, which counts as ones."""
+    """Returns the expected ICRC: over all fields but those that change on the way, which count as ones."""
     masked = bytearray(frame[:-4])
     if frame[0] >> 4 == 6:
         masked[0], masked[1:4], masked[7] = masked[0] | 0x0f, b"\xff" * 3, 0xff

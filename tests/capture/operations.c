@@ -1,11 +1,11 @@
-/* Every operation of every transport, once or twice, between two processes: what a capture must show.
+/* Posts every operation of every transport once or twice between two processes, for the capture tests.
  *
  *   local    both processes on this host
- *   answer   the one that answers, on port PORT of this host
- *   ask      the other one, which asks the host PEER
+ *   answer   the responder, on port PORT of this host
+ *   ask      the requester, which connects to the host PEER
  *
- * GID_INDEX, where it is set, says that addresses are GIDs, and which. Each message is longer than three packets, so
- * that there are first, middle and last ones, or short. */
+ * GID_INDEX, where it is set, selects addressing by GID, and the index. Each message is either longer than three
+ * packets, so that there are first, middle and last packets, or short. */
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -33,7 +33,7 @@
 
 enum { RC, UC, UD, XRC, KINDS };
 
-/* What one side tells the other. */
+/* The data that both sides exchange to connect. */
 struct card {
 	uint32_t numbers[KINDS];
 	union ibv_gid gid;
@@ -187,7 +187,7 @@ static struct side side_open(struct peer *peer, bool asks)
 	return side;
 }
 
-/* A request of an opcode, with what every opcode needs. */
+/* Returns a request of an opcode with the fields that every opcode needs. */
 static struct ibv_send_wr request(struct side *side, enum ibv_wr_opcode opcode)
 {
 	struct ibv_send_wr wr = { .opcode = opcode, .imm_data = htonl(IMMEDIATE) };
@@ -272,7 +272,7 @@ static void answering(struct peer *peer)
 	expect(&side.ends[RC], 0, IBV_WC_SUCCESS);
 	peer_meet(peer);
 	expect_receives(&side, 5 + 4 + 2 + 2);
-	/* The other side has sent once more, and found no receive. */
+	/* The peer has sent once more, and found no receive. */
 	peer_meet(peer);
 	usleep(200000);
 	post_receives(&side, RC, 1);
@@ -315,7 +315,7 @@ static void asking(struct peer *peer)
 	run_plain(&side, XRC, IBV_WR_RDMA_WRITE, LONG);
 	run_plain(&side, XRC, IBV_WR_RDMA_WRITE_WITH_IMM, SHORT);
 	run_plain(&side, XRC, IBV_WR_RDMA_READ, LONG);
-	/* Nobody has posted a receive for this. */
+	/* This send finds no receive. */
 	struct ibv_send_wr last = request(&side, IBV_WR_SEND), *bad = NULL;
 	struct ibv_sge sge = { (uintptr_t)side.memory, LONG, side.mr->lkey };
 	last.sg_list = &sge;
@@ -323,7 +323,7 @@ static void asking(struct peer *peer)
 	CHECK_CALL(ibv_post_send(side.ends[RC].qp, &last, &bad));
 	peer_meet(peer);
 	expect(&side.ends[RC], 0, IBV_WC_SUCCESS);
-	/* And this is nobody's key. */
+	/* This key belongs to no region. */
 	struct ibv_send_wr wrong = request(&side, IBV_WR_RDMA_READ);
 	wrong.wr.rdma.rkey ^= 0xffffff00;
 	sge.length = SHORT;

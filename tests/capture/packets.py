@@ -1,4 +1,4 @@
-"""A file of RoCEv2 packets as analysers of others read it: tshark, and scapy's and zlib's checksums."""
+"""A file of RoCEv2 packets as third-party analysers read it: tshark, and scapy's and zlib's checksums."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HERE = Path(__file__).resolve().parent
 PYTHON = "/usr/bin/python3"
 SECONDS = 60
 RC, UC, UD, XRC = 0x00, 0x20, 0x60, 0xa0
-# What `operations.c` does, by the opcodes of its requests and of their answers.
+# The opcodes of the requests of `operations.c` and of their answers.
 OPCODES = ({RC | low for low in (0, 1, 2, 3, 4, 6, 7, 8, 9, 0x0a, 0x0c, 0x0d, 0x0e, 0x0f, 0x10, 0x11, 0x12, 0x13,
                                  0x14, 0x17, 0x1c, 0x1d)}
            | {UC | low for low in (0, 1, 2, 3, 5, 6, 7, 8, 0x0b)}
@@ -21,17 +21,18 @@ OPCODES = ({RC | low for low in (0, 1, 2, 3, 4, 6, 7, 8, 9, 0x0a, 0x0c, 0x0d, 0x
            | {XRC | low for low in (0, 1, 2, 6, 7, 8, 0x0b, 0x0c, 0x0d, 0x0e, 0x0f, 0x11)})
 # And the syndromes of its acknowledgements: done, receiver not ready (code 12), remote access error.
 SYNDROMES = {0x1f, 0x20 | 12, 0x62}
-# What tshark 4.0 does not know: it names none of these, and says nothing worse of them.
+# Fields and opcodes that tshark 4.0 does not know: it prints no name for them and no error.
 FIELDS = ("infiniband.bth.opcode", "infiniband.bth.psn", "infiniband.aeth.syndrome", "infiniband.bth.destqp",
           "_ws.malformed", "_ws.expert.severity")
 SEVERE = 0x600000
-# Protocols whose checksums are right in the file. A kernel leaves them to the card, so what it shows of a cable lacks them.
+# Protocols whose checksums are right in the file. A kernel leaves them to the network card, so packets captured on an
+# interface lack them.
 CHECKED = ("udp", "ip")
 
 
 def rows(file: Path, checked: Sequence[str] = CHECKED) -> list[dict[str, str]]:
-    """What tshark says of each packet. RPC over RDMA is a guess at what a SEND carries, and takes any bytes for its
-    own; of the checksums it looks at those that are `checked`."""
+    """Returns tshark's fields of each packet. RPC over RDMA is disabled: tshark guesses it from a SEND's payload and
+    claims any bytes. Of the checksums, those of `checked` are verified."""
     checks = [word for name in checked for word in ("-o", f"{name}.check_checksum:TRUE")]
     fields = [word for name in FIELDS for word in ("-e", name)]
     done = subprocess.run(["tshark", "-r", str(file), "--disable-protocol", "rpcordma", *checks,
@@ -41,7 +42,8 @@ def rows(file: Path, checked: Sequence[str] = CHECKED) -> list[dict[str, str]]:
 
 
 def examine(file: Path, wanted: set[int], checked: Sequence[str] = CHECKED) -> tuple[list[dict[str, str]], Optional[Outcome]]:
-    """Nothing malformed, every checksum right, every wanted opcode there; else what is wrong."""
+    """Checks that no packet is malformed, every checksum is right and every wanted opcode occurs; else returns the
+    faults."""
     found = rows(file, checked)
     bad = [row for row in found if not row["infiniband.bth.opcode"] or row["_ws.malformed"]
            or any(int(word) >= SEVERE for word in row["_ws.expert.severity"].split(",") if word)]

@@ -1,5 +1,5 @@
-"""`verbena capture`: what programs do as RoCEv2 packets in a file, which foreign analysers read and find nothing
-wrong with."""
+"""`verbena capture`: the operations of programs as RoCEv2 packets in a file, in which third-party analysers find no
+fault."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WRITTEN = 1 << 16
 WRONG_INPUT, ENVIRONMENT = 2, 3
 
 def cases() -> list[Case]:
-    """What is in the file, then how a capture begins and ends."""
+    """The content of the file, then how a capture begins and ends."""
     found = [Case("every operation", path, partial(operations, path)) for path in PATHS]
     found += [Case("every operation", f"packets, {name}", on_hosts(partial(wire_operations, gid)))
               for name, gid in (("IPv4", IPV4), ("IPv6", IPV6))]
@@ -71,7 +71,7 @@ def in_order(found: list[dict[str, str]]) -> Optional[str]:
         if opcode & 0x1f in answers:
             continue
         peer = f"{opcode >> 5} {row['infiniband.bth.destqp']}"
-        # What was asked for by a READ REQUEST counts as many as its answers.
+        # A READ REQUEST takes as many packet sequence numbers as it has responses.
         gap = psn - expected.get(peer, psn)
         if gap < 0:
             again += 1
@@ -82,7 +82,7 @@ def in_order(found: list[dict[str, str]]) -> Optional[str]:
 
 
 def operations(path: str, place: Place) -> Outcome:
-    """What would have been packets."""
+    """A capture of shared memory shows operations as the packets that they would be on a wire."""
     program = c_program.compile_program(HERE / "operations.c")
     file = place.directory / "capture.pcapng"
     ended = place.run("operations", capture(file, program, "local"), SECONDS, path)
@@ -94,12 +94,12 @@ def operations(path: str, place: Place) -> Outcome:
     if words := in_order(found):
         return failed(words)
     if f"{len(found)} packets of 2 processes" not in ended.output:
-        return failed("the summary says something else", ended.evidence())
+        return failed("the summary has other counts", ended.evidence())
     return passed(f"{len(found)} packets")
 
 
 def wire_operations(gid: int, hosts: Hosts) -> Outcome:
-    """What was packets, as both hosts tell it."""
+    """A capture on the wire shows the packets, and both hosts record the same."""
     program = c_program.compile_program(HERE / "operations.c")
     first, second = hosts.members
     files = [hosts.place.directory / f"{name}.pcapng" for name in ("answer", "ask")]
@@ -127,7 +127,7 @@ def wire_operations(gid: int, hosts: Hosts) -> Outcome:
         return failed(words)
     told = [sorted((row["infiniband.bth.opcode"], row["infiniband.bth.psn"]) for row in found) for found in both]
     if told[0] != told[1]:
-        return failed(f"one host tells of {len(told[0])} packets, the other of {len(told[1])}")
+        return failed(f"one host captured {len(told[0])} packets, the other {len(told[1])}")
     return passed(f"{len(told[0])} packets")
 
 
@@ -147,7 +147,8 @@ def interrupt(process: Process):
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Waits for it, as long as a case may take; what has not come by then the case finds missing."""
+    """Waits until the condition holds, at most for a case's time limit; the case itself then reports a missing
+    event."""
     deadline = time.monotonic() + SECONDS
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -186,7 +187,7 @@ def everybody(place: Place) -> Outcome:
     _, outcome = examine(file, {0x04, 0x00, 0x02, 0x11} - {0x04})
     if outcome:
         return outcome
-    return passed() if "of 4 processes" in ended.output else failed("not all four", ended.evidence())
+    return passed() if "of 4 processes" in ended.output else failed("not all four were captured", ended.evidence())
 
 
 def twice(place: Place) -> Outcome:
@@ -196,12 +197,12 @@ def twice(place: Place) -> Outcome:
     running = first.running
     ended = interrupt(first)
     if second.status != ENVIRONMENT or "captures the processes of" not in second.output:
-        return failed("the second was not refused", second.evidence())
-    return passed() if running and ended.succeeded else failed("the first ended", ended.evidence())
+        return failed("the second capture was not refused", second.evidence())
+    return passed() if running and ended.succeeded else failed("the first capture ended", ended.evidence())
 
 
 def after_a_kill(place: Place) -> Outcome:
-    """What a killed capturer leaves hinders nobody."""
+    """The remains of a killed capture do not prevent the next one."""
     first = begin(place, place.directory / "first.pcapng")
     first.finish(time.monotonic())
     second = begin(place, place.directory / "second.pcapng")
@@ -210,7 +211,7 @@ def after_a_kill(place: Place) -> Outcome:
 
 
 def killed(place: Place) -> Outcome:
-    """What it had told is in the file, which is whole."""
+    """The packets of killed processes are in the file, which is well-formed."""
     file = place.directory / "capture.pcapng"
     capturing = begin(place, file)
     server, client = pingpong(place, 100_000_000)
@@ -253,7 +254,7 @@ def abandoned(place: Place) -> Outcome:
     running = server.running and client.running
     for process in (client, server):
         process.finish(time.monotonic())
-    # The last one out, for it removes what the killed ones left.
+    # The last process to end removes the remains of the killed ones.
     ended = interrupt(again)
     if not running or not ended.succeeded:
         return failed("a program ended", ended.evidence())

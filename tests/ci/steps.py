@@ -1,5 +1,5 @@
-"""Prints what runs of a CI file, in order, as JSON: the scripts of an action or of a workflow, or the commands before a job's own. For
-an interpreter that reads YAML."""
+"""Prints the commands of a CI file, in order, as JSON: the scripts of an action or of a workflow, or the commands
+before a job's own. For an interpreter that reads YAML."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""What other people's CI and clusters take of ours: by the published schemas of their files, and step by step as a runner does it."""
+"""The files for other projects' CI and clusters: by the published schemas of their files, and step by step as a runner
+does it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 from wheel.installation import PYTHON, NotInstalled, installation, ours
 
-TITLE = "the files for other people's CI and clusters"
+TITLE = "the files for other projects' CI and clusters"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_devinfo", "ibverbs-utils"), Tool("strip", "binutils")]
 
 SECONDS = 120
@@ -39,7 +40,7 @@ def by_kubernetes() -> list[str]:
     return [str(TOOLS / "kubernetes-validate"), "--strict"]
 
 
-# What checks a file, and a change to it that must be found.
+# How each file is checked, and a change to it that the check must find.
 FILES = {
     ACTION: (by_schema("github-actions"), ("using: composite", "using: composed")),
     GITLAB: (by_schema("gitlab-ci"), ("before_script:", "before:")),
@@ -47,12 +48,12 @@ FILES = {
     WORKFLOWS / "release.yml": (by_schema("github-workflows"), ("id-token: write", "id-token: maybe")),
     PODS: (by_kubernetes(), ("capabilities:", "capability:")),
 }
-# GitLab takes anything for a job whose name begins with a dot; what extends it is a job like this.
+# GitLab accepts anything for a job whose name begins with a dot; this job extends it.
 EXTENDED = (".verbena:", "verbena:\n  script: make test")
 
 
 def cases() -> list[Case]:
-    """Each file by its schema, then what runs of them."""
+    """Each file by its schema, then the commands in it."""
     found = [Case(str(file.relative_to(ROOT)), "schema", partial(valid, file)) for file in FILES]
     return [*found,
             *(Case(str(file.relative_to(ROOT)), "its commands", partial(commands, file)) for file in FILES if file.parent == WORKFLOWS),
@@ -61,7 +62,7 @@ def cases() -> list[Case]:
 
 
 def valid(file: Path, place: Place) -> Outcome:
-    """The file is what its reader takes, and with a planted mistake it is not."""
+    """The file is valid by its schema, and invalid with a planted mistake."""
     command, (good, bad) = FILES[file]
     if not Path(command[0]).exists():
         return skipped(f"{Path(command[0]).name} is not installed (setup/machine test)")
@@ -77,17 +78,17 @@ def valid(file: Path, place: Place) -> Outcome:
 
 
 def commands(file: Path, place: Place) -> Outcome:
-    """The shell takes each command, what is called of this tree is there, and `make` knows its targets."""
+    """The shell parses each command, each path of this tree exists, and `make` has each target."""
     if not (TOOLS / "check-jsonschema").exists():
-        return skipped("nothing here reads YAML (setup/machine test)")
+        return skipped("no YAML parser is installed (setup/machine test)")
     scripts = [step["run"] for step in steps(file)]
     for script in scripts:
         ended = place.run("shell", ["bash", "-n", "-c", re.sub(r"\$\{\{.*?\}\}", "value", script)], SECONDS)
         if not ended.succeeded:
-            return failed("the shell does not take it", ended.evidence())
+            return failed("a syntax error for the shell", ended.evidence())
         for name in re.findall(r"(?<![\w./-])((?:packaging|setup|tests|\.ci)/[\w/]+)", script):
             if not os.access(ROOT / name, os.X_OK):
-                return failed(f"{name} is no program here")
+                return failed(f"{name} is no program of this tree")
         for target in re.findall(r"\bmake ([a-z]+)", script):
             if not re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M):
                 return failed(f"the Makefile has no target {target}")
@@ -97,9 +98,9 @@ def commands(file: Path, place: Place) -> Outcome:
 def with_wheel(case: Callable[[Path, Place], Outcome], place: Place) -> Outcome:
     """The case, with a wheel of this build."""
     if not ours():
-        return skipped("another build than this tree's is tested")
+        return skipped("the tested build is not this tree's")
     if not (TOOLS / "check-jsonschema").exists():
-        return skipped("nothing here reads YAML (setup/machine test)")
+        return skipped("no YAML parser is installed (setup/machine test)")
     try:
         return case(installation().wheel, place)
     except NotInstalled as error:
@@ -107,13 +108,14 @@ def with_wheel(case: Callable[[Path, Place], Outcome], place: Place) -> Outcome:
 
 
 def steps(file: Path) -> list[dict]:
-    """What runs of it."""
+    """Returns the steps that have a command."""
     reader = Path(__file__).resolve().parent / "steps.py"
     return json.loads(subprocess.run([PYTHON, reader, file], check=True, capture_output=True, text=True).stdout)
 
 
 def action(wheel: Path, place: Place) -> Outcome:
-    """The steps in a runner's directories; then a job's own step finds the program by its name, and its Python is its own."""
+    """The steps in a runner's directories; then a job's own step finds the program by its name, and its Python is its
+    own."""
     files = {name: place.directory / name for name in ("GITHUB_OUTPUT", "GITHUB_PATH")}
     for file in files.values():
         file.touch()
@@ -137,7 +139,7 @@ def action(wheel: Path, place: Place) -> Outcome:
 
 
 def gitlab(wheel: Path, place: Place) -> Outcome:
-    """What comes before a job's script, and then the script."""
+    """The included `before_script`, and then a job's script."""
     project = place.directory / "project"
     project.mkdir()
     shutil.copy(wheel, project)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Says of which traffic classes the RoCE packets are that a host sends and receives: a line for each class, as it is first seen,
-without the two bits of it by which networks tell congestion. Management, to queue pair 1, is of no program's class.
+"""Prints the traffic classes of the RoCE packets that a host sends and receives: a line for each class, when it is
+first seen, without the two ECN bits. Management packets, to queue pair 1, are left out: their class is no program's.
 
-    classes.py
+  classes.py
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ PIECE = 1 << 20
 
 
 def copies(hosts: Hosts) -> Outcome:
-    """A file of 1 GiB there and back: by verbs, over the cable, every byte in its place."""
+    """Copies a file of 1 GiB to the other host and back by verbs over the cable; every byte is in its place."""
     first, second = hosts.members
-    # In memory, and gone with the case.
+    # In memory, and removed with the case.
     export, here = first.runtime / "export", second.runtime / "here"
     export.mkdir()
     here.mkdir()
@@ -45,19 +45,19 @@ def copies(hosts: Hosts) -> Outcome:
         if target == back:
             continue
         if not same(source, export / "there"):
-            return failed("the copy there has other bytes", ended.evidence())
+            return failed("the remote copy has other bytes", ended.evidence())
         source.unlink()
     if not same(export / "there", back):
         return failed("the copy back has other bytes")
     daemon.finish(time.monotonic())
-    # The tools have told what they did; the daemon was not asked to end.
+    # The tools have printed their statistics; the daemon is still running and has not.
     if "udp" not in counters.paths_used(hosts.place):
         return failed("nothing went over the cable")
     return passed("; ".join(said))
 
 
 def secrets(hosts: Hosts) -> Path:
-    """What lets the user in."""
+    """Writes the secrets that authenticate the user."""
     file = hosts.place.directory / "secrets"
     file.touch(0o600)
     file.write_bytes(USER + b":" + SECRET + b"\n")

@@ -1,8 +1,9 @@
-"""A Slurm cluster of the two hosts: controller and daemons of the distribution, run by an ordinary user in the namespaces.
+"""A Slurm cluster of the two hosts: controller and daemons of the distribution, run by an ordinary user in the
+namespaces.
 
-Each daemon has what a machine of its own would give it: a host name, processes, memory for shared files, and the names of
-all hosts in /etc/hosts. Slurm's daemons do not run as root in a user namespace (they give up their groups, which may not be
-done there), so they run as another user of the namespace, who is still the one that runs the test.
+Each daemon has the environment of a machine of its own: a host name, processes, memory for shared files, and the names
+of all hosts in /etc/hosts. Slurm's daemons do not run as root in a user namespace (they drop their groups, which is
+forbidden there), so they run as another user of the namespace, which is still the one that runs the test.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from harness.process import Ended, Process
 from roce.hosts import Host, Hosts, SetupFailed
 
 SECONDS = 120
-# Known to /etc/passwd of every Debian, and that is all that Slurm wants of the user.
+# Known to /etc/passwd of every Debian; Slurm requires nothing else of the user.
 USER, UID = "daemon", "1"
 NAMES = ("one", "two")
 
@@ -42,7 +43,7 @@ KillWait=5
 PartitionName=all Nodes={names} Default=YES State=UP
 """
 
-# A machine of its own, in which the rest of the command line runs as the other user.
+# The command line for a machine of its own, in which the rest runs as the other user.
 MACHINE = """\
 set -e
 hostname "$1"
@@ -108,17 +109,18 @@ class Slurm:
             ended = [daemon for daemon in self.daemons if not daemon.running]
             if ended or time.monotonic() > deadline:
                 said = "\n".join(daemon.output() for daemon in ended or self.daemons)
-                raise SetupFailed(f"Slurm does not come up: {states.output.strip()}\n{said}")
+                raise SetupFailed(f"Slurm does not start: {states.output.strip()}\n{said}")
             time.sleep(0.1)
 
     def _as_user(self, name: str, command: list[str], seconds: float) -> Ended:
         host = self.hosts.members[0]
         user = ["unshare", "-U", f"--map-user={UID}", f"--map-group={UID}", "--"]
-        # Where processes of a node find each other is the node's own matter; the home directory is the cluster's.
+        # The directory where processes of a node find each other is the node's own; the home directory is the
+        # cluster's.
         clean = ["env", "-u", "VERBENA_RUNTIME_DIR", "-u", "XDG_STATE_HOME", f"HOME={self.home}",
                  f"SLURM_CONF={self.configuration}"]
         return self.hosts.run(host, name, host.inside([*clean, *user, *command]), seconds)
 
     def submit(self, options: list[str], command: list[str], seconds: float, around: list[str]) -> Ended:
-        """Runs a step by `srun`, itself started by what is `around` it."""
+        """Runs a step by `srun`, which the command `around` starts."""
         return self._as_user("srun", [*around, "srun", *options, *command], seconds)

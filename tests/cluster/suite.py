@@ -1,5 +1,5 @@
-"""What starts and serves over several hosts as on a cluster: the benchmark suite by `mpirun` and `srun`, and the file
-service."""
+"""Programs that start and serve over several hosts as on a cluster: the benchmark suite by `mpirun` and `srun`, and the
+file service."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ WHOLE = tiers.by_night()
 HERE = Path(__file__).resolve().parent
 # DSCP 26.
 CLASS = "104"
-# Two processes, and several on each host, in which a benchmark looks at who is where.
+# Two processes, and several on each host with a benchmark that depends on which processes share a host.
 BENCHMARKS = ["latency.write", "bandwidth.send", "multi-pair.write-latency", "patterns.all-pairs"]
 OPTIONS = ["--quick", "--sizes", "8,4K", "--mode", "free", "--pairs", "1,2"]
 ROOT = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
-# What processes on the other host must be told.
+# Variables that are passed to processes on the other host.
 TOLD = ["VERBENA_LINK", "VERBENA_STATS_DIR"]
-# Stands for ssh: goes to the other namespace, under another name, with nothing of the environment here but what a
-# login there would have.
+# Stands for ssh: enters the other namespace, under another host name, with the environment of a login there and none of
+# this one.
 AGENT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 shift
@@ -54,7 +54,7 @@ Starts = Callable[[Hosts, list[str]], Ended]
 
 
 def cases() -> list[Case]:
-    """Each launcher with some benchmarks, and the whole of it once."""
+    """Each launcher with some benchmarks, and the whole evaluation once."""
     per_node = ["--ntasks-per-node=2"]
     return [
         Case("bench", "Open MPI", on_hosts(partial(bench, openmpi))),
@@ -75,7 +75,7 @@ def cases() -> list[Case]:
 
 
 def agent(hosts: Hosts) -> Path:
-    """What stands for ssh."""
+    """Writes the stand-in for ssh."""
     second = hosts.members[1]
     script = hosts.place.directory / "agent"
     script.write_text(AGENT % {"runtime": second.runtime, "pid": second.keeper.pid, "root": " ".join(ROOT)})
@@ -122,7 +122,7 @@ def records(directory: Path) -> list[dict]:
 
 
 def measured(hosts: Hosts, ended: Ended, out: Path) -> Outcome:
-    """Whether a run went to its end with checked data, without a failure, and over the cable."""
+    """Whether a run completed with checked data, without a failure, and over the cable."""
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
     found = records(out)
@@ -134,7 +134,7 @@ def measured(hosts: Hosts, ended: Ended, out: Path) -> Outcome:
         return failed("no point has checked data", ended.evidence())
     if "udp" not in counters.paths_used(hosts.place):
         return failed("nothing went over the cable", ended.evidence())
-    # Pairs are across the hosts, and each host has its own clock, as far as the suite knows.
+    # Pairs span the hosts, and the suite assumes that each host has its own clock.
     errors = sorted(point["conduct"].get("start_error") or 0 for point in points
                     if point["benchmark"] in ("latency.write", "bandwidth.send"))
     if not errors or errors[0] <= 0:
@@ -197,7 +197,7 @@ def hung(hosts: Hosts) -> Outcome:
 
 
 def two_ports(hosts: Hosts) -> Outcome:
-    """Pairs take the ports of an adapter in turn: the second one's data goes over the second cable, and none of the first's."""
+    """Pairs take the ports of an adapter in turn: the second pair's data goes over the second cable only."""
     out = hosts.place.directory / "out"
     # Each host's own names of its two interfaces, the first cable's first.
     named = 'VERBENA_INTERFACE=$(ip -o link | grep -oE "(veth|wire)[0-9]+" | sort -u | paste -sd, ) exec "$@"'
@@ -217,7 +217,7 @@ def two_ports(hosts: Hosts) -> Outcome:
     if known != "verbena0 port 1, verbena0 port 2":
         return failed(f"the record says {known}")
     if sent[1][1] * 100 > sent[1][0] or min(sent[2]) * 20 < max(sent[2]):
-        return failed(f"by the two cables, of 1 and 2 pairs, went {sent} bytes")
+        return failed(f"by the two cables, of 1 and 2 pairs, {sent} bytes were sent")
     return passed(", ".join(f"{by / 1e6:.0f} MB" for by in sent[2]))
 
 
@@ -229,7 +229,7 @@ def received(hosts: Hosts, interface: str) -> int:
 
 
 def evaluate(start: Starts, hosts: Hosts) -> Outcome:
-    """All of it, and the report."""
+    """The whole evaluation, with its report."""
     out = hosts.place.directory / "out"
     ended = start(hosts, [str(VERBENA), "evaluate", "--quick", "--beside", "none", "--out", str(out)])
     outcome = measured(hosts, ended, out)

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What the harness takes for "cannot be tried here". */
+/* Exit status by which the harness counts a test as skipped. */
 #define EXIT_SKIPPED 77
 
 void check_failed(const char *file, int line, const char *format, ...)

@@ -1,10 +1,9 @@
 /* The frame of a test program: a table of named tests, run one a process.
  *
  *   program --list      prints the names
- *   program NAME        runs one test; exit 0: holds, 77: cannot be tried here, 1: does not hold
+ *   program NAME        runs one test; exit 0: passed, 77: cannot run here, 1: failed
  *
- * A failed check prints where and what, and ends the process group of the test.
- */
+ * A failed check prints its place and the values, and ends the process group of the test. */
 #ifndef VERBENA_TESTS_CHECK_H
 #define VERBENA_TESTS_CHECK_H
 
@@ -23,10 +22,10 @@ extern const struct test tests[];
 void check_failed(const char *file, int line, const char *format, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 
-/* Ends the process: the test cannot be tried on this machine. */
+/* Ends the process: the test cannot run on this machine. */
 void check_skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-/* A condition that holds if the adapter is right. */
+/* Fails the test unless the condition holds. */
 #define CHECK(condition)                                                                  \
 	do {                                                                              \
 		if (!(condition))                                                         \

@@ -1,8 +1,10 @@
-/* What a descriptor of events does, checked against what Linux' do: completion channels and asynchronous events
- * (drivers/infiniband/core/uverbs_main.c, uverbs_std_types_*.c) and event channels of the connection manager (ucma.c).
+/* Checks that an event descriptor behaves as Linux' own: completion channels and asynchronous events
+ * (drivers/infiniband/core/uverbs_main.c, uverbs_std_types_*.c) and event channels of the connection manager
+ * (ucma.c).
  *
- * There: poll answers EPOLLIN | EPOLLRDNORM while events wait and nothing else ever; each event wakes who waits; O_NONBLOCK
- * is looked at with each call; the file is closed on exec; dup, fork and SCM_RIGHTS share it; it cannot seek. */
+ * In Linux poll returns EPOLLIN | EPOLLRDNORM while events are queued and nothing else ever; each event wakes a
+ * waiter; O_NONBLOCK is evaluated by each call; the file is closed on exec; dup, fork and SCM_RIGHTS share it; it
+ * cannot seek. */
 #ifndef VERBENA_TESTS_DESCRIPTOR_H
 #define VERBENA_TESTS_DESCRIPTOR_H
 
@@ -26,7 +28,7 @@ struct descriptor {
 	int fd;
 	int access;            /* O_RDONLY or O_RDWR */
 	void (*raise)(void);   /* has one more event wait */
-	int (*take)(void);     /* takes one: 0, or -1 with errno */
+	int (*take)(void);     /* takes one event: 0, or -1 with errno */
 	ssize_t record;        /* of a read; 0: read is not for programs */
 };
 
@@ -130,7 +132,7 @@ static inline void a_copy_is_the_same_file(const struct descriptor *of)
 		CHECK_EQUAL(poll_mask(copies[i]), 0);
 		CHECK_CALL(close(copies[i]));
 	}
-	/* Closing a copy ends nothing. */
+	/* Closing a copy leaves the descriptor usable. */
 	of->raise();
 	CHECK_EQUAL(of->take(), 0);
 }
@@ -300,7 +302,7 @@ static inline void a_shorter_read_is_refused(const struct descriptor *of)
 	CHECK_CALL(close(ends[1]));
 }
 
-/* Of all rows the last is the one whose events the library still holds. */
+/* Only the last row has the events that the library still holds. */
 static void (*const rows[])(const struct descriptor *) = {
 	poll_answers_readable_alone,
 	select_never_says_writable,

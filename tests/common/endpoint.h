@@ -1,5 +1,5 @@
-/* A queue pair with what it needs around it, on the chosen device, and the few steps that bring it
- * to work. Every step checks itself. */
+/* A queue pair with its completion queue, regions and context on the chosen device, and the calls that bring it to
+ * work. Every call checks its result. */
 #ifndef VERBENA_TESTS_ENDPOINT_H
 #define VERBENA_TESTS_ENDPOINT_H
 
@@ -24,7 +24,7 @@ struct settings {
 /* RC, every access, depth 64, retries that end soon, receiver-not-ready for ever. */
 struct settings endpoint_defaults(void);
 
-/* What else is of interest of the port. On Ethernet peers are reached by GID, there by that of an IPv4 address. */
+/* Attributes of the port. On Ethernet peers are addressed by GID, here by that of an IPv4 address. */
 struct port {
 	bool is_ethernet;
 	uint8_t gid_index;
@@ -44,7 +44,7 @@ struct endpoint {
 	uint32_t psn; /* of the first packet; 0: the queue pair's number */
 };
 
-/* What a peer must know to connect. */
+/* The address that a peer needs to connect. */
 struct address {
 	uint32_t qp_number;
 	uint32_t psn;

@@ -21,7 +21,7 @@ struct peer peer_start(void (*body)(struct peer *parent))
 		close(sockets[1]);
 		return (struct peer){ .socket = sockets[0], .process = process };
 	}
-	/* A parent that fails its checks takes the child with it. */
+	/* The child ends with a parent that fails its checks. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(sockets[0]);
 	struct peer parent = { .socket = sockets[1] };
@@ -73,7 +73,7 @@ void peer_hear(struct peer *peer, void *what, size_t length)
 		if (done < 0 && errno == EINTR)
 			continue;
 		if (done <= 0)
-			check_failed(__FILE__, __LINE__, "the other process has gone");
+			check_failed(__FILE__, __LINE__, "the other process has ended");
 		bytes += done;
 		length -= (size_t)done;
 	}

@@ -26,10 +26,10 @@ struct peer peer_call(const char *address, uint16_t port);
 void peer_tell(struct peer *peer, const void *what, size_t length);
 void peer_hear(struct peer *peer, void *what, size_t length);
 
-/* Whether something is there to be heard, or the channel has closed. */
+/* Whether there is something to receive, or the channel has closed. */
 bool peer_called(const struct peer *peer);
 
-/* A byte each way: both are here. */
+/* A barrier: a byte each way. */
 void peer_meet(struct peer *peer);
 
 /* Exchanges addresses and connects. */

@@ -1,5 +1,5 @@
-/* rdma-core's own libibverbs, loaded beside the adapter's into a name space of its own: the reference for calls whose answer
- * does not depend on a device. */
+/* rdma-core's own libibverbs, loaded beside the adapter's into a separate name space: the reference for calls whose
+ * result does not depend on a device. */
 #ifndef VERBENA_TESTS_RDMA_CORE_H
 #define VERBENA_TESTS_RDMA_CORE_H
 
@@ -8,7 +8,7 @@
 
 #include "check.h"
 
-/* Where distributions install it. */
+/* The paths at which distributions install it. */
 static const char *const rdma_core_places[] = {
 	"/usr/lib/x86_64-linux-gnu/libibverbs.so.1",
 	"/usr/lib/aarch64-linux-gnu/libibverbs.so.1",
@@ -16,7 +16,7 @@ static const char *const rdma_core_places[] = {
 	"/usr/lib/libibverbs.so.1",
 };
 
-/* A call of it; the test is skipped where the library is not installed. */
+/* Returns one of its calls; skips the test where the library is not installed. */
 static inline void *rdma_core_call(const char *name)
 {
 #ifndef __GLIBC__
@@ -34,8 +34,8 @@ static inline void *rdma_core_call(const char *name)
 #endif
 }
 
-/* A call that the headers of this machine are too old for, of the version node that has it; where the C library knows no
- * versions, of any. */
+/* Returns a call that this machine's headers are too old for, at its version node; where the C library supports no
+ * versions, at any. */
 static inline void *newer_call(const char *name, const char *node)
 {
 #ifdef __GLIBC__

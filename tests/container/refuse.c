@@ -3,10 +3,10 @@
  *
  *   refuse CALL[,CALL...] PROGRAM ARGUMENTS...
  *
- * CALL is userfaultfd, process_vm (both directions) or memfd; or docker, for those that Docker's
- * default profile keeps from a container without capabilities and that programs here might make.
- * A refused call gives EPERM, which is what Docker's and Podman's profiles answer; clone3 gives
- * ENOSYS, for the C library to take clone.
+ * CALL is userfaultfd, process_vm (both directions) or memfd; or docker, for the calls that
+ * programs here might make and Docker's default profile refuses to a container without
+ * capabilities. A refused call fails with EPERM, as under Docker's and Podman's profiles; clone3
+ * fails with ENOSYS, so that the C library uses clone.
  *
  * Source: man seccomp(2); github.com/moby/moby, profiles/seccomp/default.json. */
 

@@ -22,14 +22,14 @@ HERE = Path(__file__).resolve().parent
 MEMORY = HERE.parent / "memory"
 SECONDS = 60
 REFUSED = ("userfaultfd", "process_vm", "userfaultfd,process_vm")
-# Program, test: what registration and one-sided operations promise, without any help.
+# Program and test: guarantees of registration and one-sided operations, without help from the owner's process.
 TESTS = (("one_sided", "writes_while_asleep"), ("one_sided", "reads_while_asleep"),
          ("one_sided", "atomics_while_asleep"), ("lifetime", "racing_writers"),
          ("lifetime", "fork_without_fork_init"), ("kinds", "shared_file"))
 
 
 def cases() -> list[Case]:
-    """Programs in rows, what is refused in columns."""
+    """Programs in rows, refused system calls in columns."""
     found = []
     for calls in REFUSED:
         found.append(Case("ibv_rc_pingpong -c", calls,
@@ -38,7 +38,7 @@ def cases() -> list[Case]:
                           partial(pair, calls, ["ib_write_bw", "-F", "-s", "1048576", "-n", "200"])))
         for program, name in TESTS:
             found.append(Case(f"{program}: {name}", calls, partial(test, calls, program, name)))
-    # Without shared memory files there is no adapter; a program is told so, and nothing crashes.
+    # Without shared memory files there is no adapter; the program gets an error, and nothing crashes.
     found.append(Case("ibv_devinfo", "memfd", no_memfd))
     return found
 
@@ -57,7 +57,7 @@ def pair(calls: str, command: list[str], place: Place) -> Outcome:
 
 
 def test(calls: str, program: str, name: str, place: Place) -> Outcome:
-    """The test holds, and the kernel's copies were used only if they are allowed."""
+    """The test passes, and copies by the kernel were used only if they are allowed."""
     executable = c_program.compile_program(MEMORY / f"{program}.c")
     ended = place.run("test", refuse(calls, [str(executable), name]), SECONDS)
     if ended.status == c_program.EXIT_SKIPPED:

@@ -1,9 +1,9 @@
-/* A program that hears its peer's answer finds its own request complete before it.
+/* A program that receives its peer's answer finds its own request complete before it.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1 (a responder acknowledges a request before its program
- * learns of it, so the acknowledgement is ahead of what that program answers, on the same path) and 10.8.5 (completions of a
- * queue come in the order in which they are made). tgt's iSER target depends on it: it takes no command before its answer to
- * the login is complete. */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1 (a responder acknowledges a request before its
+ * program learns of it, so the acknowledgement precedes that program's answer on the same path) and 10.8.5 (completions
+ * of a queue come in the order in which they are made). tgt's iSER target depends on it: it takes no command before its
+ * answer to the login is complete. */
 #include "contract.h"
 #include <poll.h>
 

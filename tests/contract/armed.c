@@ -1,18 +1,18 @@
-/* A completion queue that was armed long ago raises its event, whatever the program has polled since.
+/* A completion queue that was armed long ago raises its event, no matter how much the program has polled since.
  *
- * UCX arms the queue of its datagrams once and polls others for hours. An adapter in software would
- * like to leave the work to who polls; then nobody may be left to raise the event when polling stops.
+ * UCX arms the queue of its datagrams once and polls others for hours. An adapter in software leaves the progress to
+ * the polling thread where it can; another thread then has to raise the event when polling stops.
  *
- * Sources: ibv_req_notify_cq(3), ibv_get_cq_event(3); InfiniBand Architecture Specification, volume 1,
- * 11.4.2.2 (a queue stays armed until its event). */
+ * Sources: ibv_req_notify_cq(3), ibv_get_cq_event(3); InfiniBand Architecture Specification, volume 1, 11.4.2.2 (a
+ * queue stays armed until its event). */
 
 #include <stdatomic.h>
 
 #include "contract.h"
 
-/* What the two processes share beside the adapter. */
+/* Memory that the two processes share beside the adapter. */
 struct board {
-	/* Rounds of which the sender is to send what raises the event. */
+	/* Rounds for which the sender has to send the message that raises the event. */
 	_Atomic unsigned wanted;
 	/* Rounds of which it has been acknowledged. */
 	_Atomic unsigned acknowledged;
@@ -36,11 +36,11 @@ static void take_nothing(struct endpoint *endpoint)
 	CHECK_CALL(ibv_post_recv(endpoint->qp, &request, &bad));
 }
 
-/* Sends on one connection without rest, and on the other when it is told to. */
+/* Sends on one connection without pause, and on the other when requested. */
 static void sender(struct peer *parent)
 {
 	struct settings settings = endpoint_defaults();
-	/* Receives are posted one by one: who comes too early waits. */
+	/* Receives are posted one by one: a message that is early waits. */
 	settings.rnr_retry = 7;
 	struct endpoint busy = endpoint_open(settings);
 	struct endpoint idle = endpoint_open(settings);
@@ -51,7 +51,7 @@ static void sender(struct peer *parent)
 	while (!atomic_load(&board->over)) {
 		if (!is_under_way)
 			send_nothing(&busy, 1);
-		/* While the receiver sleeps nothing is taken there, and this stays under way. */
+		/* While the receiver sleeps it receives nothing, and this request stays under way. */
 		struct ibv_wc wc;
 		is_under_way = ibv_poll_cq(busy.cq, 1, &wc) == 0;
 		if (!is_under_way)
@@ -111,7 +111,7 @@ static void poll_busy_for(struct receiver *receiver, uint64_t nanoseconds)
 	while (now() < end);
 }
 
-/* Takes the event that has come and what it tells of, and arms again for the next one. */
+/* Takes the event and the completion that it announces, and arms again for the next one. */
 static void take_event(struct receiver *receiver)
 {
 	struct ibv_cq *cq;
@@ -133,8 +133,8 @@ static bool is_event(struct receiver *receiver, int milliseconds)
 	return poll(&wait, 1, milliseconds) == 1;
 }
 
-/* How long another queue is polled after arming, in microseconds: from hardly at all to so long that
- * the adapter's own thread has left everything to who polls. */
+/* How long another queue is polled after arming, in microseconds: from hardly at all to so long that the adapter's own
+ * thread has left all progress to the polling thread. */
 static const unsigned lengths[] = { 0, 20, 100, 400, 1500, 6000, 25000 };
 enum { LENGTHS = sizeof lengths / sizeof *lengths, ROUNDS = 10 * LENGTHS };
 
@@ -154,7 +154,7 @@ static void an_event_comes_when_polling_has_stopped(void)
 	receiver_close(&receiver);
 }
 
-/* The same, asleep in the call that takes the event. */
+/* The same, asleep in ibv_get_cq_event. */
 static void who_sleeps_for_the_event_is_woken(void)
 {
 	struct receiver receiver = receiver_open();
@@ -183,7 +183,7 @@ static void an_event_comes_while_another_queue_is_polled(void)
 	receiver_close(&receiver);
 }
 
-/* Nothing is armed, and who has polled does not come back: what peers send is taken nevertheless. */
+/* No queue is armed and the polling thread does not return: messages of peers are received nevertheless. */
 static void a_message_is_taken_after_polling_has_stopped(void)
 {
 	struct receiver receiver = receiver_open();
@@ -209,7 +209,7 @@ static void a_message_is_taken_after_polling_has_stopped(void)
 	receiver_close(&receiver);
 }
 
-/* Armed once more, it is still armed, and whoever arms may be about to sleep. */
+/* A queue that is armed twice is still armed, and the thread that arms it may be about to sleep. */
 static void arming_again_before_the_sleep_changes_nothing(void)
 {
 	struct receiver receiver = receiver_open();

@@ -1,5 +1,5 @@
-/* Every operation as the extended interface appends it, and every field as the extended completion queue reads it: what arrives,
- * and what completes, is what the classic interface would give.
+/* Every operation as the extended interface posts it, and every field as the extended completion queue reads it: data
+ * and completions are those of the classic interface.
  *
  * Sources: ibv_wr_post(3), ibv_create_cq_ex(3), ibv_bind_mw(3), ibv_create_ah_from_wc(3), ibv_create_qp_ex(3). */
 
@@ -98,7 +98,7 @@ static void leave(struct station *station)
 	ibv_end_poll(station->completions);
 }
 
-/* A completion of which the operation is all that there is to see. */
+/* A completion that has nothing but its operation. */
 static void completed(struct station *station, uint64_t id, enum ibv_wc_opcode opcode)
 {
 	struct ibv_cq_ex *at = arrive(station, id, IBV_WC_SUCCESS);
@@ -299,7 +299,7 @@ static void a_datagram_names_its_sender(void)
 	leave(&other);
 	pattern_check(other.memory + GRH, LENGTH, 4);
 
-	/* And back to it, by what the completion says. */
+	/* The reply, addressed by the completion's fields. */
 	memset(&back, 0xff, sizeof back);
 	CHECK_CALL(ibv_init_ah_from_wc(other.endpoint.context, 1, &wc, (struct ibv_grh *)other.memory, &back));
 	CHECK_EQUAL(back.dlid, one.endpoint.lid);

@@ -123,7 +123,7 @@ static void the_structure_with_a_buffer_is_checked(void)
 	endpoint_close(&endpoint);
 }
 
-/* A guest whose memory is encrypted allocates what a bus may reach in such a domain. */
+/* A guest with encrypted memory allocates the memory that a bus can reach in such a domain. */
 static void messages_go_through_buffers_of_a_parent_domain(void)
 {
 	find_the_calls();

@@ -1,5 +1,5 @@
-/* What the programs of this suite have in common: connections whose packet sequence numbers are
- * chosen, the way back to RESET, processes that are stopped and let go, events, and memory. */
+/* Shared code of this suite's programs: connections with chosen packet sequence numbers, the
+ * transition back to RESET, processes that are stopped and continued, events, and memory. */
 #ifndef VERBENA_TESTS_CONTRACT_H
 #define VERBENA_TESTS_CONTRACT_H
 
@@ -22,7 +22,7 @@
 #define MEBIBYTE ((size_t)1 << 20)
 
 /* The kernel ends a process that hangs, so that a test which finds one does not wait for the
- * harness. Generous: nothing here takes a tenth of it on a machine that is not overloaded. */
+ * harness. The limit is ten times the longest run on a machine that is not overloaded. */
 static inline void hang_after(unsigned seconds)
 {
 	alarm(seconds);
@@ -65,7 +65,7 @@ static inline bool is_private_anonymous(const void *address)
 	return plain;
 }
 
-/* One end of a connection, with the numbers that endpoint_connect chooses by itself. */
+/* One end of a connection, with endpoint_connect's own numbers. */
 struct link {
 	uint32_t destination;
 	uint16_t lid;
@@ -107,7 +107,7 @@ static inline void connect_link(struct endpoint *endpoint, struct link link)
 	CHECK_CALL(ibv_modify_qp(endpoint->qp, &send, mask));
 }
 
-/* A queue pair that nobody has made, and none of these programs makes so many. */
+/* The number of a queue pair that does not exist; none of these programs creates so many. */
 enum { NOBODY = 0xabcdef };
 
 /* To that one. */
@@ -139,7 +139,7 @@ static inline void to_init(struct endpoint *endpoint, int access)
 					 IBV_QP_ACCESS_FLAGS));
 }
 
-/* Two queue pairs of this process, each on a device of its own. */
+/* Two queue pairs of this process, each with a device context of its own. */
 struct pair {
 	struct endpoint one, other;
 };
@@ -225,9 +225,9 @@ static inline void expect_event(struct ibv_context *context, enum ibv_event_type
 	} while (seen != type);
 }
 
-/* Gives everybody time to do what must not happen: `turns` looks at an empty completion queue, with
- * a sleep between them so that the other threads and processes run. What is forbidden stays so for
- * ever; the longer the wait, the surer a fault is seen. */
+/* Gives other threads and processes time for a forbidden effect: polls an empty completion queue
+ * `turns` times, with a sleep between two polls. The longer the wait, the surer a fault is seen;
+ * there is no time after which the effect would be allowed. */
 static inline void expect_silence(struct endpoint *endpoint, unsigned turns)
 {
 	for (unsigned turn = 0; turn < turns; turn++) {

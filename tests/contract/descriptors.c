@@ -44,7 +44,7 @@ static void a_completion_channel_behaves_as_the_kernel_s(void)
 						      take_completion, 8 });
 }
 
-/* A queue pair with a shared receive queue says so when it has taken its last receive. */
+/* A queue pair with a shared receive queue raises an event when it has taken its last receive. */
 static void break_down(void)
 {
 	endpoint_break(&endpoint);
@@ -75,7 +75,7 @@ static void asynchronous_events_behave_as_the_kernel_s(void)
 						      take_asynchronous, 16 });
 }
 
-/* More than the pipe behind a descriptor holds: none is lost, and the descriptor says so to the last. */
+/* More events than the pipe behind a descriptor holds: none is lost, and the descriptor is readable until the last. */
 static void many_events_wait(void)
 {
 	enum { MANY = 2000 };

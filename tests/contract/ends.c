@@ -1,17 +1,16 @@
-/* What a peer acknowledged before it ended is done: who has seen a message arrive may end at once, and
- * its sender hears of success.
+/* A request that a peer acknowledged before it ended is complete: a process may end as soon as it has seen a message
+ * arrive, and its sender gets a successful completion.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1.2 (a responder that has executed a
- * request acknowledges it) and 10.7.3.1 (order of completions); ibv_poll_cq(3). A real adapter sends the
- * acknowledgement before the receiver's completion can be seen, and what becomes of the process changes
- * nothing about it. */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1.2 (a responder that has executed a request
+ * acknowledges it) and 10.7.3.1 (order of completions); ibv_poll_cq(3). A real adapter sends the acknowledgement before
+ * the receiver's completion can be seen, and the end of the process does not change that. */
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 #include "contract.h"
 
-/* So many processes end, one after the other. */
+/* So many processes end, one after another. */
 #define PEERS 48
 #define MESSAGES 8
 #define POLLERS 3
@@ -34,7 +33,7 @@ static void receiver(struct peer *parent)
 
 static atomic_bool is_over;
 
-/* Looks after all peers, as every thread does that polls. */
+/* Makes progress for all peers, as every polling thread does. */
 static void *poll_for_ever(void *queue)
 {
 	struct ibv_wc wc;
@@ -65,7 +64,7 @@ static void what_was_acknowledged_before_the_end_succeeds(void)
 		for (uint64_t number = 0; number < MESSAGES; number++)
 			expect(&endpoint, number, IBV_WC_SUCCESS);
 		CHECK_CALL(ibv_destroy_qp(endpoint.qp));
-		/* It has ended by itself; this waits for it. */
+		/* The process has ended; this waits for it. */
 		peer_kill(&receivers[each]);
 	}
 	is_over = true;

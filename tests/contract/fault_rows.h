@@ -1,8 +1,8 @@
-/* What a responder finds wrong with a request, and what follows at both ends: one row for each fault that a program can
- * bring about. The rows are the same whichever way requests take.
+/* Faults that a responder finds in a request, and the result at both ends: one row for each fault that a program can
+ * cause. The rows are the same on every path.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.9.3 (responder faults by class) and 9.9.2 (what a
- * requester makes of the answers); ibv_get_async_event(3), ibv_poll_cq(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.9.3 (responder faults by class) and 9.9.2 (the
+ * requester's handling of the answers); ibv_get_async_event(3), ibv_poll_cq(3). */
 #ifndef VERBENA_TESTS_CONTRACT_FAULT_ROWS_H
 #define VERBENA_TESTS_CONTRACT_FAULT_ROWS_H
 
@@ -10,7 +10,7 @@
 
 enum { NO_RECEIVE = -1, NO_EVENT = -1, ROOM = 4096, SENT = 64 };
 
-/* What is wrong with the receive. */
+/* The fault of the receive. */
 enum receive { ABSENT, RIGHT, SHORT, UNWRITABLE };
 
 struct fault_row {
@@ -72,7 +72,7 @@ static inline struct settings settings_of_row(const struct fault_row *row)
 	settings.access = row->qp_access;
 	settings.rnr_retry = 1;
 	settings.retry_count = 1;
-	/* 67 ms: whoever waits for a processor so long has not gone. */
+	/* 67 ms: a process that waits so long for a processor is not dead. */
 	settings.timeout = 14;
 	return settings;
 }

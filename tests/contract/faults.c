@@ -1,11 +1,10 @@
-/* What a responder answers to a request that it refuses, what its own queue pair and receives come to,
- * and when.
+/* A responder's answer to a request that it refuses, the effect on its own queue pair and receives, and the time of
+ * both.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.4.1 and 9.7.5.2 (NAK codes; the
- * responder's resources for reads and atomics), 9.9.3 with table 59 (responder fault classes), 10.3.1.7
- * (Error), 11.6.2 (completion statuses: Local Access Error is that of a write with immediate data that
- * the receiver's memory refuses); ibv_modify_qp(3) (max_dest_rd_atomic), ibv_get_async_event(3),
- * ibv_post_send(3) (IBV_SEND_INLINE). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.4.1 and 9.7.5.2 (NAK codes; the responder's resources
+ * for reads and atomics), 9.9.3 with table 59 (responder fault classes), 10.3.1.7 (Error), 11.6.2 (completion statuses:
+ * Local Access Error is that of a write with immediate data that the receiver's memory refuses); ibv_modify_qp(3)
+ * (max_dest_rd_atomic), ibv_get_async_event(3), ibv_post_send(3) (IBV_SEND_INLINE). */
 
 #include "contract.h"
 
@@ -43,7 +42,7 @@ static void responder_fails_first(uint32_t wrong_key, int access, enum ibv_wc_st
 		to_init(&pair.one, ALL_ACCESS);
 		to_init(&pair.other, access);
 		pair_connect(&pair, 0x100 * (round + 1));
-		/* A process that polls is not woken for what its own thread then finds by and by. */
+		/* A process that polls is not woken; its own thread finds the completions later. */
 		for (uint64_t end = now() + 3 * MILLISECOND; now() < end;)
 			expect_none(&pair.other);
 		post_write(&pair.one, round, piece_of(memories.source, 0, LENGTH),
@@ -110,8 +109,8 @@ static void crowded_responder(struct peer *parent)
 	endpoint_close(&crowd);
 }
 
-/* A responder that is stopped, and has as much before it as can be stored, still learns of a request
- * that it must refuse, and fails. */
+/* A responder that is stopped, with as many requests queued as there is room for, still gets a request that it must
+ * refuse, and fails. */
 static void a_responder_with_much_to_do_fails_too(void)
 {
 	struct peer peer = peer_start(crowded_responder);
@@ -163,7 +162,7 @@ static void a_responder_with_much_to_do_fails_too(void)
 	endpoint_close(&crowd);
 }
 
-/* Class C, and the message takes a receive: this is what fails, with the status that says why. */
+/* Class C, and the message takes a receive: the receive fails, with the status that says why. */
 static void a_write_with_immediate_data_and_a_wrong_key(void)
 {
 	struct pair pair = pair_open(endpoint_defaults());
@@ -230,8 +229,8 @@ static void an_atomic_without_responder_resources(void)
 	pair_close(&pair);
 }
 
-/* IBV_SEND_INLINE is for what is sent. An atomic brings something back: the flag is refused or does
- * nothing, and the place for what comes back needs its key. */
+/* IBV_SEND_INLINE is for data that are sent. An atomic returns data: the flag is refused or ignored, and the buffer for
+ * the returned value needs its key. */
 static void inline_atomic(uint32_t key_error, int access)
 {
 	struct pair pair = pair_open(endpoint_defaults());

@@ -1,14 +1,14 @@
-/* Who takes a right away knows when it is gone: when the call has returned, no peer writes any more.
- * Protocols that keep a deposed writer out of memory rest on it.
+/* A call that takes a right away is a fence: once it has returned, no peer writes any more. Protocols that keep a
+ * deposed writer out of memory rely on it.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 10.3.1 (in the states Reset and Error
- * incoming requests are dropped), 11.2.5.2 (Modify QP has taken effect when it returns, and the access
- * rights of RDMA are among what it changes); ibv_modify_qp(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 10.3.1 (in the states Reset and Error incoming requests are
+ * dropped), 11.2.5.2 (Modify QP has taken effect when it returns, and the access rights of RDMA are among the
+ * attributes that it changes); ibv_modify_qp(3). */
 
 #include "bulk.h"
 
-/* Each attempt is a process of its own, and one write of `BULK` bytes that something is done about
- * while it is under way. */
+/* Each attempt is a process of its own, with one write of `BULK` bytes, which the target interrupts while it is under
+ * way. */
 #define ATTEMPTS 3
 
 static void revoke_by_state(struct bulk *bulk, enum ibv_qp_state state)
@@ -37,12 +37,12 @@ static void one_attempt(void (*revoke)(struct bulk *))
 	struct bulk bulk = bulk_begin();
 	revoke(&bulk);
 	guard_pages(&bulk);
-	/* The writer has its answer: whatever it was going to write is written. */
+	/* The writer has its completion: it writes nothing more. */
 	enum ibv_wc_status status = bulk_status(&bulk);
 	size_t late = pages_written(&bulk);
 	if (late != 0)
 		check_failed(__FILE__, __LINE__,
-			     "%zu of %zu pages were written after the right was gone; the writer has "
+			     "%zu of %zu pages were written after the right was withdrawn; the writer has "
 			     "\"%s\"",
 			     late, BULK / PAGE, ibv_wc_status_str(status));
 	bulk_end(&bulk);

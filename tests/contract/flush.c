@@ -1,8 +1,8 @@
-/* FLUSH: what it asks for reaches the responder, and the key alone says whether it may.
+/* FLUSH: its range and type reach the responder, and the key alone decides whether it is allowed.
  *
- * Sources: ibv_wr_post(3) of rdma-core 45 (ibv_wr_flush), InfiniBand Architecture Specification, annex A19; Linux' Soft-RoCE,
- * which looks at no attribute of the queue pair, checks no range where the whole region is meant, and knows no persistent
- * memory but that of persistent devices. */
+ * Sources: ibv_wr_post(3) of rdma-core 45 (ibv_wr_flush), InfiniBand Architecture Specification, annex A19; Linux'
+ * Soft-RoCE, which evaluates no attribute of the queue pair, checks no range where the whole region is meant, and knows
+ * no persistent memory but that of persistent devices. */
 
 #include <errno.h>
 
@@ -42,7 +42,8 @@ struct asked {
 	uint8_t level;
 };
 
-/* What comes of ibv_wr_flush(qp, ...) of memory that a connected process of its own registered with `access`. */
+/* Returns the status of ibv_wr_flush(qp, ...) on memory that a connected process of its own registered with
+ * `access`. */
 static enum ibv_wc_status flushed(int access, struct asked asked)
 {
 	struct endpoint asking = flusher(), asked_one = flusher();

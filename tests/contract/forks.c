@@ -1,9 +1,8 @@
-/* fork(2) with registered memory costs no more memory than without, and what the child has is its own,
- * or is not there.
+/* fork(2) with registered memory costs no more memory than without, and the child has private copies of its memory or
+ * lacks it.
  *
- * Sources: fork(2) (private memory is copied when it is written), ibv_fork_init(3) and
- * MADV_DONTFORK in madvise(2) (what a provider may do instead: the child has no such pages),
- * ibv_reg_mr(3), ibv_dereg_mr(3), proc(5) (smaps_rollup). */
+ * Sources: fork(2) (private memory is copied when it is written), ibv_fork_init(3) and MADV_DONTFORK in madvise(2) (the
+ * alternative for a provider: the child has no such pages), ibv_reg_mr(3), ibv_dereg_mr(3), proc(5) (smaps_rollup). */
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -11,7 +10,7 @@
 #include "contract.h"
 
 #define LARGE (512 * MEBIBYTE)
-/* What a child of this program has to itself without having written anything, generously. */
+/* Upper bound of a child's private memory before it writes anything. */
 #define OWN (96 * 1024) /* kibibytes */
 
 static struct endpoint endpoint;
@@ -35,8 +34,7 @@ static bool is_there(const uint8_t *page)
 	return there;
 }
 
-/* Forks; the child looks when the parent is past its part of the fork. Returns the nanoseconds that
- * fork took. */
+/* Forks; the child checks when the parent has finished its part of the fork. Returns the nanoseconds that fork took. */
 static uint64_t fork_and(void (*look)(uint8_t *memory), uint8_t *memory)
 {
 	int gate[2];
@@ -65,22 +63,22 @@ static void look_at_nothing(uint8_t *memory)
 	(void)memory;
 }
 
-/* Nothing was written: what the child has to itself alone is little. */
+/* The child has written nothing, so its private memory is small. */
 static void look_at_own_memory(uint8_t *memory)
 {
 	long own = kibibytes("/proc/self/smaps_rollup", "Private_Clean:") +
 		   kibibytes("/proc/self/smaps_rollup", "Private_Dirty:");
 	if (own > OWN)
 		check_failed(__FILE__, __LINE__,
-			     "the child has %ld MiB to itself and has written nothing", own / 1024);
-	/* And what it has is what the parent had. */
+			     "the child has %ld MiB private memory and has written nothing", own / 1024);
+	/* The child's content is the parent's. */
 	for (size_t at = 0; at < LARGE; at += LARGE / 64)
 		if (is_there(memory + at))
 			CHECK_EQUAL(memory[at], (uint8_t)(at / PAGE) | 1);
 }
 
-/* What ibv_fork_init(3) promises: the child does without the registered pages, and fork costs nothing for them. Without
- * it the child has a copy, as kernels make one of pinned pages. */
+/* ibv_fork_init(3): the child does without the registered pages, and fork costs nothing for them. Without it the child
+ * has a copy, as kernels make one of pinned pages. */
 static void fork_with_a_large_region_copies_nothing(void)
 {
 	CHECK_CALL(ibv_fork_init());
@@ -149,8 +147,8 @@ static void write_all_over(uint8_t *memory)
 	memset(memory, 0, SMALL);
 }
 
-/* Without memory for whatever a fork may need, it fails with ENOMEM, or the child has its own, or none:
- * what it writes does not show in the parent. */
+/* Without memory for the needs of a fork, it fails with ENOMEM, or the child has private copies, or lacks the memory:
+ * the child's writes do not show in the parent. */
 static void a_fork_without_memory_shares_nothing(void)
 {
 	endpoint = endpoint_open(endpoint_defaults());
@@ -178,7 +176,7 @@ static void a_fork_without_memory_shares_nothing(void)
 	for (size_t at = 0; at < SMALL; at += PAGE)
 		if (memory[at] != ((uint8_t)(at / PAGE) | 1))
 			check_failed(__FILE__, __LINE__,
-				     "what the child wrote shows in the parent, from byte %zu on", at);
+				     "the child's writes show in the parent, from byte %zu on", at);
 	CHECK_CALL(ibv_dereg_mr(mr));
 	endpoint_close(&endpoint);
 }

@@ -1,9 +1,8 @@
-/* A queue pair that went through RESET is another connection: what the old one left on its way is no
- * part of it.
+/* A queue pair that went through RESET is another connection: packets of the old one are no part of it.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 10.3.1.1 (Reset: everything outstanding
- * is gone), 9.7.2 (a request whose PSN is not the expected one nor a duplicate's is not executed),
- * 12.9.8.4 (TimeWait: packets of an old connection); ibv_modify_qp(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 10.3.1.1 (Reset: everything outstanding is discarded), 9.7.2 (a
+ * request whose PSN is not the expected one nor a duplicate's is not executed), 12.9.8.4 (TimeWait: packets of an old
+ * connection); ibv_modify_qp(3). */
 
 #include "contract.h"
 
@@ -43,7 +42,7 @@ static void a_message_from_before_reset(uint32_t length)
 			arrived++;
 			overwritten += into[0] == OVERWRITTEN;
 		}
-		/* What is still on its way must not meet the next attempt. */
+		/* Packets in flight must not meet the next attempt. */
 		pair_reset(&pair);
 		pair_connect(&pair, 0x500000 + 0x1000 * attempt);
 		expect_none(&pair.one);

@@ -1,11 +1,10 @@
-/* Who may invalidate a window: the queue pair that it is bound to, by itself or for its peer, and
- * nobody else. And what becomes of an invalidation that is refused.
+/* Only the queue pair that a window is bound to may invalidate it, locally or for its peer. Checks the result of an
+ * invalidation that is refused, too.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 10.6.7.2 (type 2B: a window belongs to the
- * queue pair it was bound through), 9.4.1.1.4 and 10.6.5 (invalidation checks protection domain and
- * queue pair as an access does), 9.9.3.1.10 (responder fault class J: a Send with Invalidate whose key
- * cannot be invalidated ends the responder's queue pair and its receive, and is not NAKed);
- * ibv_post_send(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 10.6.7.2 (type 2B: a window belongs to the queue pair it
+ * was bound through), 9.4.1.1.4 and 10.6.5 (invalidation checks protection domain and queue pair as an access does),
+ * 9.9.3.1.10 (responder fault class J: a Send with Invalidate whose key cannot be invalidated ends the responder's
+ * queue pair and its receive, and is not NAKed); ibv_post_send(3). */
 
 #include "requester.h"
 
@@ -77,7 +76,7 @@ static void check_window_works(struct target *target)
 							.fill = MARK });
 	if (status != IBV_WC_SUCCESS)
 		check_failed(__FILE__, __LINE__,
-			     "the window works no longer: somebody without a right to it has "
+			     "the window works no longer: a queue pair without a right to it has "
 			     "invalidated it (\"%s\")",
 			     ibv_wc_status_str(status));
 	CHECK_EQUAL(target->memory[0], MARK);
@@ -140,8 +139,8 @@ static void another_domain_does_not_invalidate(void)
 	local(true);
 }
 
-/* Class J. The requester learns nothing from the responder: it is acknowledged or it runs out of
- * retries, but no NAK comes. The responder's receive has failed, and its queue pair. */
+/* Class J. The requester gets no NAK: it is acknowledged or it runs out of retries. The responder's receive fails, and
+ * so does its queue pair. */
 static void a_refused_invalidation_is_not_answered(void)
 {
 	struct target target = target_open(false);

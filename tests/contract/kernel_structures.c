@@ -30,7 +30,8 @@ struct part {
 #define PART(structure, member) \
 	{ #member, offsetof(struct structure, member), sizeof(((struct structure *)0)->member) }
 
-/* Both copy random bytes over the same bytes, of which some fields keep what they had; what lies between the parts is padding. */
+/* Both copy random bytes over the same bytes, of which some fields keep their values; bytes between the parts are
+ * padding. */
 static void same(copy *ours, copy *theirs, const struct part *parts)
 {
 	for (uint64_t round = 0; round < ROUNDS; round++) {

@@ -1,10 +1,10 @@
-/* What ibv_query_device says is true: as many objects can be made as it names, and no more; and what a
- * program asks for costs what it is worth.
+/* The limits of ibv_query_device are true: exactly so many objects can be made; and the cost of an object does not
+ * depend on how many there are.
  *
- * Sources: ibv_query_device(3) (max_*: "maximum number of supported ..."), ibv_alloc_pd(3),
- * ibv_create_ah(3), ibv_create_srq(3), ibv_create_cq(3), ibv_create_qp(3), ibv_alloc_mw(3), errno(3) as
- * each sets it; InfiniBand Architecture Specification, volume 1, 11.2 (each creating verb returns
- * "insufficient resources" beyond the limit), 9.7.6.1.3 (transport timer: 0 disables it). */
+ * Sources: ibv_query_device(3) (max_*: "maximum number of supported ..."), ibv_alloc_pd(3), ibv_create_ah(3),
+ * ibv_create_srq(3), ibv_create_cq(3), ibv_create_qp(3), ibv_alloc_mw(3), errno(3) as each sets it; InfiniBand
+ * Architecture Specification, volume 1, 11.2 (each creating verb returns "insufficient resources" beyond the limit),
+ * 9.7.6.1.3 (transport timer: 0 disables it). */
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +22,8 @@ static struct ibv_device_attr limits(void)
 	return attributes;
 }
 
-/* How many objects of a kind this process, and this test in it, may be short of the limit: what it
- * has already, and what an adapter needs for itself. */
+/* How many objects of a kind this process, and this test in it, may fall short of the limit: those that it has already,
+ * and those that an adapter needs for itself. */
 #define IN_USE 16
 
 /* Makes objects until one is refused. */
@@ -43,7 +43,7 @@ static void check_limit(const char *name, int limit, void *(*make)(void), int (*
 		check_failed(__FILE__, __LINE__, "%s is %d, and after %zu: %s", name, limit, made,
 			     strerror(error));
 	CHECK_EQUAL(error, ENOMEM);
-	/* What is given back can be had again. */
+	/* A released object can be allocated again. */
 	CHECK_CALL(end(objects[made - 1]));
 	objects[made - 1] = make();
 	CHECK_POINTER(objects[made - 1]);
@@ -131,15 +131,14 @@ static int end_qp(void *qp)
 	return ibv_destroy_qp(qp);
 }
 
-/* A limit that no machine can come to is no limit: some 100,000 queue pairs are a few hundred
- * mebibytes. */
+/* A limit that no machine can reach is no limit: some 100,000 queue pairs are a few hundred mebibytes. */
 static void queue_pairs(void)
 {
 	enum { TRIABLE = 1 << 17 };
 	int limit = limits().max_qp;
 	if (limit > TRIABLE)
 		check_failed(__FILE__, __LINE__,
-			     "max_qp is %d, which cannot be tried; say what is enforced", limit);
+			     "max_qp is %d, which cannot be tested; report the enforced limit", limit);
 	check_limit("max_qp", limit, make_qp, end_qp);
 }
 
@@ -151,7 +150,7 @@ static uint64_t work_done(void)
 	return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
 }
 
-/* What it takes to make one more queue pair beside `crowd` others, and to end one of these. */
+/* The cost of creating one more queue pair beside `crowd` others, and of destroying one of these. */
 struct cost {
 	uint64_t one_more, end_of_one;
 };
@@ -199,7 +198,7 @@ static bool costs_the_same(void *(*make)(void), size_t many)
 	       crowd.end_of_one < MARGIN * few.end_of_one;
 }
 
-/* What grows with their number exceeds the margin each time, what others on the machine cost does not. */
+/* A cost that grows with their number exceeds the margin each time; the load of other processes does not. */
 static void check_cost(void *(*make)(void), size_t many)
 {
 	enum { TRIES = 3 };
@@ -208,7 +207,7 @@ static void check_cost(void *(*make)(void), size_t many)
 		CHECK(try++ < TRIES);
 }
 
-/* A sanitizer's allocator is many times slower, and costs of its own hide those that are looked for. */
+/* A sanitizer's allocator is many times slower, and its own costs hide the measured ones. */
 #ifdef __SANITIZE_ADDRESS__
 #define MANY ((size_t)40000)
 #else
@@ -274,8 +273,8 @@ static unsigned threads_seen(uint64_t duration)
 	return count;
 }
 
-/* A request to a queue pair that nobody has made, without a timeout, waits; it does not busy the
- * machine with threads. A handful is more than any adapter needs for it. */
+/* A request to a queue pair that does not exist, without a timeout, waits; it does not load the machine with threads. A
+ * handful is more than any adapter needs for it. */
 static void a_request_to_nobody_starts_no_threads(void)
 {
 	enum { FEW = 16 };

@@ -1,10 +1,9 @@
-/* Memory that was registered and is not any more is what it was before: private anonymous memory,
- * on which mremap(2), madvise(2) and the rest do what their man pages say. And registering costs what
- * the region is worth, not what the process has mapped besides.
+/* Deregistered memory is as it was before: private anonymous memory, on which mremap(2), madvise(2) and the rest do as
+ * their man pages say. And the cost of registering depends on the region, not on the other mappings of the process.
  *
- * Sources: ibv_reg_mr(3) and ibv_dereg_mr(3), which speak of no lasting effect on the memory;
- * ibv_rereg_mr(3) ("performs the functions deregister memory region followed by register memory
- * region"); mremap(2), madvise(2), proc(5). */
+ * Sources: ibv_reg_mr(3) and ibv_dereg_mr(3), which speak of no lasting effect on the memory; ibv_rereg_mr(3)
+ * ("performs the functions deregister memory region followed by register memory region"); mremap(2), madvise(2),
+ * proc(5). */
 
 #include <limits.h>
 
@@ -19,9 +18,9 @@ static void begin(void)
 	endpoint = endpoint_open(endpoint_defaults());
 }
 
-/* realloc(3) of a large block is mremap: what it adds is new and reads as zeros, and is nobody else's.
- * The block is one mapping, as it was (mremap(2) moves no range over several): all of it was registered,
- * or all but its first `apart` bytes, as where an allocator keeps its own there. */
+/* realloc(3) of a large block is mremap: the added pages are new, read as zeros, and are shared with no other mapping.
+ * The block is one mapping, as before (mremap(2) moves no range over several): all of it was registered, or all but its
+ * first `apart` bytes, as where an allocator keeps its own data there. */
 static void grow_after_deregistration(size_t length, size_t apart)
 {
 	begin();
@@ -34,7 +33,7 @@ static void grow_after_deregistration(size_t length, size_t apart)
 	CHECK_CALL(ibv_dereg_mr(first));
 	uint8_t *grown = mremap(a, length, 2 * length, MREMAP_MAYMOVE);
 	if (grown == MAP_FAILED)
-		check_failed(__FILE__, __LINE__, "what was deregistered cannot be moved: %m");
+		check_failed(__FILE__, __LINE__, "deregistered memory cannot be moved: %m");
 	pattern_check(grown, length, 1);
 	for (size_t at = length; at < 2 * length; at++)
 		CHECK_EQUAL(grown[at], 0);
@@ -73,7 +72,7 @@ static void pages_are_private_after_deregistration(void)
 	endpoint_close(&endpoint);
 }
 
-/* The last of several regions gives them back, in whatever order they end. */
+/* The last of several regions makes the pages private again, in any order. */
 static void pages_are_private_after_the_last_of_two(void)
 {
 	begin();
@@ -149,8 +148,8 @@ static long bytes_read(void)
 	return value;
 }
 
-/* A process with thousands of mappings registers a page. What is read of the list of mappings, if
- * anything is, does not grow with it: 4,000 lines are 200 kB and more. */
+/* A process with thousands of mappings registers a page. The part of the list of mappings that is read, if any, does
+ * not grow with it: 4,000 lines are 200 kB and more. */
 static void registration_does_not_read_all_mappings(void)
 {
 	enum { MAPPINGS = 4000, LIMIT = 100 * 1000, ATTEMPTS = 20 };
@@ -176,8 +175,8 @@ static void registration_does_not_read_all_mappings(void)
 	endpoint_close(&endpoint);
 }
 
-/* A region of no bytes is a region (10.6.2: the length is a number of bytes, with no least one): its
- * key is good for nothing but operations on nothing. */
+/* A region of no bytes is a region (10.6.2: the length is a number of bytes, with no least one): its key permits only
+ * operations of no bytes. */
 static void a_region_of_no_bytes(void)
 {
 	struct pair pair = pair_open(endpoint_defaults());
@@ -196,9 +195,9 @@ static void a_region_of_no_bytes(void)
 	pair_close(&pair);
 }
 
-/* Keys that a region had are not those of another soon after: a peer that kept one finds nothing
- * (10.6.3.3: the consumer counts on a key's not naming other memory; 16 times the 256 values of the
- * byte that a key's owner may choose are the least to ask for). */
+/* A region's former keys are not those of another soon after: a peer that kept one gets an error (10.6.3.3: the
+ * consumer relies on a key's not naming other memory; 16 times the 256 values of the byte that a key's owner may choose
+ * is the least requirement). */
 static void a_key_does_not_come_back_soon(void)
 {
 	enum { USES = 4096 };
@@ -217,11 +216,11 @@ static void a_key_does_not_come_back_soon(void)
 	endpoint_close(&endpoint);
 }
 
-/* A program that unmaps what it has posted a receive for harms itself alone: pinned pages outlive
- * their mapping, so the message arrives somewhere or fails, and nobody is killed. */
+/* A program that unmaps the memory of a posted receive harms itself alone: pinned pages outlive their mapping, so the
+ * message arrives somewhere or fails, and no process is killed. */
 static void a_receive_into_unmapped_memory(void)
 {
-	/* Memory that the program shares by itself stays where the program has it. */
+	/* Memory that the program shares itself stays where the program has it. */
 	uint8_t *memory = shared_pages(LENGTH);
 	struct pair pair = pair_open(endpoint_defaults());
 	uint8_t *from = private_pages(LENGTH);

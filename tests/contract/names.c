@@ -11,7 +11,7 @@
 int ibv_read_sysfs_file(const char *directory, const char *file, char *buffer, size_t size);
 const char *ibv_get_sysfs_path(void);
 
-/* A newer library may know names that the reference does not; none that it knows may be another. */
+/* A newer library may know names that the reference does not; the names that the reference knows must be equal. */
 static void same_or_newer(const char *call, int of, const char *ours, const char *theirs)
 {
 	CHECK_POINTER(ours);
@@ -81,7 +81,7 @@ static void a_device_has_one_name_and_one_guid(void)
 	CHECK_EQUAL(strcmp(ibv_get_device_name(list[0]), list[0]->name), 0);
 	CHECK(strlen(ibv_get_device_name(list[0])) > 0);
 	CHECK(ibv_get_device_name(NULL) == NULL);
-	/* The list may go before the device does. */
+	/* The list may be freed before the device. */
 	struct ibv_device *device = context->device;
 	ibv_free_device_list(list);
 	CHECK(strlen(ibv_get_device_name(device)) > 0);
@@ -116,7 +116,7 @@ static void files_of_sysfs_are_read_as_rdma_core_reads_them(void)
 				char mine[16] = "????????????????", other[16] = "????????????????";
 				int read = ibv_read_sysfs_file(directory, "value", mine, size);
 				CHECK_EQUAL(read, theirs(directory, "value", other, size));
-				/* Of what is refused or empty the buffer is nobody's. */
+				/* A refused or empty file leaves the buffer unspecified. */
 				if (read > 0)
 					CHECK_EQUAL(memcmp(mine, other, sizeof mine), 0);
 			}

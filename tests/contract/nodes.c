@@ -10,7 +10,7 @@
 
 #define NODES(DO) DO(34) DO(57) DO(59) DO(64) DO(65)
 
-/* What a linker makes of a reference: NAME at NODE, recorded in the program. */
+/* Makes the reference as a linker records it in the program: NAME at NODE. */
 #define DECLARE(node)                                                                                  \
 	int gid_type_##node(struct ibv_context *, uint8_t, uint32_t, uint32_t *);                      \
 	int alloc_pd_##node(void);                                                                     \
@@ -26,7 +26,7 @@
 	__asm__(".symver register_" #node ", verbs_register_driver_" #node "@IBVERBS_PRIVATE_" #node);
 NODES(DECLARE)
 
-/* Of the newest alone. */
+/* Names of the newest version alone. */
 const char *wr_opcode_str(unsigned opcode);
 int reg_mr_ex(void);
 __asm__(".symver wr_opcode_str, ibv_wr_opcode_str@IBVERBS_PRIVATE_65");

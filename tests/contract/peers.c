@@ -1,13 +1,13 @@
-/* A peer that breaks the rules of the adapter's own protocol harms itself, and what it was given the
- * right to, and nothing else: it cannot hold up, end, or read and change more of, another process.
+/* A peer that breaks the rules of the adapter's own protocol harms itself and the memory that it has rights to, and
+ * nothing else: it cannot hold up, end, or read and change more of, another process.
  *
- * Each attacker uses the library as it is, and then changes what the library shares for it: the
- * descriptors that it hands over, and the memory that it has mapped. What an adapter does not hand over
- * or map cannot be changed, and so is safe.
+ * Each attacker uses the library as it is, and then changes the resources that the library shares: the descriptors that
+ * it hands over, and the memory that it has mapped. An adapter's resources that are neither handed over nor mapped
+ * cannot be changed, and so are safe.
  *
- * Sources: the promise of the adapter's "Trust" (ARCHITECTURE.md); InfiniBand Architecture
- * Specification, volume 1, 10.2.2 and 10.6.3 (memory that was not registered for remote access is not
- * accessed remotely); eventfd(2), pipe(7), signal(7). */
+ * Sources: the promise of the adapter's "Trust" (ARCHITECTURE.md); InfiniBand Architecture Specification, volume 1,
+ * 10.2.2 and 10.6.3 (memory that was not registered for remote access is not accessed remotely); eventfd(2), pipe(7),
+ * signal(7). */
 
 #include <dirent.h>
 #include <sys/eventfd.h>
@@ -59,7 +59,7 @@ static void ring_attacker(struct peer *parent)
 	else
 		CHECK_CALL(pipe(ends));
 	CHECK(ends[1] >= 0);
-	/* The library's own thread sleeps on what it had before. */
+	/* The library's own thread sleeps on the old descriptor. */
 	usleep(100 * 1000);
 	replace_event_descriptors(&endpoint, ends[1]);
 	peer_connect(parent, &endpoint);
@@ -137,7 +137,7 @@ static unsigned shared_ranges(struct range *ranges, unsigned most)
 		unsigned long start, end;
 		char rights[5];
 		CHECK_EQUAL(sscanf(line, "%lx-%lx %4s", &start, &end, rights), 3);
-		/* Who spoils the registry keeps others from starting; that is another matter. */
+		/* A process that corrupts the registry keeps others from starting; another test covers that. */
 		if (strcmp(rights, "rw-s") == 0 && strstr(line, "/registry") == NULL)
 			ranges[count++] = (struct range){ (uint8_t *)start, end - start };
 	}
@@ -185,7 +185,7 @@ static void filling_attacker(struct peer *parent)
 	peer_hear(parent, &filling, sizeof filling);
 	post_write(&endpoint, 1, piece_of(mr, 0, 64), theirs.address, theirs.rkey);
 	expect(&endpoint, 1, IBV_WC_SUCCESS);
-	/* What the attacker does to itself is not to be told as a failure. */
+	/* The attacker's damage to itself is not to be reported as a failure. */
 	close(STDERR_FILENO);
 	for_each_page(fill_page);
 	peer_tell(parent, "f", 1);
@@ -193,7 +193,7 @@ static void filling_attacker(struct peer *parent)
 		pause();
 }
 
-/* All that a peer shares holds one value, and goes on holding it: every call returns. */
+/* All of a peer's shared memory holds one value permanently: every call returns. */
 static void survive_filling(uint64_t value)
 {
 	struct peer attacker = peer_start(filling_attacker);
@@ -204,11 +204,11 @@ static void survive_filling(uint64_t value)
 	peer_connect(&attacker, &endpoint);
 	peer_hear(&attacker, &theirs, sizeof theirs);
 	peer_tell(&attacker, &own, sizeof own);
-	/* Once before, so that the processes know each other. */
+	/* A first message, so that the processes are connected. */
 	post_write(&endpoint, 1, piece_of(mr, 0, 64), theirs.address, theirs.rkey);
 	expect(&endpoint, 1, IBV_WC_SUCCESS);
 	peer_tell(&attacker, &value, sizeof value);
-	/* Hears the one byte, or that the attacker has died of it. */
+	/* Waits for the one byte, or for the attacker's death. */
 	char done;
 	(void)!read(attacker.socket, &done, 1);
 	hang_after(20);

@@ -1,13 +1,14 @@
-/* What programs ask to find out what there is: each has the answer that they go on from, and is no refusal to report.
+/* Calls by which programs find out whether a feature exists: each returns the value by which programs continue, and is
+ * not logged as a refusal.
  *
- * Sources: ibv_get_device_name(3), ibv_get_device_index(3), ibv_query_ece(3), ibv_alloc_parent_domain(3); rdma-core's tests, which
- * skip what answers EOPNOTSUPP. */
+ * Sources: ibv_get_device_name(3), ibv_get_device_index(3), ibv_query_ece(3), ibv_alloc_parent_domain(3); rdma-core's
+ * tests, which skip calls that return EOPNOTSUPP. */
 
 #include <errno.h>
 
 #include "contract.h"
 
-/* rdma-core returns the structure's public field, whoever made it: programs have copies and test doubles. */
+/* rdma-core returns the structure's public field for any structure: programs have copies and test doubles. */
 static void a_device_that_the_program_made_has_its_name(void)
 {
 	struct ibv_device made = { .node_type = IBV_NODE_CA, .name = "of_the_program" };
@@ -44,7 +45,7 @@ static void a_parent_domain_with_an_unknown_attribute_is_not_supported(void)
 	CHECK_CALL(ibv_close_device(context));
 }
 
-/* What librdmacm calls for each device and each connection. */
+/* Calls that librdmacm makes for each device and each connection. */
 static void questions_have_no_line(void)
 {
 	CHECK_CALL(setenv("VERBENA_LOG", "info", 1));

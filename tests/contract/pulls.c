@@ -1,11 +1,9 @@
-/* A message belongs to its sender until it has arrived: a sender that destroys its queue pair, ends a
- * registration, or dies, may keep the message from arriving, but not make another of it, and what it
- * does is no fault of the receiver's.
+/* A message belongs to its sender until it has arrived: a sender that destroys its queue pair, ends a registration, or
+ * dies, may keep the message from arriving, but not change it, and its actions cause no error at the receiver.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1 (what a responder executes is what
- * the requester sent), 11.6.2 (Local Protection Error: of the local buffers of the request that
- * completes), 9.9.2.1 (faults of a requester's own buffers end its own queue); ibv_destroy_qp(3),
- * ibv_dereg_mr(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1 (a responder executes the request that the
+ * requester sent), 11.6.2 (Local Protection Error: of the local buffers of the request that completes), 9.9.2.1 (faults
+ * of a requester's own buffers end its own queue); ibv_destroy_qp(3), ibv_dereg_mr(3). */
 
 #include "contract.h"
 
@@ -27,12 +25,12 @@ static void receiver(struct peer *parent)
 	struct ibv_mr *mr = region(&endpoint, memory, LENGTH, ALL_ACCESS);
 	post_receive(&endpoint, 1, piece_of(mr, 0, LENGTH));
 	peer_connect(parent, &endpoint);
-	/* One message to begin with, so that the processes know each other. */
+	/* A first message, so that the processes are connected. */
 	expect(&endpoint, 1, IBV_WC_SUCCESS);
 	memset(memory, 0, LENGTH);
 	post_receive(&endpoint, 2, piece_of(mr, 0, LENGTH));
 	peer_meet(parent);
-	/* Here we are stopped, and let go when the sender is done. */
+	/* Here this process is stopped, and continued when the sender is done. */
 	char byte;
 	peer_hear(parent, &byte, 1);
 	struct outcome outcome = { 0 };
@@ -104,7 +102,7 @@ static void the_sender_destroys_and_overwrites(void)
 	peer_end(&sender.receiver);
 }
 
-/* The same with RESET, which forgets what is outstanding. */
+/* The same with RESET, which discards outstanding requests. */
 static void the_sender_resets_and_overwrites(void)
 {
 	struct sender sender = sender_open(peer_start(receiver));
@@ -134,8 +132,8 @@ static void the_sender_is_flushed_and_overwrites(void)
 	peer_end(&sender.receiver);
 }
 
-/* A program that ends the registration of what it is sending makes a mistake; it is told, and the
- * receiver is not. */
+/* A program that ends the registration of memory that it is sending makes a mistake; it gets an error, and the receiver
+ * does not. */
 static void the_sender_deregisters(void)
 {
 	struct sender sender = sender_open(peer_start(receiver));
@@ -148,7 +146,7 @@ static void the_sender_deregisters(void)
 	peer_end(&sender.receiver);
 }
 
-/* A sender that is killed with a message on its way: the parent is neither, it connects the two. */
+/* A sender that is killed with a message in flight: the parent is a third process and connects the two. */
 static void killed_sender(struct peer *parent)
 {
 	struct sender sender = { 0 };

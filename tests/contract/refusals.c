@@ -1,5 +1,5 @@
-/* VERBENA_LOG=info: each refusal is one line on standard error, which names the call and what of it was wrong; each
- * failed work request is one that names the check. Off, nothing is written.
+/* VERBENA_LOG=info: each refusal is one line on standard error, which names the call and the argument that was wrong;
+ * each failed work request is one that names the check. Off, nothing is written.
  *
  * Not of the verbs interface, but promised by the guide (docs/refusals.md). The refusals themselves: ibv_create_qp(3),
  * ibv_modify_qp(3), ibv_create_cq(3), ibv_reg_mr(3), ibv_create_srq(3), ibv_create_ah(3), ibv_post_send(3),
@@ -13,7 +13,7 @@
 
 #define LENGTH 64
 
-/* Standard error goes here; `read_so_far` bytes of it are judged. */
+/* Standard error goes here; the first `read_so_far` bytes of it have been read. */
 static int diverted = -1;
 static off_t read_so_far;
 static int terminal = -1;
@@ -34,7 +34,7 @@ static void listen_at(const char *level)
 	setvbuf(stderr, NULL, _IONBF, 0);
 }
 
-/* What was written since the last look. */
+/* Returns the lines written since the previous call. */
 static char *lines_since(void)
 {
 	static char text[16384];
@@ -45,14 +45,14 @@ static char *lines_since(void)
 	return text;
 }
 
-/* Fails where everybody sees it. */
+/* Fails with a message on the original standard error. */
 static void complain(int line, const char *what, const char *text)
 {
 	dup2(terminal, STDERR_FILENO);
 	check_failed(__FILE__, line, "%s; written was:\n%s", what, text);
 }
 
-/* How many of the lines have all of these words. */
+/* Returns the number of lines with all of these words. */
 static unsigned lines_with(const char *text, const char *const *words)
 {
 	unsigned count = 0;
@@ -81,7 +81,7 @@ static unsigned lines_of(const char *text)
 
 #define WORDS(...) ((const char *const[]){ __VA_ARGS__, NULL })
 
-/* One line was written, and it has these words. */
+/* Exactly one line was written, and it has these words. */
 #define EXPECT_LINE(...)                                                                 \
 	do {                                                                             \
 		char *written = lines_since();                                           \
@@ -91,7 +91,7 @@ static unsigned lines_of(const char *text)
 			complain(__LINE__, "the line lacks one of " #__VA_ARGS__, written); \
 	} while (0)
 
-/* Of the lines that were written one has these words. */
+/* One of the written lines has these words. */
 #define EXPECT_AMONG(text, ...)                                                       \
 	do {                                                                          \
 		if (lines_with(text, WORDS(__VA_ARGS__)) != 1)                        \
@@ -235,7 +235,7 @@ static void changing_states(void)
 	EXPECT_NOTHING();
 }
 
-/* What a program does that was written for RoCE: it is told how to get a RoCE port. */
+/* The calls of a program that was written for RoCE: the refusal says how to get a RoCE port. */
 static void a_roce_address(void)
 {
 	listen_at("info");
@@ -257,7 +257,7 @@ static void a_roce_address(void)
 	CHECK(ibv_create_ah(endpoint.pd, &attributes.ah_attr) == NULL);
 	EXPECT_LINE("ibv_create_ah: EINVAL: ", "sgid_index is 1", "`verbena run --link roce`");
 
-	/* The GID of the port: nothing to tell. */
+	/* The GID of the port: no line. */
 	attributes.ah_attr.grh.sgid_index = 0;
 	CHECK_CALL(ibv_query_gid(endpoint.context, 1, 0, &attributes.ah_attr.grh.dgid));
 	struct ibv_ah *own = ibv_create_ah(endpoint.pd, &attributes.ah_attr);
@@ -265,7 +265,7 @@ static void a_roce_address(void)
 	CHECK_CALL(ibv_destroy_ah(own));
 	EXPECT_NOTHING();
 
-	/* ::ffff:192.0.2.1 is no refusal, and is told once in a process. */
+	/* ::ffff:192.0.2.1 is no refusal, and is logged once in a process. */
 	attributes.ah_attr.grh.dgid = (union ibv_gid){ .raw = { [10] = 0xff, 0xff, 192, 0, 2, 1 } };
 	CHECK_CALL(ibv_modify_qp(endpoint.qp, &attributes, mask));
 	EXPECT_LINE("ah_attr.grh.dgid is ::ffff:192.0.2.1", "`verbena run --link roce`");
@@ -276,7 +276,7 @@ static void a_roce_address(void)
 	endpoint_close(&endpoint);
 }
 
-/* Lines go to VERBENA_LOG_FILE, at its end, wherever that is; and none of them to standard error. */
+/* Lines go to VERBENA_LOG_FILE, at its end; and none of them to standard error. */
 static void a_file(void)
 {
 	char name[] = "/tmp/verbena-refusals-XXXXXX";
@@ -357,7 +357,7 @@ static void a_full_send_queue(void)
 	struct settings settings = endpoint_defaults();
 	settings.depth = 2;
 	struct pair pair = pair_open(settings);
-	/* Nobody receives, so none of them ends. */
+	/* No receive is posted, so none of them completes. */
 	CHECK_CALL(send_of(&pair.one, NULL, 0, IBV_WR_SEND, 0));
 	CHECK_CALL(send_of(&pair.one, NULL, 0, IBV_WR_SEND, 0));
 	EXPECT_NOTHING();
@@ -505,7 +505,7 @@ static void nobody_there(void)
 	EXPECT_NOTHING();
 }
 
-/* What is flushed behind a failure, and what the program itself brings to an end, is no refusal. */
+/* Requests that are flushed after a failure, or because the program itself ends the connection, are no refusals. */
 static void flushing_is_no_refusal(void)
 {
 	struct scene scene = scene_open(ALL_ACCESS);

@@ -11,7 +11,7 @@
 #define LENGTH 1024
 #define ELSEWHERE UINT64_C(0x123400000000)
 
-/* What makes a region of `memory` under the address `iova`. */
+/* Registers `memory` under the address `iova`. */
 typedef struct ibv_mr *registering(struct ibv_pd *pd, void *memory, size_t length, uint64_t iova, int access);
 
 /* A peer reaches the region at its address and nowhere else; the owner too. */
@@ -142,7 +142,7 @@ static void no_memory_reads_as_zeros_and_takes_everything(void)
 	expect(&pair.one, 1, IBV_WC_SUCCESS);
 	for (size_t at = 0; at < PAGE; at++)
 		CHECK_EQUAL(memory[at], at < LENGTH ? 0 : 0xff);
-	/* What is read, or received, into it is gone. */
+	/* Data that are read, or received, into the hole are discarded. */
 	post_read(&pair.one, 2, hole, (uintptr_t)memory + LENGTH, mr->rkey);
 	expect(&pair.one, 2, IBV_WC_SUCCESS);
 	post_receive(&pair.one, 3, hole);

@@ -1,5 +1,5 @@
-/* A second process that does to this one what it is told: writes, sends, reads, invalidates, through
- * queue pairs of its own, and tells how each ended. */
+/* A second process that executes this one's commands: writes, sends, reads, invalidates, through its own queue pairs,
+ * and reports how each ended. */
 #ifndef VERBENA_TESTS_CONTRACT_REQUESTER_H
 #define VERBENA_TESTS_CONTRACT_REQUESTER_H
 

@@ -1,11 +1,11 @@
-/* A poll comes to an end, whatever a peer goes on writing.
+/* A poll ends even if a peer never stops writing.
  *
- * The reader runs one instruction at a time, and between any two the peer may write all that it likes:
- * so the peer keeps ahead of the reader without having to be faster. It writes what takes the reader no
- * further than to the next record. This attack knows the layout of a channel, as `shm/ring.rs` and
- * `shm/channel.rs` have it; where there is no such memory there is nothing to attack.
+ * The reader runs one instruction at a time, and between any two the peer may write any amount: so the peer keeps ahead
+ * of the reader without having to be faster. It writes records that take the reader no further than to the next record.
+ * This attack knows the layout of a channel, as `shm/ring.rs` and `shm/channel.rs` have it; without such memory there
+ * is nothing to attack.
  *
- * Sources: ibv_poll_cq(3) (returns what there is, and does not wait); the law of `shm/ring.rs`. */
+ * Sources: ibv_poll_cq(3) (returns the completions there are, and does not wait); the law of `shm/ring.rs`. */
 
 #include <dirent.h>
 
@@ -35,8 +35,8 @@ static void reader(struct peer *parent)
 		pause();
 }
 
-/* The memory between us and the reader that we request through, or NULL: the channel that is mapped
- * once (that to ourselves is there twice) and of which the reader has read something. */
+/* Returns the channel memory between this process and the reader by which we send requests, or NULL: the channel that
+ * is mapped once (the one to ourselves is mapped twice) and of which the reader has read something. */
 static uint8_t *channel_to_reader(void)
 {
 	enum { MOST = 16 };
@@ -73,7 +73,7 @@ static void publish_padding(uint8_t *channel, uint64_t first, uint64_t count)
 	}
 }
 
-/* The threads of the reader but the first, which we trace already: they are to keep out of it. */
+/* Stops the reader's threads but the first, which is traced already: they must not interfere. */
 #define THREADS 8
 static pid_t others[THREADS];
 static unsigned other_threads;
@@ -99,7 +99,7 @@ static void stop_other_threads(pid_t process)
 	closedir(tasks);
 }
 
-/* A process whose threads are traced has not ended before we have heard of the end of each. */
+/* A process whose threads are traced has not ended before the end of each was waited for. */
 static void let_other_threads_go(void)
 {
 	while (other_threads > 0)
@@ -116,7 +116,7 @@ static uint64_t instruction_of(pid_t process)
 
 static void a_poll_ends_though_its_peer_goes_on(void)
 {
-	/* By then the reader is in its loop; and how often it has gone round when it is to end. */
+	/* At LEAD the reader is in its loop; ROUNDS is how often it goes round before the test ends. */
 	enum { LEAD = 3000, PORTION = CELLS / 4, ROUNDS = 2 * CELLS };
 	returned = (atomic_bool *)shared_pages(PAGE);
 	hang_after(100);
@@ -141,7 +141,7 @@ static void a_poll_ends_though_its_peer_goes_on(void)
 			if (steps <= LEAD || instruction_of(peer.process) != place)
 				continue;
 			rounds++;
-			/* The reader is past what is written now by more than a portion. */
+			/* The reader is more than a portion past the cells that are written now. */
 			if (rounds >= published - CELLS + PORTION) {
 				publish_padding(channel, head + published, PORTION);
 				published += PORTION;
@@ -149,7 +149,7 @@ static void a_poll_ends_though_its_peer_goes_on(void)
 			if (rounds > ROUNDS)
 				check_failed(__FILE__, __LINE__,
 					     "one poll of a completion queue has read %llu records, "
-					     "twice what the ring holds, and goes on",
+					     "twice the ring's capacity, and goes on",
 					     (unsigned long long)rounds);
 		}
 	}

@@ -1,5 +1,5 @@
-/* What the peer has served is complete before a transition that ends requests (see settled.h). `tests/roce` has the same
- * between two hosts. */
+/* Requests that the peer has served are complete before a transition that ends requests (see settled.h). `tests/roce`
+ * has the same between two hosts. */
 
 #include "settled.h"
 

@@ -1,9 +1,9 @@
 /* A program that learns from its peer that a request was served finds it complete, even if it goes to the error state
  * before it polls.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1.2 (a responder acknowledges what it has executed) and
- * 10.3.1.6 (the error state flushes what is outstanding); ibv_modify_qp(3). An adapter processes acknowledgements
- * without the program. */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.7.5.1.2 (a responder acknowledges the requests that it
+ * has executed) and 10.3.1.6 (the error state flushes outstanding requests); ibv_modify_qp(3). An adapter processes
+ * acknowledgements without the program. */
 #ifndef VERBENA_TESTS_CONTRACT_SETTLED_H
 #define VERBENA_TESTS_CONTRACT_SETTLED_H
 
@@ -11,8 +11,8 @@
 
 enum { SETTLED_ROUNDS = 50, SETTLED_REQUESTS = 4, LONGEST = 64 * 1024 };
 
-/* Where the receiver tells of what it has been served, for a sender of the same host that waits without a system call;
- * else it is told through the channel between the two. */
+/* Where the receiver counts the requests that it was served, for a sender of the same host that waits without a system
+ * call; else the count goes through the channel between the two. */
 static _Atomic uint32_t *settled_told;
 
 static inline void settled_tell(struct peer *peer, unsigned round)

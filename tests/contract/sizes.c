@@ -12,7 +12,7 @@
 /* Completions that a resized queue keeps. */
 #define LEFT 8
 
-/* Two connected queue pairs, and memory that both know. */
+/* Two connected queue pairs, and memory registered at both. */
 struct traffic {
 	struct pair pair;
 	uint8_t *memory;
@@ -35,7 +35,7 @@ static void traffic_close(struct traffic *traffic)
 	CHECK_CALL(munmap(traffic->memory, PAGE));
 }
 
-/* Writes with ids from `first` on. Some of them complete before, some while the queue changes, and whichever: they are counted. */
+/* Writes with ids from `first` on. Some of them complete before, some while the queue changes: all are counted. */
 static void begin_writes(struct traffic *traffic, unsigned first)
 {
 	for (unsigned id = first; id < first + MESSAGES; id++)
@@ -120,7 +120,7 @@ static void a_shared_queue_holds_what_it_says(void)
 		for (uint32_t id = size; id < attributes.max_wr; id++)
 			CHECK_CALL(post_shared(srq, id));
 		CHECK_EQUAL(post_shared(srq, size), ENOMEM);
-		/* Smaller than what lies in it, or larger than the device has: nothing is changed. */
+		/* Smaller than the number of posted receives, or larger than the device's limit: nothing is changed. */
 		struct ibv_srq_attr wrong = { .max_wr = size - 1, .srq_limit = 1 };
 		CHECK(ibv_modify_srq(srq, &wrong, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0);
 		wrong.max_wr = (uint32_t)device.max_srq_wr + 1;

@@ -1,8 +1,8 @@
-/* The send queue is drained when what was begun is finished, and not before.
+/* The send queue is drained when the requests that were begun are finished, and not before.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 10.3.1.5 (Send Queue Drain: processing of
- * the requests that have begun goes on to their completion; then the event is raised);
- * ibv_modify_qp(3), ibv_get_async_event(3) (IBV_EVENT_SQ_DRAINED). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 10.3.1.5 (Send Queue Drain: processing of the requests that
+ * have begun goes on to their completion; then the event is raised); ibv_modify_qp(3), ibv_get_async_event(3)
+ * (IBV_EVENT_SQ_DRAINED). */
 
 #include "contract.h"
 
@@ -30,8 +30,7 @@ static void receiver(struct peer *parent)
 	endpoint_close(&endpoint);
 }
 
-/* A message too long to be stored on its way is begun while its receiver is stopped, and the queue is
- * told to drain. */
+/* A message too long to be buffered is begun while its receiver is stopped, and the queue is set to drain. */
 static void drained_means_finished(uint8_t *memory)
 {
 	struct peer peer = peer_start(receiver);
@@ -54,7 +53,7 @@ static void drained_means_finished(uint8_t *memory)
 		check_failed(__FILE__, __LINE__,
 			     "the event \"%s\" comes with a message on its way to a stopped process",
 			     ibv_event_type_str(seen));
-	/* What is posted now waits. */
+	/* Requests posted now wait. */
 	post_send(&endpoint, 3, piece_of(mr, 0, 1));
 	peer_continue(&peer);
 	expect(&endpoint, 2, IBV_WC_SUCCESS);

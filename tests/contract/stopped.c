@@ -1,9 +1,8 @@
-/* A process that is stopped (by a debugger, a shell, a batch system) holds up nobody but those who
- * want something of it.
+/* A process that is stopped (by a debugger, a shell, a batch system) holds up only processes that depend on it.
  *
- * Sources: signal(7), SIGSTOP; InfiniBand Architecture Specification, volume 1, 9.9.1 (a connection
- * fails by its own timeouts and retries, and by nothing else), 11.2.8.5 (Deregister Memory Region
- * removes access to the region); ibv_dereg_mr(3), ibv_open_device(3). */
+ * Sources: signal(7), SIGSTOP; InfiniBand Architecture Specification, volume 1, 9.9.1 (a connection fails by its own
+ * timeouts and retries, and by nothing else), 11.2.8.5 (Deregister Memory Region removes access to the region);
+ * ibv_dereg_mr(3), ibv_open_device(3). */
 
 #include "bulk.h"
 #include "trace.h"
@@ -63,8 +62,8 @@ static unsigned long connections_of_a_start(void)
 	return count_calls(process, SYS_connect);
 }
 
-/* A program begins and ends without a word to those that it has nothing to do with: as many calls of
- * connect(2) among 2 processes as among 34. */
+/* A program begins and ends without contact to unrelated processes: as many calls of connect(2) among 2 processes as
+ * among 34. */
 static void a_start_connects_to_nobody(void)
 {
 	enum { FEW = 2, MANY = 34, SLACK = 4 };
@@ -136,7 +135,7 @@ static void deregister_another_and_let_go(void)
 			     ibv_wc_status_str((enum ibv_wc_status)status));
 	for (size_t at = 0; at < BULK; at += PAGE)
 		CHECK_EQUAL(bulk.memory[at], WRITTEN);
-	/* Nor afterwards, neither while the owner sleeps nor while it polls. */
+	/* Nor later, neither while the owner sleeps nor while it polls. */
 	char order = SEND;
 	for (uint64_t number = 0; number < 3; number++) {
 		post_receive(&bulk.endpoint, number, piece_of(bulk.mr, 0, PAGE));
@@ -147,8 +146,8 @@ static void deregister_another_and_let_go(void)
 	bulk_end(&bulk);
 }
 
-/* Attempts, because the writer may be stopped between two of its steps where it holds nothing. In
- * processes of their own, so that none inherits a device. */
+/* Several attempts, because the writer may be stopped where it holds nothing. In processes of their own, so that none
+ * inherits a device. */
 static void attempt(void (*body)(void))
 {
 	enum { ATTEMPTS = 6 };
@@ -165,8 +164,8 @@ static void attempt(void (*body)(void))
 	}
 }
 
-/* When ibv_dereg_mr has returned 0 the memory is the program's alone, also against a writer that was
- * stopped in the middle and goes on later. */
+/* When ibv_dereg_mr has returned 0 the memory is the program's alone, also against a writer that was stopped in the
+ * middle and is continued later. */
 static void a_stopped_writer_does_not_write_on(void)
 {
 	attempt(deregister_and_let_go);

@@ -1,7 +1,9 @@
-/* The device's files below /sys by every family of calls: each sees the same tree, with the same content, and it is what verbs say.
+/* The device's files below /sys by every family of calls: each sees the same tree, with the same content, which agrees
+ * with the verbs.
  *
- * Sources: Documentation/ABI/stable/sysfs-class-infiniband and sysfs-devices of the kernel (names, formats); open(2), openat(2),
- * readlink(2), realpath(3), scandir(3), readdir(3), glob(3), nftw(3), chdir(2), stat(2), statx(2), access(2), inotify(7). */
+ * Sources: Documentation/ABI/stable/sysfs-class-infiniband and sysfs-devices of the kernel (names, formats); open(2),
+ * openat(2), readlink(2), realpath(3), scandir(3), readdir(3), glob(3), nftw(3), chdir(2), stat(2), statx(2),
+ * access(2), inotify(7). */
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -52,7 +54,7 @@ static void same_as_reference(struct listing *listing, const char *family)
 	listing->count = 0;
 }
 
-/* What read(2) gives, of a descriptor that is closed then. */
+/* Returns the bytes that read(2) reads from a descriptor, and closes it. */
 static const char *text_of(int fd)
 {
 	static char text[4096];
@@ -389,7 +391,7 @@ static void counters_are_live(void)
 	CHECK_EQUAL(number_in(CLASS "/verbena0/ports/1/hw_counters/req_cqe_error"), 0);
 }
 
-/* Nobody writes, and nothing else is there. */
+/* Files are read-only, and other names do not exist. */
 static void what_a_kernel_refuses_is_refused(void)
 {
 	struct stat status;
@@ -415,7 +417,7 @@ static void what_a_kernel_refuses_is_refused(void)
 	CHECK_EQUAL(errno, ENOENT);
 }
 
-/* A child has the tree for as long as it lives, whoever made it. */
+/* A child has the tree for as long as it lives, whichever process made it. */
 static void a_child_has_the_tree(void)
 {
 	hang_after(60);

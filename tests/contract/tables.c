@@ -1,7 +1,8 @@
-/* What a program asks of a device: tables of GIDs and P_Keys, extended attributes, its clock and its speed.
+/* Queries of a device: tables of GIDs and P_Keys, extended attributes, its clock and its speed.
  *
- * Sources: ibv_query_gid_ex(3), ibv_query_gid_table(3), ibv_get_pkey_index(3), ibv_query_device_ex(3), ibv_query_rt_values_ex(3),
- * ibv_query_qp_data_in_order(3); for ibv_query_port_speed rdma-core 65's header, in units of 100 Mb/s. */
+ * Sources: ibv_query_gid_ex(3), ibv_query_gid_table(3), ibv_get_pkey_index(3), ibv_query_device_ex(3),
+ * ibv_query_rt_values_ex(3), ibv_query_qp_data_in_order(3); for ibv_query_port_speed rdma-core 65's header, in units of
+ * 100 Mb/s. */
 
 #include <errno.h>
 #include <stddef.h>
@@ -46,7 +47,7 @@ static void the_table_of_gids_is_what_its_entries_are(void)
 			CHECK_CALL(ibv_query_gid(context, number, index, &gid));
 			int error = ibv_query_gid_ex(context, number, (uint32_t)index, &entry, 0);
 			if (error == ENODATA) {
-				/* No entry, which reads as zeros where there is no other answer. */
+				/* An unused entry, which reads as zeros where there is no other result. */
 				CHECK(gid.global.subnet_prefix == 0 && gid.global.interface_id == 0);
 				continue;
 			}
@@ -61,7 +62,7 @@ static void the_table_of_gids_is_what_its_entries_are(void)
 		CHECK_EQUAL(ibv_query_gid_ex(context, number, (uint32_t)port.gid_tbl_len, &entry, 0), EINVAL);
 	}
 	CHECK_EQUAL(seen, valid);
-	/* Nothing behind the last; less room than it takes, another port, flags. */
+	/* Beyond the last entry; too little room, another port, flags. */
 	CHECK_EQUAL(table[valid].gid_index, 0xa5a5a5a5);
 	CHECK(ibv_query_gid_table(context, table, (size_t)valid - 1, 0) < 0);
 	CHECK(ibv_query_gid_table(context, table, 1024, 1) < 0);
@@ -85,7 +86,7 @@ static void extended_attributes_begin_with_the_plain_ones(void)
 	/* A device with a clock says how fast it is. */
 	CHECK(extended.completion_timestamp_mask != 0);
 	CHECK(extended.hca_core_clock != 0);
-	/* What cannot be asked for is not answered. */
+	/* Unknown mask bits are not answered. */
 	CHECK_CALL(ibv_query_device_ex(context, &asked, &extended));
 	asked.comp_mask = 1;
 	CHECK_EQUAL(ibv_query_device_ex(context, &asked, &extended), EINVAL);

@@ -17,7 +17,8 @@ static long address_space(void)
 }
 
 /* A thread that has been started maps its heap at once, so no thread is in munmap(2) when the first call has returned.
- * On one processor a thread that nobody waits for would not have run yet. Large variables of each thread leave room for it. */
+ * On one processor a thread that no other thread waits for would not have run yet. Large variables of each thread leave
+ * room for it. */
 static void a_thread_has_its_heap_when_it_has_been_started(void)
 {
 	hang_after(30);

@@ -1,6 +1,6 @@
-/* Another thread's time: a child runs one instruction at a time, so that everybody else gets ahead of
- * it between any two; or its system calls are counted. What a scheduler may do to a thread is done on
- * purpose, and so it does not take luck to find what depends on it.
+/* Controls the progress of another thread: a child runs one instruction at a time, so that all other processes get
+ * ahead of it between any two; or its system calls are counted. This forces the interleavings that a scheduler makes
+ * only by chance.
  *
  * Source: ptrace(2). */
 #ifndef VERBENA_TESTS_CONTRACT_TRACE_H
@@ -60,8 +60,7 @@ static inline void let_go(pid_t process)
 	CHECK_CALL((int)ptrace(PTRACE_CONT, process, NULL, NULL));
 }
 
-/* Lets a child that has handed itself over run to its end; returns how often it and its threads made
- * a system call. */
+/* Lets a child that is traced run to its end; returns how often it and its threads made a system call. */
 static inline unsigned long count_calls(pid_t process, unsigned long number)
 {
 	unsigned long count = 0;

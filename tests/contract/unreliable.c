@@ -1,16 +1,14 @@
-/* What arrives on an unreliable service and cannot be taken is dropped, and nothing else is lost with
- * it.
+/* A message on an unreliable service that cannot be received is dropped, and nothing else is lost with it.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 9.8.2 (unreliable connection: a message
- * without a receive is dropped, and the next one that begins is taken), 9.8.3 (unreliable datagram),
- * 9.9.3.1.4 (responder fault class D: silently dropped, the receive queue does not move), table 59
- * (length errors of UC and UD are of class D). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 9.8.2 (unreliable connection: a message without a receive
+ * is dropped, and the next one that begins is taken), 9.8.3 (unreliable datagram), 9.9.3.1.4 (responder fault class D:
+ * silently dropped, the receive queue does not move), table 59 (length errors of UC and UD are of class D). */
 
 #include "contract.h"
 
 #define LENGTH 512
 #define SEED 40
-/* What a datagram's buffer holds before its data (ibv_post_recv(3)). */
+/* Bytes of a datagram's buffer in front of its data (ibv_post_recv(3)). */
 #define ROUTE 40
 
 static struct pair open_pair(void)
@@ -65,7 +63,7 @@ static void a_long_message_after_one_without_a_receive(void)
 	pair_close(&pair);
 }
 
-/* A message that is too long for the receive is dropped: the receive is there for the next. */
+/* A message that is too long for the receive is dropped: the receive stays for the next. */
 static void a_message_too_long_leaves_the_receive(void)
 {
 	struct pair pair = open_pair();

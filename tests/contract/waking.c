@@ -1,15 +1,15 @@
 /* No wake-up is lost, wherever a thread loses its processor.
  *
- * The thread that posts runs one instruction at a time, and everybody else gets ahead of it between
- * any two: what a scheduler does once in a million posts happens in each of these.
+ * The thread that posts runs one instruction at a time, and all other processes get ahead of it between any two: an
+ * interleaving that a scheduler makes once in a million posts happens in each of these.
  *
- * Sources: ibv_req_notify_cq(3) and ibv_get_cq_event(3) (a completion that comes after the request
- * raises an event), ibv_post_send(3) (a request that was accepted completes); InfiniBand Architecture
- * Specification, volume 1, 11.4.2.2 (Request Completion Notification), 10.8.5 (completion). */
+ * Sources: ibv_req_notify_cq(3) and ibv_get_cq_event(3) (a completion that comes after the request raises an event),
+ * ibv_post_send(3) (a request that was accepted completes); InfiniBand Architecture Specification, volume 1, 11.4.2.2
+ * (Request Completion Notification), 10.8.5 (completion). */
 
 #include "trace.h"
 
-/* What the three processes share beside the adapter. */
+/* Memory that the three processes share beside the adapter. */
 struct board {
 	atomic_bool posted;
 	atomic_bool over;
@@ -31,7 +31,7 @@ static struct settings deep(void)
 	return settings;
 }
 
-/* A message of nothing, with or without a completion. */
+/* An empty message, with or without a completion. */
 static void send_nothing(struct endpoint *endpoint, uint64_t id, unsigned flags)
 {
 	struct ibv_send_wr request = { .wr_id = id, .opcode = IBV_WR_SEND, .send_flags = flags };
@@ -61,7 +61,7 @@ static void introduce(struct peer *one, struct peer *other)
 	peer_tell(one, &byte, 1);
 }
 
-/* Receives on two connections and polls without rest, so that what is published is served at once. */
+/* Receives on two connections and polls without pause, so that a published message is served at once. */
 static void receiver(struct peer *parent)
 {
 	struct endpoint first = endpoint_open(deep());
@@ -153,7 +153,7 @@ static void the_event_of_a_slow_sender(void)
 	peer_end(&taker);
 }
 
-/* Fills what there is between the two processes, and then posts one message on another queue pair. */
+/* Fills the channel between the two processes, and then posts one message on another queue pair. */
 static void crowded_sender(struct peer *parent)
 {
 	struct settings settings = deep();
@@ -212,8 +212,8 @@ static void room_is_made_while_a_sender_asks_for_it(void)
 		peer_continue(&taker);
 		/* Until the crowd has passed, and the giver's other threads know of it. The giver may hold
 		 * them up where it stands; then there is nothing to wait for. */
-		uint64_t patience = now() + 200 * MILLISECOND;
-		while (atomic_load(&board->arrived) - before < MESSAGES && now() < patience)
+		uint64_t deadline = now() + 200 * MILLISECOND;
+		while (atomic_load(&board->arrived) - before < MESSAGES && now() < deadline)
 			usleep(100);
 		usleep(3000);
 		let_go(giver.process);

@@ -1,9 +1,8 @@
-/* Memory windows: what happens to their region, what a bind may say, and whose keys they have.
+/* Memory windows: changes to their region, the limits of a bind, and the queue pairs that may use their keys.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 10.6.7 (memory windows, the two types,
- * bind and unbind), 10.6.6.2.6 (re-registration of a bound region), compliance statements C10-72 to
- * C10-75, o10-37.2.30 and o10-37.2.40; ibv_bind_mw(3), ibv_alloc_mw(3), ibv_rereg_mr(3),
- * ibv_inc_rkey(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 10.6.7 (memory windows, the two types, bind and unbind),
+ * 10.6.6.2.6 (re-registration of a bound region), compliance statements C10-72 to C10-75, o10-37.2.30 and o10-37.2.40;
+ * ibv_bind_mw(3), ibv_alloc_mw(3), ibv_rereg_mr(3), ibv_inc_rkey(3). */
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -83,10 +82,9 @@ static enum ibv_wc_status write_through(struct target *target, uint64_t address,
 						       .fill = MARK });
 }
 
-/* A region that a window is bound to is re-registered for other pages. Either that is refused, and
- * region and window stay what they are; or the window no longer works (10.6.6.2.6: a bound region is
- * not to be changed under its windows). In no case does the old window lead to memory that was
- * registered afterwards, without remote rights. */
+/* A region that a window is bound to is re-registered for other pages. Either that is refused, and region and window
+ * stay as they are; or the window no longer works (10.6.6.2.6: a bound region is not to be changed under its windows).
+ * In no case does the old window lead to memory that was registered afterwards, without remote rights. */
 static void reregistration_under_a_window(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_2);
@@ -100,7 +98,7 @@ static void reregistration_under_a_window(void)
 				   REGION_ACCESS);
 	if (refused == 0) {
 		CHECK_CALL(munmap(old, LENGTH));
-		/* Several, because what was given up is not necessarily what is taken next. */
+		/* Several, because a released slot is not necessarily the next one to be taken. */
 		enum { SECRETS = 8 };
 		uint8_t *secrets[SECRETS];
 		struct ibv_mr *mrs[SECRETS];
@@ -149,8 +147,8 @@ static void *reregister_for_ever(void *nothing)
 	return nothing;
 }
 
-/* A region is re-registered while peers invalidate windows of it: both calls return. An adapter that
- * ends the windows of a region which it re-registers may refuse what follows, one that refuses to
+/* A region is re-registered while peers invalidate windows of it: both calls return. An adapter that ends the
+ * windows of a region which it re-registers may refuse the invalidations that follow; one that refuses to
  * re-register may not. */
 static void reregistration_while_peers_invalidate(void)
 {
@@ -178,8 +176,8 @@ static void reregistration_while_peers_invalidate(void)
 	target_close(&racing);
 }
 
-/* The consumer owns the last eight bits of a window's key and no others (10.6.3.3, ibv_inc_rkey(3)):
- * what providers take of the key in a bind request are these. */
+/* The consumer owns the last eight bits of a window's key and no others (10.6.3.3, ibv_inc_rkey(3)): providers take
+ * only these from the key in a bind request. */
 static void a_bind_takes_the_low_bits_of_the_key(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_2);
@@ -193,8 +191,8 @@ static void a_bind_takes_the_low_bits_of_the_key(void)
 	target_close(&target);
 }
 
-/* The key that a window has is in its structure, whoever made it up: providers write it there when a
- * type 2 window is bound, and programs that write it there themselves find it there. */
+/* The window's structure has its current key, whether the adapter or the program chose it: providers write it there
+ * when a type 2 window is bound, and programs that write it there themselves find it there. */
 static void a_bind_gives_back_the_key(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_2);
@@ -205,7 +203,7 @@ static void a_bind_gives_back_the_key(void)
 	target_close(&target);
 }
 
-/* o10-37.2.40: a type 2 window is not bound to nothing; it ends by invalidation alone. */
+/* o10-37.2.40: a type 2 window is not bound to zero bytes; it ends by invalidation alone. */
 static void a_type_2_window_is_not_bound_to_nothing(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_2);
@@ -237,7 +235,8 @@ static void a_type_1_window_is_not_bound_by_post_send(void)
 	target_close(&target);
 }
 
-/* A window of type 1, bound to the whole region with these flags; whatever ibv_bind_mw answers or completes with. */
+/* Binds a window of type 1 to the whole region with these flags; returns whether ibv_bind_mw and its completion
+ * succeed. */
 static bool binds_type_1(struct target *target, unsigned access)
 {
 	struct ibv_mw_bind bind = {
@@ -257,7 +256,7 @@ static bool binds_type_1(struct target *target, unsigned access)
 	return wc.status == IBV_WC_SUCCESS;
 }
 
-/* A window has an R_Key and no L_Key (10.6.7): it names no local buffer, neither of a send nor of a receive. */
+/* A window has an R_Key and no L_Key (10.6.7): it is no local buffer, neither of a send nor of a receive. */
 static void the_key_of_a_window_names_no_buffer(void)
 {
 	struct target target = target_open(IBV_MW_TYPE_1);
@@ -275,12 +274,12 @@ static void the_key_of_a_window_names_no_buffer(void)
 	target_close(&target);
 }
 
-/* ibv_bind_mw(3) knows remote rights and IBV_ACCESS_ZERO_BASED. */
+/* ibv_bind_mw(3) allows remote rights and IBV_ACCESS_ZERO_BASED. */
 static void a_bind_with_unknown_access_is_refused(void)
 {
 	for (unsigned bit = 0; bit < 32; bit++) {
 		unsigned flag = 1u << bit;
-		/* Rights of windows, rights of regions that mean nothing to one, and the optional ones. */
+		/* Rights of windows, rights of regions that have no meaning for one, and the optional ones. */
 		if (bit <= 5 || bit == 8 || (flag & IBV_ACCESS_OPTIONAL_RANGE))
 			continue;
 		struct target target = target_open(IBV_MW_TYPE_1);

@@ -1,10 +1,8 @@
-/* Extended reliable connections: a connection that begins anew owes nothing to the one before, and a
- * domain is one domain.
+/* Extended reliable connections: a new connection is independent of the one before, and a domain is one domain.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, Annex A14 (XRC): A14.4.2 (the target's
- * state is that of the XRC target queue pair), A14.4.4 (the shared receive queue must be of the target's
- * XRC domain); 9.7.5.2.8 (RNR NAK); ibv_open_xrcd(3) (without a file, a domain of its own),
- * ibv_create_srq_ex(3), ibv_create_qp_ex(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, Annex A14 (XRC): A14.4.2 (the target's state is that of the
+ * XRC target queue pair), A14.4.4 (the shared receive queue must be of the target's XRC domain); 9.7.5.2.8 (RNR NAK);
+ * ibv_open_xrcd(3) (without a file, a domain of its own), ibv_create_srq_ex(3), ibv_create_qp_ex(3). */
 
 #include "contract.h"
 
@@ -191,7 +189,7 @@ static void acknowledged_messages_arrive_after_rnr_and_reset(void)
 		send_to(&initiator, host.srq_number, number);
 	for (uint64_t number = 0; number < MESSAGES; number++)
 		CHECK_EQUAL(status_of(&initiator.endpoint), IBV_WC_SUCCESS);
-	/* Acknowledged: so all of them are here, or about to complete. */
+	/* Acknowledged: so all of them have arrived, or are about to complete. */
 	for (uint64_t number = 0; number < MESSAGES; number++) {
 		struct ibv_wc wc;
 		uint64_t deadline = now() + 5 * SECOND;
@@ -247,7 +245,7 @@ static void each_request_of_a_batch_names_its_queue(void)
 	host_close(&host);
 }
 
-/* What a host tells. */
+/* The data that a host sends to the other. */
 struct offer {
 	uint32_t qp_number, srq_number;
 	uint16_t lid;
@@ -263,7 +261,7 @@ static void be_a_host(struct peer *parent)
 	peer_hear(parent, &initiator, sizeof initiator);
 	connect_xrc(host.qp, initiator, host.endpoint.lid, 100, 0, false, 0);
 	peer_meet(parent);
-	/* The initiator has its completion. Whatever came by then is here by now. */
+	/* The initiator has its completion: every message has arrived by now. */
 	peer_meet(parent);
 	struct ibv_wc wc;
 	uint32_t arrived = 0;

@@ -1,4 +1,4 @@
-"""Debian packages: what each holds and says of itself, and what lintian says of them."""
+"""Debian packages: the content and metadata of each, and lintian's verdict."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TITLE = "Debian packages"
 REQUIRES = [Tool("dpkg-buildpackage", "dpkg-dev"), Tool("dh", "debhelper")]
 
 SECONDS = 300
-# What must be in each package, what it must not be without in its relations, and what is no other's business.
+# Files that each package must have.
 HOLDS = {
     "verbena": {"usr/bin/verbena", "usr/bin/rfcp", "usr/lib/verbena/libibverbs.so.1", "usr/lib/verbena/libverbena_shim.so",
                 "usr/lib/verbena/libverbena_tracer.so",
@@ -35,7 +35,7 @@ HOLDS = {
 
 
 def cases() -> list[Case]:
-    """A package each, and what holds for all."""
+    """Each package, and rules for all."""
     found = [Case(package, "contents", partial(built, partial(contents, package))) for package in HOLDS]
     return [*found,
             Case("each file", "in one package", partial(built, apart)),
@@ -47,7 +47,7 @@ def cases() -> list[Case]:
 @functools.cache
 def packages() -> subprocess.CompletedProcess:
     """The packages of this build, made once."""
-    # Made to be looked at and thrown away: fast, not small.
+    # Built for tests only: fast, not small.
     return subprocess.run([ROOT / "packaging/debian/build"], capture_output=True, text=True, check=False,
                           env={**os.environ, "DPKG_DEB_COMPRESSOR_LEVEL": "0"})
 
@@ -70,13 +70,13 @@ def output(*command: object) -> str:
 
 
 def names(package: Path) -> set[str]:
-    """What the package puts into the file tree, directories left out."""
+    """Returns the package's files without directories."""
     lines = output("dpkg-deb", "--contents", package).splitlines()
     return {line.split()[5].removeprefix("./") for line in lines if not line.startswith("d")}
 
 
 def contents(package: str, files: dict[str, Path], _place: Place) -> Outcome:
-    """What the package is for is in it, and what it needs is said."""
+    """The package has its files and declares its dependencies."""
     architecture = output("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
     there = names(files[package])
     if lacking := {name.replace("MULTIARCH", architecture) for name in HOLDS[package]} - there:
@@ -103,8 +103,8 @@ def apart(files: dict[str, Path], _place: Place) -> Outcome:
 
 
 def service(files: dict[str, Path], place: Place) -> Outcome:
-    """What an administrator edits is kept on upgrades, the unit starts the program that is there, the account and the
-    directories are made when it is installed, and it is neither enabled nor started before it exports anything."""
+    """Configuration files survive upgrades, the unit starts the installed program, the account and the directories are
+    created on installation, and the unit is neither enabled nor started before it exports anything."""
     root = place.directory / "rfiod"
     subprocess.run(["dpkg-deb", "--raw-extract", files["rfiod"], root], check=True)
     if set((root / "DEBIAN/conffiles").read_text().split()) != {"/etc/rfio/rfiod.conf", "/etc/logrotate.d/rfiod"}:
@@ -115,7 +115,7 @@ def service(files: dict[str, Path], place: Place) -> Outcome:
     after = (root / "DEBIAN/postinst").read_text()
     if lacking := [tool for tool in ("systemd-sysusers", "systemd-tmpfiles") if tool not in after]:
         return failed(f"{', '.join(lacking)} is not called after unpacking", after)
-    # debhelper guards what enables a unit: by this where it shall be enabled again only if an administrator had done so.
+    # The code by which debhelper enables a unit only if an administrator had enabled it before.
     if "deb-systemd-helper debian-installed" not in after or "deb-systemd-invoke" in after:
         return failed("the service is enabled or started before it is configured", after)
     account = (root / "usr/lib/sysusers.d/rfiod.conf").read_text().split()[:2]

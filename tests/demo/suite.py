@@ -1,4 +1,5 @@
-"""`verbena demo` with nothing but the package: what it shows is true, it ends in time, and it says so where it cannot run."""
+"""`verbena demo` with nothing but the package: its output is true, it ends in time, and it says so where it cannot
+run."""
 
 from __future__ import annotations
 
@@ -36,14 +37,14 @@ TIME = r"([\d.]+) (ns|us|ms)"
 
 @dataclass(frozen=True)
 class Setting:
-    """Where the demo runs: variables beside PATH, a mount namespace, system calls that are refused."""
+    """The environment of the demo: variables beside PATH, a mount namespace, system calls that are refused."""
 
     name: str
     variables: tuple[str, ...] = ()
-    # What is done in a mount namespace before the demo runs.
+    # Command that runs in a mount namespace before the demo.
     before: Optional[str] = None
     refused: str = ""
-    # The path that RDMA writes take; empty where the demo cannot run.
+    # The path of RDMA writes; empty where the demo cannot run.
     path: str = "mapped"
 
 
@@ -60,7 +61,7 @@ SETTINGS = [
 
 
 def cases() -> list[Case]:
-    """A setting each, and what the demo ends with."""
+    """Each setting, with the demo's last line."""
     return [*(Case("demo", setting.name, partial(shown if setting.path else refused, setting)) for setting in SETTINGS),
             Case("demo", "a terminal", on_a_terminal),
             Case("the commands to try next", "", next_commands)]
@@ -72,11 +73,11 @@ def bare(variables: tuple[str, ...], command: list[str]) -> list[str]:
 
 
 def demo(setting: Setting, place: Place) -> Ended | str:
-    """The demo's end in a setting, or why that cannot be made here."""
+    """Runs the demo in a setting; returns its end, or why the setting cannot be made here."""
     command = ["verbena", "demo"]
     if setting.refused:
         if not shutil.which(c_program.COMPILER):
-            return "no C compiler, which makes what refuses system calls"
+            return "no C compiler for the program that refuses system calls"
         command = [str(c_program.compile_program(REFUSE, libraries=())), setting.refused, *command]
     command = bare(setting.variables, command)
     if setting.before:
@@ -89,7 +90,8 @@ def demo(setting: Setting, place: Place) -> Ended | str:
 
 
 def shown(setting: Setting, place: Place) -> Outcome:
-    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are figures."""
+    """Data went both ways by the path that this setting leaves, the refusal has its reason, and the figures are
+    right."""
     for _ in range(TRIES):
         ended = demo(setting, place)
         if isinstance(ended, str):
@@ -99,7 +101,7 @@ def shown(setting: Setting, place: Place) -> Outcome:
         if ended.seconds > LIMIT:
             return failed(f"it takes {ended.seconds:.0f} s", ended.evidence())
         if re.search(r"[^\n -~]", ended.output):
-            return failed("there is something that a plain terminal does not take", ended.evidence())
+            return failed("it has characters that a plain terminal cannot show", ended.evidence())
         if wrong := wrong_exchange(setting, ended.output):
             return failed(wrong, ended.evidence())
         if BUSY not in ended.output:
@@ -109,7 +111,7 @@ def shown(setting: Setting, place: Place) -> Outcome:
 
 
 def wrong_exchange(setting: Setting, said: str) -> str:
-    """What is wrong with what is told of the exchange and of the mistake."""
+    """Returns a description of errors in the report of the exchange and of the mistake, or ""."""
     for operation in ("send", "RDMA write", "RDMA read", "fetch-and-add"):
         if not re.search(rf"^  {operation} +arrived; path \w+: ", said, re.M):
             return f"no {operation} arrived"
@@ -124,7 +126,8 @@ def wrong_exchange(setting: Setting, said: str) -> str:
 
 
 def wrong_figures(said: str, place: Place) -> str:
-    """What is wrong with the figures: those that were measured are numbers, and the model's is what it computes."""
+    """Returns a description of errors in the figures, or "": measured ones are numbers, and the model's equal its
+    computation."""
     measured = re.search(rf"^  8-byte RDMA write, one way: {TIME}, median of (\d+)", said, re.M)
     compared = re.search(rf"^  {TIME} here \(.*\); {TIME} on a ConnectX-6 HDR \(.*modelled\)$", said, re.M)
     rate = re.search(r"^  RDMA writes of 64 KiB: ([\d.]+) [kMG]B/s$", said, re.M)
@@ -136,12 +139,12 @@ def wrong_figures(said: str, place: Place) -> str:
 
 
 def nanoseconds(value: str, unit: str) -> float:
-    """A time as it is shown."""
+    """Parses a time as it is shown."""
     return float(value) * NANOSECONDS[unit]
 
 
 def differs_from_model(said: float, place: Place) -> str:
-    """What the demo said of the model, if `verbena bench` computes something else."""
+    """Returns the demo's figures of the model, if `verbena bench` computes others."""
     command = [str(VERBENA), *"bench latency.write --quick --sizes 8 --transports rc --json --on model:connectx6-hdr".split()]
     ended = place.run("model", command, SECONDS)
     if not ended.succeeded:
@@ -151,7 +154,7 @@ def differs_from_model(said: float, place: Place) -> str:
 
 
 def refused(setting: Setting, place: Place) -> Outcome:
-    """Where the adapter cannot work, the demo says so in one line, with what to do, and fails."""
+    """Where the adapter cannot work, the demo prints one line with the remedy, and fails."""
     ended = demo(setting, place)
     if isinstance(ended, str):
         return skipped(ended)
@@ -164,7 +167,7 @@ def refused(setting: Setting, place: Place) -> Outcome:
 
 
 def on_a_terminal(place: Place) -> Outcome:
-    """A terminal is shown the same lines, and nothing that moves its cursor."""
+    """A terminal gets the same lines, without cursor movements."""
     if not shutil.which("script"):
         return skipped("no script, which makes a terminal (bsdutils)")
     ended = place.run("terminal", bare(("TERM=xterm",), ["script", "-qec", "verbena demo", "/dev/null"]), SECONDS)
@@ -176,10 +179,10 @@ def on_a_terminal(place: Place) -> Outcome:
 
 
 def next_commands(place: Place) -> Outcome:
-    """Three commands are named, and each of them runs where the demo does, and says something."""
+    """Three commands are named, and each of them runs where the demo does, and prints something."""
     ended = demo(SETTINGS[0], place)
     if isinstance(ended, str) or not ended.succeeded:
-        return failed("the demo does not run", "" if isinstance(ended, str) else ended.evidence())
+        return failed("the demo failed", "" if isinstance(ended, str) else ended.evidence())
     _, _, rest = ended.output.partition("or try:")
     named = re.findall(r"^  (verbena .+)$", rest, re.M)
     if len(named) != 3:

@@ -1,7 +1,7 @@
-/* Two devices on one host: what belongs to one never shows on the other, and each port goes down alone.
+/* Two devices on one host: objects and events of one never show on the other, and each port goes down alone.
  *
- * Sources: InfiniBand Architecture Specification, volume 1, 4.1.3 (LIDs), 9.7.6.1.3 (retries), 11.6.3.4 (port events); man
- * ibv_get_async_event(3), ibv_query_gid_table(3), rdma_bind_addr(3). */
+ * Sources: InfiniBand Architecture Specification, volume 1, 4.1.3 (LIDs), 9.7.6.1.3 (retries), 11.6.3.4 (port events);
+ * man ibv_get_async_event(3), ibv_query_gid_table(3), rdma_bind_addr(3). */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -177,7 +177,7 @@ static void messages_pass_between_processes(void)
 	peer_end(&peer);
 }
 
-/* The queue pair is there, but not at the port that the address names. */
+/* The queue pair exists, but not at the port that the address names. */
 static void the_wrong_address_reaches_nobody(void)
 {
 	struct end one = end_open(0, endpoint_defaults()), other = end_open(1, endpoint_defaults());
@@ -267,7 +267,7 @@ static void a_port_goes_down_alone(void)
 	CHECK(!has_event(&one));
 	CHECK_EQUAL(port_state(&other), IBV_PORT_DOWN);
 	CHECK_EQUAL(port_state(&one), IBV_PORT_ACTIVE);
-	/* Towards it and from it; what does not touch it goes on. */
+	/* Traffic to and from the port that is down; other traffic goes on. */
 	post_send(&one.endpoint, 1, piece_of(one.mr, 0, LENGTH));
 	expect(&one.endpoint, 1, IBV_WC_RETRY_EXC_ERR);
 	post_write(&other.endpoint, 2, piece_of(other.mr, 0, LENGTH), (uintptr_t)one.memory, one.mr->rkey);
@@ -289,7 +289,7 @@ static void a_port_goes_down_alone(void)
 	end_close(&other);
 }
 
-/* Posted while the port is down, and retried until it is up: nothing is lost, nothing comes twice. */
+/* Posted while the port is down, and retried until it is up: nothing is lost or duplicated. */
 static void what_is_retried_until_the_port_is_up_arrives(void)
 {
 	struct settings settings = endpoint_defaults();
@@ -391,7 +391,7 @@ static void the_connection_manager_chooses_by_address(void)
 		CHECK_EQUAL(id->port_num, 1);
 		CHECK_CALL(rdma_destroy_id(id));
 	}
-	/* To a device that is down there is no way. */
+	/* A device that is down cannot be reached. */
 	device_choose(1);
 	struct ibv_context *other = device_open();
 	struct rdma_cm_id *id;

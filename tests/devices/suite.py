@@ -1,4 +1,4 @@
-"""Several devices on one host: what belongs to one never shows on another, and each port goes down alone."""
+"""Several devices on one host: objects and events of one never show on another, and each port goes down alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 LIBRARIES = ("-libverbs", "-lrdmacm")
 SECONDS = 60
 
-# Commands that are refused, with words of their messages.
+# Commands that are refused, with parts of their messages.
 REFUSED = {
     "run --devices 0 -- true": '"0" is not a whole number from 1 to 32',
     "run --devices 33 -- true": '"33" is not a whole number from 1 to 32',
@@ -70,7 +70,7 @@ def _info(place: Place) -> Outcome:
 
 
 def _environment(place: Place) -> Outcome:
-    """A value that is no number of devices is an error that names it, not one device."""
+    """A value that is no number of devices is an error that names it; the number is not taken to be 1."""
     ended = place.run("devices", [str(VERBENA), "run", "--", "ibv_devinfo"], 20, VERBENA_DEVICES="many")
     if "VERBENA_DEVICES is `many`; use a number from 1 to 32" not in ended.output or ended.succeeded:
         return failed(f"status {ended.status}", ended.evidence())

@@ -1,4 +1,4 @@
-"""What is looked at in a Markdown file: links, anchors, and the commands of its console blocks."""
+"""The parts of a Markdown file that are tested: links, anchors, and the commands of its console blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROMPT = re.compile(r"^\w*\$ ")
 
 
 def prose(text: str) -> str:
-    """The text without its blocks and words of code, in which brackets are no links."""
+    """Returns the text without blocks and words of code, in which brackets are no links."""
     kept, inside = [], False
     for line in text.splitlines():
         if FENCE.match(line):
@@ -29,7 +29,7 @@ def links(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """What can be linked to: its headings, as GitHub and mdBook name them."""
+    """Returns the targets of links: the headings, as GitHub and mdBook name them."""
     found, inside = set(), False
     for line in path.read_text().splitlines():
         if FENCE.match(line):
@@ -41,17 +41,18 @@ def anchors(path: Path) -> set[str]:
 
 
 def sections(path: Path) -> Iterator[tuple[str, str]]:
-    """Its headings of the second level, and what stands below them; before the first the heading is empty."""
+    """Yields the headings of the second level and the text below each; the text before the first has an empty
+    heading."""
     heading, *rest = re.split(r"^## (.*)$", path.read_text(), flags=re.MULTILINE)
     yield "", heading
     yield from zip(rest[::2], rest[1::2])
 
 
 def commands(path: Path) -> Iterator[list[str]]:
-    """The words of each command that a console or shell block shows, and of what stands as code in a sentence."""
+    """Yields the words of each command in console and shell blocks and in inline code."""
     outside = re.sub(r"^\s*```.*?^\s*```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     for code in re.findall(r"`([^`]+)`", outside):
-        # What may be left away is shown in brackets.
+        # Optional words are shown in brackets.
         yield re.sub(r"(?<![^\s])\[|\]|\|", " ", code).split()
     kind = None
     for line in path.read_text().splitlines():
@@ -66,5 +67,5 @@ def commands(path: Path) -> Iterator[list[str]]:
             try:
                 yield shlex.split(part, comments=True)
             except ValueError:
-                # A quotation that goes on in the next line.
+                # A quotation that continues on the next line.
                 continue

@@ -1,4 +1,5 @@
-"""The documents agree with themselves and with the programs: links, options, variables, chapters; and the site they make."""
+"""The documents agree with themselves and with the programs: links, options, variables, chapters; and the site they
+make."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from wheel import suite as wheel
 
 from . import architecture, markdown, tiers
 
-TITLE = "what the documents say of links, options and variables"
+TITLE = "links, options and variables in the documents"
 REQUIRES: list = []
 
 DOCUMENTS = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 # Variables that `verbena` sets for its own processes, and that only `verbena help environment` names.
 INTERNAL = {"VERBENA_PLANTED", "VERBENA_PROCESS_PLAN"}
-# What looks like a variable and is none: the adapter's board identifier.
+# The adapter's board identifier, which looks like a variable.
 BOARD = "VERBENA_SOFTWARE"
 VARIABLE = re.compile(r"\b(?:VERBENA|RFIO)_[A-Z][A-Z_]*[A-Z]\b")
 SITE = ROOT / "packaging" / "site"
@@ -68,7 +69,7 @@ def links(path: Path, _place: Place) -> Outcome:
 
 @cache
 def known(program: str, subcommand: str = "") -> frozenset[str] | None:
-    """The options of a program or a command of it, long and short; none if there is no such."""
+    """Returns the options of a program or a command of it, long and short; None if the command does not exist."""
     words = [str(VERBENA.with_name(program)), *([subcommand] if subcommand else []), "--help"]
     helped = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
     if helped.returncode != 0:
@@ -77,13 +78,13 @@ def known(program: str, subcommand: str = "") -> frozenset[str] | None:
 
 
 def options(path: Path, _place: Place) -> Outcome:
-    """Every option that is shown for a program of ours is one of it."""
+    """Every option shown for one of our programs exists."""
     wrong, seen = [], 0
     for words in markdown.commands(path):
         # There it is the name of a package.
         if "pip" in words:
             continue
-        # What stands in front: variables, a program that starts ours.
+        # Words before the program: variables, a program that starts ours.
         starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] in PROGRAMS]
         for at in starts:
             program = words[at].rpartition("/")[2]
@@ -107,7 +108,7 @@ def options(path: Path, _place: Place) -> Outcome:
 
 
 def short(option: str, taken: frozenset[str]) -> bool:
-    """Several short ones in one word, or one with its value."""
+    """Whether it is several short ones in one word, or one with its value."""
     return not option.startswith("--") and f"-{option[1]}" in taken
 
 
@@ -128,8 +129,8 @@ def variables_read() -> set[str]:
 
 
 def variables_of_help(place: Place) -> Outcome:
-    """Each variable that the code reads is named by the help of a program that reads it, and no other; and the manual page
-    has them too."""
+    """Each variable that the code reads is named by the help of a program that reads it, and no other; and the manual
+    page has them too."""
     asked = place.run("help", [str(VERBENA), "help", "environment"], SECONDS)
     share = place.directory / "share"
     made = place.run("manual", [str(VERBENA), "__manual", str(share)], SECONDS)
@@ -139,7 +140,7 @@ def variables_of_help(place: Place) -> Outcome:
     paged = set(VARIABLE.findall((share / "man/man1/verbena.1").read_text()))
     read = {name for name in variables_read() if name.startswith("VERBENA_")}
     wrong = [f"{name}: read, and no help names it" for name in sorted(read - helped)]
-    wrong += [f"{name}: in the help, and nobody reads it" for name in sorted(helped - read)]
+    wrong += [f"{name}: in the help, and read nowhere" for name in sorted(helped - read)]
     wrong += [f"{name}: not in the manual page" for name in sorted(helped - paged)]
     return failed("; ".join(wrong)) if wrong or not read else passed(f"{len(read)} variables")
 
@@ -154,7 +155,7 @@ def variables(_place: Place) -> Outcome:
                   for name in VARIABLE.findall(path.read_text(errors="replace"))}
     unread = documented - everywhere
     unsaid = read - documented - INTERNAL
-    wrong = [f"{name}: documented, and nobody reads it" for name in sorted(unread)]
+    wrong = [f"{name}: documented, and read nowhere" for name in sorted(unread)]
     wrong += [f"{name}: read, and not documented" for name in sorted(unsaid)]
     return failed("; ".join(wrong)) if wrong else passed(f"{len(read)} variables")
 
@@ -171,7 +172,7 @@ def chapters(_place: Place) -> Outcome:
 
 
 def followed(_place: Place) -> Outcome:
-    """What stands in a block of `console` is run by a test as it stands; what is only shown is `text`."""
+    """A test runs each block of `console` as it stands; blocks that are only shown are `text`."""
     chapters_of_tests = {f"docs/{name}.md" for name in guide.LEAST} | set(wheel.CHAPTERS) | {"README.md"}
     wrong, seen = [], 0
     for path in DOCUMENTS:
@@ -186,7 +187,7 @@ def followed(_place: Place) -> Outcome:
 
 
 def verbs_page(place: Place) -> Outcome:
-    """The reference of verbs calls says what the library and the test programs are now, of every exported call."""
+    """The reference of verbs calls agrees with the library and the test programs, and has every exported call."""
     ended = place.run("verbs", [str(ROOT / "packaging/reference/verbs"), "--check"], SECONDS)
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
@@ -216,14 +217,15 @@ def verbs_of_header(_place: Place) -> Outcome:
 
 
 def bill_of_materials(place: Place) -> Outcome:
-    """It names what the lock file names, with its checksum, and everything in it is reached from the whole."""
+    """It lists the packages of the lock file with their checksums, and each is a direct or indirect dependency of the
+    product."""
     first, second = (place.directory / name for name in ("first.json", "second.json"))
     for out in (first, second):
         ended = place.run(out.stem, [str(ROOT / "packaging/sbom/build"), "--out", str(out)], SECONDS)
         if not ended.succeeded:
             return failed(ended.describe(), ended.evidence())
     if first.read_bytes() != second.read_bytes():
-        return failed("two of the same state differ")
+        return failed("two bills of the same state differ")
     bill = json.loads(first.read_text())
     locked = {f"{package['name']}@{package['version']}": package.get("checksum")
               for package in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}

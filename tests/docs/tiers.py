@@ -9,7 +9,7 @@ from harness.place import Place
 
 
 def documented(_place: Place) -> Outcome:
-    """CONTRIBUTING.md has the stated times and the table of what runs only by night."""
+    """CONTRIBUTING.md has the stated times and the table of the cases that run only by night."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     rules = tiers.rules()
     if absent := [words for words in rules.stated.values() if words not in text]:

@@ -1,4 +1,4 @@
-"""`verbena doctor` where something is small, forbidden or missing: its words agree with what a ping-pong then does."""
+"""`verbena doctor` with small, forbidden or missing resources: its report agrees with the result of a ping-pong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.pair import free_port
 from harness.place import Place
 from harness.requirement import COMPILER, Tool
 
-TITLE = "what doctor says and what then happens"
+TITLE = "verbena doctor, compared with a ping-pong"
 REQUIRES = [COMPILER, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("unshare", "util-linux")]
 
 TRY = Path(__file__).resolve().parent / "try.sh"
@@ -28,20 +28,20 @@ SECONDS = 60
 
 @dataclass(frozen=True)
 class Setting:
-    """A machine or container, how it is made here, and what is known of it beforehand."""
+    """A machine or container, how it is made here, and its known properties."""
 
     name: str
     expects: dict[str, str]
-    # What `unshare` makes, and what is done inside of it before anything runs.
+    # Options of `unshare`, and the commands that run inside before anything else.
     apart: Optional[str] = None
     before: str = ":"
-    # What then starts the programs.
+    # The command that then starts the programs.
     through: str = ""
     # System calls that are refused.
     refused: str = ""
     # Whether processes find each other below /dev/shm, as without the harness.
     by_default: bool = False
-    # Words that the ping-pong must say where it cannot run.
+    # Parts of the ping-pong's message where it cannot run.
     says: str = ""
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -78,7 +78,7 @@ def cases() -> list[Case]:
 
 
 def command(setting: Setting, port: int) -> list[str]:
-    """The command line that tries both in a setting."""
+    """Returns the command line that runs both in a setting."""
     words = [str(TRY), str(VERBENA), str(port)]
     if setting.refused:
         words = [str(c_program.compile_program(REFUSE, libraries=())), setting.refused, *words]
@@ -88,7 +88,7 @@ def command(setting: Setting, port: int) -> list[str]:
 
 
 def agrees(setting: Setting, place: Place) -> Outcome:
-    """What doctor says is what is known of the setting, and programs run where it says so, and nowhere else."""
+    """Doctor's answer agrees with the known properties, and programs run exactly where it says so."""
     if setting.apart and (reason := cannot_unshare(setting.apart)):
         return skipped(reason)
     variables = {**({"VERBENA_RUNTIME_DIR": ""} if setting.by_default else {}), **setting.variables}
@@ -102,13 +102,13 @@ def agrees(setting: Setting, place: Place) -> Outcome:
     runs = statuses["pingpong"] == [0, 0]
     states = {finding["subject"]: finding["state"] for finding in said["findings"]}
     if wrong := {name: states.get(name) for name, state in setting.expects.items() if states.get(name) != state}:
-        return failed(f"it says {wrong}, expected {setting.expects}", ended.evidence())
+        return failed(f"it reports {wrong}, expected {setting.expects}", ended.evidence())
     if said["runs"] != runs or statuses["doctor"] != [0 if runs else 3]:
-        return failed(f"doctor says that programs run: {said['runs']}, exit {statuses['doctor']}; the ping-pong's ends: "
+        return failed(f"doctor reports that programs run: {said['runs']}, exit {statuses['doctor']}; the ping-pong's statuses: "
                       f"{statuses['pingpong']}", ended.evidence())
     if not runs and not any(finding.get("advice") for finding in said["findings"] if finding["state"] == "missing"
                             and finding["subject"] in setting.expects):
-        return failed("it does not say what to do", ended.evidence())
+        return failed("it names no remedy", ended.evidence())
     if setting.says not in told:
         return failed(f"the ping-pong does not say {setting.says}", ended.evidence())
     return passed("programs run" if runs else "programs do not run")

@@ -1,10 +1,10 @@
 #!/bin/sh
-# What doctor says, then what a ping-pong does, both of whose ends run here:
+# Doctor's report, then a ping-pong with both processes on this host:
 #
 #   try.sh VERBENA PORT
 #
-# prints doctor's JSON, a line "doctor STATUS", what the ends said, and a line "pingpong STATUS" for each. Nothing is written
-# anywhere: the root may be read-only.
+# prints doctor's JSON, a line "doctor STATUS", the output of both processes, and a line "pingpong STATUS" for each.
+# Nothing is written anywhere: the root may be read-only.
 verbena=$1
 pingpong="$verbena run -- ibv_rc_pingpong -c -d verbena0 -p $2"
 

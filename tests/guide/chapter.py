@@ -1,8 +1,10 @@
-"""A chapter of the guide as a reader works through it: files to write, commands to run, and what they should say.
+"""A chapter of the guide as a reader works through it: files to write, commands to run, and their expected output.
 
-A block ```` ```console ```` has commands after `$ `, each followed by lines that its output has, in this order; `exit=N` after the word says
-how the last of them ends, and `needs=PROGRAM` that the block is for those who have that program. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
-stands for anything; what is not shown is not asked for."""
+A block ```` ```console ```` has commands after `$ `, each followed by lines of its output, in this order; `exit=N`
+after the word is the exit status of the last command, and `needs=PROGRAM` restricts the block to machines with that
+program. A block with the name of a file after its language is that file. Numbers with their units may differ, and `...`
+stands for anything; further output is allowed.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?(?:x| (?:[num]?s|[kMG]?B/s|[KMG]i?B|B|[kMG](?
 
 @dataclass
 class Step:
-    """A command, how it should end, and lines that it should say."""
+    """A command, its exit status, and lines of its output."""
 
     command: str
     status: int = 0
@@ -27,7 +29,7 @@ class Step:
     needs: str = ""
 
     def is_possible(self) -> bool:
-        """Whether the program is there that it needs."""
+        """Whether the program that it needs is installed."""
         return not self.needs or shutil.which(self.needs) is not None
 
 
@@ -82,7 +84,7 @@ def workflow(text: str) -> list[str]:
 
 
 def same(shown: str, said: str) -> bool:
-    """Whether a line says what is shown, but for its numbers and the widths of columns."""
+    """Whether a line of output equals the shown one, but for numbers and the widths of columns."""
     words = [" ".join(NUMBER.sub("#", line).split()) for line in (shown, said)]
     return words[0] in words[1]
 

@@ -1,4 +1,4 @@
-"""The guide followed step by step, as somebody new would: every command of its tutorials and of its chapter on measuring, in their
+"""The guide followed step by step by a new user: every command of its tutorials and of its chapter on measuring, in
 order, in an empty directory, with nothing but the programs in the path."""
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perf
             Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 
 SECONDS = 900
-# With fewer commands than that a chapter would no longer be read as what it is. That on tests is followed by the suite `wheel`.
+# The least number of commands of each chapter; fewer mean that the test no longer reads it right. The suite `wheel`
+# follows the chapter on tests.
 LEAST = {"running": 6, "measuring": 18, "reading-a-report": 7, "predicting-a-cluster": 9, "serving-files": 13, "applications": 7}
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat")
 
 
 def cases() -> list[Case]:
-    """A chapter each, and what holds for both."""
+    """Each chapter, and rules for both."""
     found = [Case(f"docs/{name}.md", "every command", partial(followed, name)) for name in LEAST]
     return [*found,
             Case("docs/measuring.md", "its workflow", example),
@@ -38,7 +39,7 @@ def cases() -> list[Case]:
 
 
 class Reader:
-    """Somebody at a shell, in an empty directory and with a home of his own."""
+    """A reader of the guide: a shell in an empty directory with a home directory of its own."""
 
     def __init__(self, place: Place, name: str):
         self.place = place
@@ -58,7 +59,7 @@ class Reader:
                             "XDG_CACHE_HOME": str(place.directory / "cache")}
 
     def shell(self, command: str) -> list[str]:
-        """What a shell does in the reader's directory."""
+        """Returns the shell command that runs in the reader's directory."""
         return ["bash", "-ec", f"cd '{self.directory}'; {command}"]
 
     def write(self, file: File) -> None:
@@ -68,7 +69,8 @@ class Reader:
         to.write_text(file.text)
 
     def run(self, step: Step) -> Outcome | None:
-        """What is wrong with a step. One that ends with `&` goes on beside the others, until `kill %1`."""
+        """Runs a step; returns the failure, if any. A step that ends with `&` runs in the background until `kill
+        %1`."""
         if step.command.endswith(" &"):
             command = self.shell(f"exec {step.command.removesuffix(' &')}")
             self.jobs.append(self.place.start("job", command, **self.environment))
@@ -83,7 +85,7 @@ class Reader:
         return None
 
     def end(self, job: Process) -> Outcome | None:
-        """What is wrong with how a program in the background ends when it is told to."""
+        """Interrupts a program in the background; returns the failure if it ends wrongly."""
         os.kill(job.pid, signal.SIGTERM)
         ended = job.finish(time.monotonic() + SECONDS)
         return None if ended.succeeded else failed(f"in the background: {ended.describe()}", ended.evidence())
@@ -110,7 +112,7 @@ def followed(name: str, place: Place) -> Outcome:
 
 
 def example(place: Place) -> Outcome:
-    """The commands of the example workflow run one after the other; the gate decides, and the report is there for either."""
+    """The commands of the example workflow run in order; the gate decides, and the report exists for either result."""
     reader = Reader(place, "checkout")
     files = {one.name: one.text for one in chapter(ROOT / "docs" / "measuring.md") if isinstance(one, File)}
     (reader.directory / "thresholds.toml").write_text(files["thresholds.toml"])
@@ -128,7 +130,8 @@ def example(place: Place) -> Outcome:
 
 
 def strict(place: Place) -> Outcome:
-    """What a command does not say is missed: another word, another order, a figure without its unit."""
+    """The comparison finds differences in a command's output: another word, another order, a figure without its
+    unit."""
     say = Step("", says=["  own receive queue, 8 B, rc   one-way-latency 246 ns (p99 335 ns)", "second 2"])
     good = "own receive queue, 64 KiB, rc one-way-latency 1.2 us (p99 3 ms) 4 % of bound\nsecond 77\n"
     if line := missing(say, good):

@@ -1,5 +1,5 @@
-"""A browser without a window and without a network, driven through its own protocol over two pipes (`--remote-debugging-pipe`:
-JSON messages, each ended by a zero byte), so that nothing but the browser is needed."""
+"""A browser without a window and without a network, driven through its own protocol over two pipes
+(`--remote-debugging-pipe`: JSON messages, each ended by a zero byte), so that nothing but the browser is needed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SECONDS = 60
 
 
 class BrowserError(Exception):
-    """The browser did not do what it was asked."""
+    """A command to the browser failed."""
 
 
 class Browser:
-    """One browser with one page, as a context: it is gone at the end of it."""
+    """A browser with one page, as a context manager: the browser ends with the context."""
 
     def __init__(self, directory: Path):
         to_read, self._write = os.pipe()
@@ -116,7 +116,7 @@ class Browser:
         return answer["result"].get("value")
 
     def picture(self, path: Path) -> None:
-        """What is on the screen, as PNG."""
+        """Writes the visible page as PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
 
     def printed(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Where the build tree has what is tested."""
+"""The paths of the tested programs in the build tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOGS = TARGET / "end-to-end"
 
 # The name of the adapter's device.
 DEVICE = "verbena0"
-# The ways to a peer on the same host, as VERBENA_PATH takes them.
+# The paths to a peer on the same host, as VERBENA_PATH names them.
 PATHS = ("mapped", "cma", "ring")
 
 

@@ -17,7 +17,7 @@ from .place import Place
 
 HERE = Path(__file__).resolve().parent.parent
 COMMON = HERE / "common"
-# What a test program returns when it cannot be tried on this machine.
+# Exit status of a test program that cannot run on this machine.
 EXIT_SKIPPED = 77
 COMPILER = os.environ.get("VERBENA_TEST_CC", "cc")
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-pthread", f"-I{COMMON}"]
@@ -29,8 +29,9 @@ class DoesNotCompile(Exception):
 
 def compile_program(source: Path, libraries: Sequence[str] = ("-libverbs",),
                     compiler: str = COMPILER, more: Sequence[Path] = ()) -> Path:
-    """The executable for a source file and `more` of them, made again if any of them is newer. With
-    VERBENA_TEST_CFLAGS (sanitizers, say) it goes elsewhere. VERBENA_TEST_CC is another compiler (of another C library, say)."""
+    """Returns the executable for a source file and `more` of them, made again if any of them is newer.
+    VERBENA_TEST_CFLAGS (sanitizers, for example) give another executable. VERBENA_TEST_CC is another compiler (of
+    another C library, for example)."""
     flags = os.environ.get("VERBENA_TEST_CFLAGS", "").split()
     folder = build_tree.LOGS / "programs" / ("-".join(flag.strip("-") for flag in flags) or "plain")
     folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +40,7 @@ def compile_program(source: Path, libraries: Sequence[str] = ("-libverbs",),
     newest = max(path.stat().st_mtime for path in [source, *more, *HERE.glob("*/*.h"), *COMMON.glob("*")])
     if program.exists() and program.stat().st_mtime > newest:
         return program
-    # Whole or not there: other suites may compile it at this moment.
+    # Written as a whole: other suites may compile it at this moment.
     with tempfile.TemporaryDirectory(dir=folder) as own:
         made = Path(own, program.name)
         done = subprocess.run([compiler, *FLAGS, *flags, *map(str, [source, *more, *common]), "-o", str(made), *libraries],

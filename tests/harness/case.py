@@ -1,4 +1,4 @@
-"""One thing to try: a cell of a suite's matrix."""
+"""One test: a cell of a suite's matrix."""
 
 from __future__ import annotations
 

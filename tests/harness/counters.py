@@ -1,4 +1,4 @@
-"""What the adapter counted in the processes of a case (VERBENA_STATS_DIR)."""
+"""The adapter's counters in the processes of a case (VERBENA_STATS_DIR)."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ site() {
 	apt-get indextargets --format '$(SITE)' "Created-By: Packages" "Origin: $1" "Label: $2" 2> /dev/null | head -n 1
 }
 
-# Makes a root: debian_root SCRATCH SUITE ROOT COMPONENTS PACKAGES [SOURCE]...
-# COMPONENTS and PACKAGES are lists by commas. Fails with mmdebstrap's words in SCRATCH/log.
+# Makes a root: debian_root SCRATCH SUITE ROOT COMPONENTS PACKAGES [SOURCE]... COMPONENTS and PACKAGES are lists by
+# commas. Fails with mmdebstrap's output in SCRATCH/log.
 debian_root() {
 	apt-config dump | grep -E '^Acquire::(https?|ftp|Retries)' > "$1/apt.conf" || true
 	run_mmdebstrap "$@" && return
 	grep -q 'is expired' "$1/log" || return 1
-	echo "the archive's lists are older than they allow; they are taken as they are" >&2
+	echo "the archive's lists have expired; they are used all the same" >&2
 	echo 'Acquire::Check-Valid-Until "false";' >> "$1/apt.conf"
 	rm -rf "$3"
 	run_mmdebstrap "$@"

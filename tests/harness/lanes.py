@@ -39,7 +39,7 @@ def at_once(run_suite: Suite, names: list[str], wanted: Selection) -> Totals:
             try:
                 totals.join(done.result())
             finally:
-                # Also what a worker printed before it failed.
+                # With the output of a worker that failed.
                 print(logs[done].read_text(errors="replace"), end="", flush=True)
     return totals
 

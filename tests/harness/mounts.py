@@ -1,4 +1,4 @@
-"""Mounts that nobody else has a copy of."""
+"""Mounts that no other mount namespace has a copy of."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ class _Namespace:
     entered = False
 
 
-def keep_own() -> None:
-    """Whatever this process mounts from now on is seen by its children alone (unshare(2), CLONE_NEWNS).
+def unshare() -> None:
+    """Makes the mounts of this process visible to its children alone (unshare(2), CLONE_NEWNS).
 
-    Whoever else makes a mount namespace, as `ip netns exec` does, takes copies of all mounts there are, and a file system is not
-    unmounted before the last copy is gone: a disk whose power was cut would come back as it was, dead."""
+    Any process that makes a mount namespace, as `ip netns exec` does, copies all mounts there are, and a file system
+    stays mounted until the last copy is unmounted: a disk whose power was cut would come back in the failed state.
+    """
     if _Namespace.entered:
         return
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNS):
         raise OSError(ctypes.get_errno(), f"unshare: {os.strerror(ctypes.get_errno())}")
     _Namespace.entered = True
-    # Of the others' mounts we go on to hear, and they of ours no more.
+    # Later mounts of the parent namespace propagate to this one, and none of this one's to the parent.
     subprocess.run(["mount", "--make-rslave", "/"], check=True)

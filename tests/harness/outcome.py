@@ -1,4 +1,4 @@
-"""How a case ended."""
+"""The result of a case."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """The four ends of a case. `REFUSED` is the program's own refusal of what it was asked, with
-    its words: a fact about the program, not about the adapter."""
+    """The four results of a case. `REFUSED` means that the tested program itself rejects these options, and quotes its
+    message; that says nothing about the adapter."""
 
     PASSED = "ok"
     FAILED = "FAIL"
@@ -18,7 +18,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A verdict with its reason and, for a failure, what is needed to understand it."""
+    """A verdict with its reason and, for a failure, the evidence."""
 
     verdict: Verdict
     reason: str = ""
@@ -26,20 +26,20 @@ class Outcome:
 
 
 def passed(detail: str = "") -> Outcome:
-    """The case holds; `detail` is a fact worth printing."""
+    """The case passed; `detail` is a fact worth printing."""
     return Outcome(Verdict.PASSED, detail)
 
 
 def failed(reason: str, evidence: str = "") -> Outcome:
-    """The case does not hold."""
+    """The case failed."""
     return Outcome(Verdict.FAILED, reason, evidence)
 
 
 def skipped(reason: str) -> Outcome:
-    """The case could not be tried on this machine."""
+    """The case cannot run on this machine."""
     return Outcome(Verdict.SKIPPED, reason)
 
 
 def refused(words: str) -> Outcome:
-    """The program under test does not take this combination."""
+    """The program under test does not support this combination."""
     return Outcome(Verdict.REFUSED, words)

@@ -1,4 +1,4 @@
-"""Two processes that talk: a server that listens on a TCP port of loopback and a client."""
+"""Two communicating processes: a server that listens on a TCP port of loopback and a client."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .outcome import Outcome, failed, passed
 from .place import Place
 from .process import Ended, Process, wait_for_any
 
-# How long the other side may take to notice that one has failed. With perftest's defaults a lost
-# peer is noticed after 7 retries of 67 ms; the rest is for a machine that is busy.
+# How long a side may take to notice that the other has failed. With perftest's defaults a lost peer is noticed after 7
+# retries of 67 ms; the rest is for a machine that is busy.
 GRACE_SECONDS = 30.0
-# Below those that Linux gives to whoever asks for none (ip_local_port_range), so that nobody is given one before it is used.
+# Below Linux' ephemeral ports (ip_local_port_range), so that the kernel assigns none of them to another process.
 PORTS = range(20_000, 32_000)
 LISTEN_STATE = "0A"
 
@@ -43,7 +43,7 @@ class Exchange:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody has at this moment."""
+    """Returns a loopback port that is free at this moment."""
     while True:
         port = random.choice(PORTS)
         with suppress(OSError), socket.socket() as probe:
@@ -52,7 +52,7 @@ def free_port() -> int:
 
 
 def listening(port: int) -> bool:
-    """Whether somebody listens on the port, without connecting to it."""
+    """Whether a process listens on the port, without connecting to it."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             lines = Path(table).read_text().splitlines()[1:]
@@ -82,6 +82,6 @@ def finish(serving: Process, asking: Process, deadline: float) -> Exchange:
     """Waits for both; once one has ended, the other has the grace time left."""
     wait_for_any([serving, asking], deadline)
     deadline = min(deadline, time.monotonic() + GRACE_SECONDS)
-    # Which one is waited for first does not matter: each ends by itself or at the deadline.
+    # The order of waiting does not matter: each ends at the latest at the deadline.
     client = asking.finish(deadline)
     return Exchange(serving.finish(deadline), client)

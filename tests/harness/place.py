@@ -1,4 +1,4 @@
-"""Where a case runs: its own runtime directory, its own logs, its own environment."""
+"""The environment of a case: its own runtime directory, logs and variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT_PATH: Optional[str] = None
 
 
 class Place:
-    """What one case has to itself."""
+    """The directory, environment and processes of one case."""
 
     def __init__(self, suite: str, case: str):
         name = re.sub(r"[^A-Za-z0-9._-]+", "_", case).strip("_")
@@ -33,8 +33,8 @@ class Place:
         self._started: list[Process] = []
 
     def environment(self, path: Optional[str] = None, **more: str) -> dict[str, str]:
-        """The environment of a program of this case: ours, with its own runtime directory, its
-        counters collected, and the path to peers forced if one is given."""
+        """Returns the environment of a program of this case: this process' environment, with the case's runtime
+        directory, its counters collected, and the path to peers forced if one is given."""
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("VERBENA_") or name == "VERBENA_LIBRARY_DIR"}
         environment.update(VERBENA_RUNTIME_DIR=str(self.runtime), VERBENA_STATS_DIR=str(self.stats))
@@ -61,8 +61,8 @@ class Place:
         return run(command, self.environment(path, **more), self.log(name), seconds, self.directory)
 
     def leftovers(self) -> list[str]:
-        """Shared state that is still there although every process has ended: files of the runtime
-        directory that hold anything."""
+        """Returns the shared state that remains although every process has ended: files of the runtime directory that
+        are not empty."""
         found = []
         for path in sorted(self.runtime.rglob("*")):
             status = path.lstat()
@@ -71,7 +71,8 @@ class Place:
         return found
 
     def close(self) -> None:
-        """Gives the runtime directory back, and ends what a case has started and left alone. The logs stay."""
+        """Removes the runtime directory, and ends the processes that a case has started and not waited for. The logs
+        stay."""
         for one in self._started:
             one.abandon()
         shutil.rmtree(self.runtime, ignore_errors=True)

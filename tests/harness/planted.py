@@ -1,5 +1,5 @@
-"""Runs whose figures are planted, for tests of what is said about differences: how far a machine moved between two launches or two
-runs has no say in them."""
+"""Runs with planted figures, for tests of reported differences: they do not depend on how far a machine moved between
+two launches or two runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 
 def plant(measured: Path, planted: Path, factor: Callable[[dict], float] = lambda point: 1.0) -> None:
-    """Writes the results of a run anew, as if all its launches had agreed within 1 % with the first one, times a point's factor."""
+    """Writes the results of a run anew, as if all its launches had agreed within 1 % with the first one, times a
+    point's factor."""
     settled: dict[str, float] = {}
     lines = []
     for line in measured.read_text().splitlines():

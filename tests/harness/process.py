@@ -1,8 +1,7 @@
 """Child processes with a deadline.
 
-Each process leads a session of its own. Ending it ends every process of that session, by number,
-so that nothing that a test started outlives it, even what changed its process group (as the ranks
-of an MPI program do).
+Each process leads a session of its own. Ending it ends every process of that session, by number, so that no process of
+a test outlives it, even one that changed its process group (as the ranks of an MPI program do).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ TAIL_LINES = 40
 
 @dataclass(frozen=True)
 class Ended:
-    """What is left of a process: how it ended and what it said."""
+    """A process that has ended: its exit status and its output."""
 
     command: str
     status: Optional[int]
@@ -40,7 +39,7 @@ class Ended:
         return self.status == 0
 
     def describe(self) -> str:
-        """How it ended, in words."""
+        """Describes how it ended."""
         if self.status is None:
             return f"still running after {self.seconds:.0f} s"
         if self.status < 0:
@@ -57,8 +56,8 @@ class Ended:
 
 
 def _heed_interrupts() -> None:
-    """A shell starts what it puts into the background with interrupts ignored, and children inherit
-    that; the programs under test must not depend on how the tests were started."""
+    """Restores the default handling of SIGINT. A shell starts background commands with interrupts ignored, and children
+    inherit that; the programs under test must not depend on how the tests were started."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -93,12 +92,12 @@ class Process:
         return self._pidfd
 
     def output(self) -> str:
-        """What it has written so far."""
+        """The output so far."""
         return self.log.read_text(errors="replace")
 
     def finish(self, deadline: float) -> Ended:
-        """Waits until the process ends or the monotonic clock reaches `deadline`, then ends what
-        is left of its session."""
+        """Waits until the process ends or the monotonic clock reaches `deadline`, then ends the remaining processes of
+        its session."""
         timeout = max(0.0, deadline - time.monotonic())
         select.select([self._pidfd], [], [], timeout)
         status = self._child.poll()
@@ -110,7 +109,7 @@ class Process:
         return Ended(self.command, status, self.output(), seconds)
 
     def abandon(self) -> None:
-        """Ends what nobody has waited for."""
+        """Ends a process that the case has not waited for."""
         if not self._finished:
             self.finish(time.monotonic())
 
@@ -144,8 +143,8 @@ def members(session: int) -> list[int]:
 
 
 def end_session(session: int) -> None:
-    """Ends every process of a session. A process may start another while we look, so we look
-    until none is left."""
+    """Ends every process of a session. A process may start another during the search, so the search is repeated until
+    none is left."""
     while pids := members(session):
         for pid in pids:
             try:

@@ -1,4 +1,4 @@
-"""What a suite needs from the machine, and the package that has it."""
+"""A suite's requirements, and the package that has each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs suites and says what came of them."""
+"""Runs suites and reports their results."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .place import Place
 
 @dataclass
 class Totals:
-    """What a run has come to so far."""
+    """The results of a run so far."""
 
     counts: Counter = field(default_factory=Counter)
     missing: dict[str, set[str]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     # Seconds and name of every case that ran.
     times: list[tuple[float, str]] = field(default_factory=list)
-    # The names of all cases of the suites that ran, whichever of them were wanted.
+    # The names of all cases of the suites that ran, including cases that were not selected.
     known: list[str] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
@@ -32,7 +32,7 @@ class Totals:
         self.counts[outcome.verdict] += 1
 
     def tell(self, line: str, outcome: Outcome) -> None:
-        """Prints what came of a case, and keeps it for the end of a long run if it failed."""
+        """Prints a case's result, and keeps it for the end of a long run if it failed."""
         print(line, flush=True)
         if outcome.evidence:
             print(outcome.evidence, flush=True)
@@ -41,13 +41,13 @@ class Totals:
             self.failures.append(f"{line.removeprefix('not ok ')} | {last}" if last else line.removeprefix("not ok "))
 
     def fail(self, words: str) -> None:
-        """Counts a failure that is no case's."""
+        """Counts a failure outside of any case."""
         print(f"not ok - {words}", flush=True)
         self.counts[Verdict.FAILED] += 1
         self.failures.append(words)
 
     def join(self, other: Totals) -> None:
-        """Counts what others have counted."""
+        """Adds the counts of another run."""
         self.counts.update(other.counts)
         self.failures += other.failures
         self.times += other.times
@@ -65,8 +65,8 @@ class Totals:
         return self.counts[Verdict.FAILED] == 0
 
     def line(self) -> str:
-        """The closing line. What a program refuses by itself was not tried, so it counts as
-        skipped, and is named."""
+        """The closing line. A combination that a program itself refuses was not tested, so it counts as skipped, and is
+        named."""
         refused = self.counts[Verdict.REFUSED]
         skipped = self.counts[Verdict.SKIPPED] + refused
         words = f" ({refused} of them refused by the tested program itself)" if refused else ""
@@ -75,7 +75,7 @@ class Totals:
 
 
 def run_case(suite: str, case: Case) -> Outcome:
-    """Runs one case in a place of its own. What it leaves behind is a failure too."""
+    """Runs one case in a place of its own. Shared state that it leaves behind is a failure, too."""
     place = Place(suite, case.name)
     try:
         try:
@@ -122,7 +122,7 @@ def run_suite(name: str, suite: ModuleType, wanted: Callable[[str], bool], total
 
 
 def skip_suite(name: str, lacking: list[requirement.Tool], count: int, totals: Totals) -> None:
-    """Counts a whole suite as skipped and remembers what it would take to run it."""
+    """Counts a whole suite as skipped and remembers the packages that it needs."""
     for tool in lacking:
         totals.missing.setdefault(tool.package, set()).add(name)
     totals.counts[Verdict.SKIPPED] += count

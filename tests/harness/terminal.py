@@ -1,4 +1,4 @@
-"""A program on a terminal: a pseudo-terminal of some width, and what the program wrote to it."""
+"""A program on a terminal: a pseudo-terminal of some width, and the program's output to it."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ ROWS = 24
 # Orders of ECMA-48 that begin with CSI, and among them those that choose colours.
 ORDER = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# Where a line is drawn anew.
+# Sequences after which a line is drawn anew.
 AGAIN = re.compile(r"[\r\n]")
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a terminal was sent, and how the program ended; None if it did not."""
+    """The output on the terminal, and how the program ended; None if it did not."""
 
     status: int | None
     raw: str
 
     @property
     def text(self) -> str:
-        """The text without orders, with one line end."""
+        """The text without escape sequences, with one line end."""
         return ORDER.sub("", self.raw).replace("\r\n", "\n")
 
     @property
@@ -50,7 +50,7 @@ class Shown:
 
 def on_terminal(command: Sequence[str], environment: Mapping[str, str], columns: int, seconds: float,
                 output: bool = True, errors: bool = True) -> Shown:
-    """Runs a program with standard output, standard error or both on a terminal; what is not there goes nowhere."""
+    """Runs a program with standard output, standard error or both on a terminal; the other is discarded."""
     main, end = pty.openpty()
     fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
     unset = {"NO_COLOR", "COLUMNS", "CLICOLOR", "CLICOLOR_FORCE"}
@@ -64,7 +64,7 @@ def on_terminal(command: Sequence[str], environment: Mapping[str, str], columns:
             try:
                 chunk = os.read(main, 65536)
             except OSError:
-                break  # The program has closed its end.
+                break  # The program has closed the terminal.
             if not chunk:
                 break
             raw += chunk

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Callable, Iterable
 
 RULES = Path(__file__).resolve().parent.parent / "tiers.toml"
-# Set for suites that have longer variants of themselves: more sizes, more rounds, what waits for long.
+# Set for suites that have longer variants of themselves: more sizes, more rounds, long waits.
 VARIABLE = "VERBENA_TEST_TIER"
 
 
 class Tier(Enum):
-    """What a run is for."""
+    """The purpose of a run."""
 
     CHECK = "check"
     TEST = "test"
@@ -47,7 +47,7 @@ class Rules:
 
     def __init__(self, path: Path = RULES):
         content = tomllib.loads(path.read_text())
-        # How long each command takes, as CONTRIBUTING.md says it, too.
+        # How long each command takes; CONTRIBUTING.md states the same.
         self.stated = {Tier(name): words for name, words in content["stated"].items()}
         self.check: tuple[str, ...] = tuple(content["check"]["cases"])
         self.moved = [Moved(entry["what"], tuple(entry["cases"]), entry["why"], entry["by_day"]) for entry in content["night"]]
@@ -67,12 +67,12 @@ class Rules:
         return [name for name in names if any(pattern.startswith(f"{name}: ") for pattern in self.check)]
 
     def table(self) -> str:
-        """What runs only by night, as the table of CONTRIBUTING.md."""
+        """Returns the table of CONTRIBUTING.md: the cases that run only by night."""
         rows = [f"| {moved.what} | {moved.why} | {moved.by_day} |" for moved in self.moved]
         return "\n".join(["| what | why | covered by day by |", "|---|---|---|", *rows])
 
     def unused(self, names: Iterable[str]) -> list[str]:
-        """The patterns that match none of all cases: what they were for is gone or has another name."""
+        """Returns the patterns that match no case: the cases were removed or renamed."""
         every = list(names)
         patterns = [*self.check, *(pattern for moved in self.moved for pattern in moved.patterns)]
         return [pattern for pattern in patterns if not any(map(_matcher([pattern]), every))]
@@ -86,7 +86,7 @@ def rules() -> Rules:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cases of a tier whose names contain some words."""
+    """The cases of a tier whose names contain a text."""
 
     tier: Tier
     words: str = ""

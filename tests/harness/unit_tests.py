@@ -1,5 +1,5 @@
-"""Runs the unit and property tests that cargo has compiled, as many test programs at a time as there are processors: `cargo test`
-runs one after another, and most of them are idle half of the time."""
+"""Runs the unit and property tests that cargo has compiled, as many test programs at a time as there are processors:
+`cargo test` runs one after another, and most of them are idle half of the time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Callable, Optional, Sequence
 
 RESULT = re.compile(r"^test result:.* (\d+) passed; (\d+) failed; (\d+) ignored;", re.M)
 FAILURE = re.compile(r"^---- .* stdout ----$", re.M)
-# Programs whose threads wait for each other, or that take long: they start first.
+# Programs that take long, or whose threads wait for each other: they start first.
 LONGEST = ("power", "libraries", "messages", "verbena_hca", "causes", "trains")
 
 
@@ -29,7 +29,7 @@ class Program:
     """A compiled test program."""
 
     executable: str
-    # Where cargo runs it: the folder of its package.
+    # The directory where cargo runs it: the folder of its package.
     directory: str
     # `package: target`.
     name: str
@@ -63,7 +63,8 @@ class Results:
 
 
 def compiled(cargo: Sequence[str], root: Path, beside_the_code: bool) -> Optional[list[Program]]:
-    """Compiles the tests of the workspace, or only those beside the code, and returns their programs; None if that failed."""
+    """Compiles the tests of the workspace, or only those beside the code, and returns their programs; None if that
+    failed."""
     command = [*cargo, "test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics",
                *(["--lib", "--bins"] if beside_the_code else [])]
     done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=False)

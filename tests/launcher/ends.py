@@ -26,13 +26,13 @@ def cases() -> list[Case]:
 
 
 def counted(how: str, writes: bool, place: Place) -> Outcome:
-    """The process is named, and what it wrote is there."""
+    """The killed process is named, and its statistics are there."""
     try:
         program = c_program.compile_program(HERE / "leaves.c")
     except c_program.DoesNotCompile as error:
         return failed("does not compile", str(error))
-    # A shell that stays: the process that is killed must not be the one that verbena waits for.
-    # And what it left behind is looked after, as by whoever comes next.
+    # A shell that stays: verbena must wait for another process than the one that is killed. `verbena info` then cleans
+    # up, as the next process on the host would.
     script = f'"$@"; {VERBENA} info > /dev/null; true'
     test = f"{how}_{'writes' if writes else 'registers'}"
     ended = place.run("run", run("sh", "-c", script, "sh", program, test, stats=True), SECONDS)
@@ -40,11 +40,12 @@ def counted(how: str, writes: bool, place: Place) -> Outcome:
     named = any(line.startswith("verbena: 1 process used the adapter: programs-leaves") for line in lines)
     if ended.succeeded and named and ("write_operations 10" in lines) == writes:
         return passed()
-    return failed("a process or what it did is missing", ended.evidence())
+    return failed("a process or its statistics are missing", ended.evidence())
 
 
 def in_a_file(place: Place) -> Outcome:
-    """The counters are in the file, as JSON, and the exit code is the command's; a file that cannot be written is named."""
+    """The counters are in the file, as JSON, and the exit code is the command's; a file that cannot be written is
+    named."""
     try:
         program = c_program.compile_program(HERE / "leaves.c")
     except c_program.DoesNotCompile as error:
@@ -66,5 +67,5 @@ def in_a_file(place: Place) -> Outcome:
         return failed("a file that cannot be written is not named", nowhere.evidence())
     never = place.directory / "never.json"
     if ended(never, "verbena-no-such-command").status != 127 or never.exists():
-        return failed("a command that is not there leaves counters")
+        return failed("a missing command leaves counters")
     return passed()

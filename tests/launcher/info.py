@@ -11,7 +11,7 @@ from harness.pair import free_port, listening
 from harness.place import Place
 
 SECONDS = 30
-# A pair that works for as long as we look at it.
+# A pair that works as long as the case looks at it.
 LONG = ["-F", "-d", DEVICE, "-D", "20"]
 
 
@@ -44,7 +44,7 @@ def live(place: Place) -> Outcome:
         time.sleep(0.05)
     pids = {server.pid, client.pid}
     evidence = [side.finish(time.monotonic()).evidence() for side in (client, server)]
-    # Both were killed at work; the next look at the host clears away what the last of them left.
+    # Both were killed at work; the next `verbena info` on the host removes their remains.
     place.run("sweep", [str(VERBENA), "info"], SECONDS)
     if not at_work(processes):
         return failed("two processes at work were never shown", "\n".join([shown, *evidence]))

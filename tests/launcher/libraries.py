@@ -15,7 +15,7 @@ from harness.place import Place
 
 HERE = Path(__file__).resolve().parent / "programs"
 SECONDS = 60
-# As auditwheel(1) renames what it puts into a wheel.
+# The name that auditwheel(1) gives to a library in a wheel.
 PRIVATE = "libibverbs-1f2e3d4c.so.1.14.44.0"
 NODE = "IBVERBS_1.1 { global: ibv_*; local: *; };\n"
 SYSTEMS = [Path(folder, "libibverbs.so.1") for folder in
@@ -23,7 +23,7 @@ SYSTEMS = [Path(folder, "libibverbs.so.1") for folder in
 
 
 def cases() -> list[Case]:
-    """Each of the ways in which another library wins, and each runtime."""
+    """Each way in which another library takes precedence, and each runtime."""
     found = [Case(name, "", partial(finds, way)) for name, way in WAYS.items()]
     found += [Case(f"a program under {name}", "", partial(sanitized, flag))
               for name, flag in (("AddressSanitizer", "address"), ("ThreadSanitizer", "thread"),
@@ -38,7 +38,7 @@ def cases() -> list[Case]:
 
 
 def compiled(place: Place, source: str, name: str, *flags: object) -> Path:
-    """What the compiler makes of a source file; a name with a folder makes that, too."""
+    """Compiles a source file; creates the folder of the name, if it has one."""
     made = place.directory / name
     made.parent.mkdir(exist_ok=True)
     subprocess.run(["cc", "-Wall", "-o", made, HERE / source, *map(str, flags)], check=True, capture_output=True)
@@ -100,13 +100,13 @@ WAYS = {
 
 
 def finds(way, place: Place) -> Outcome:
-    """The program sees the adapter, and not what the other library knows."""
+    """The program sees the adapter, and none of the other library's devices."""
     command, environment = way(place)
     return lists(place, command, environment)
 
 
 def lists(place: Place, command: Sequence[object], environment: Mapping[str, str] = {}, words: str = "") -> Outcome:
-    """The command names the adapter, and says the words."""
+    """The command lists the adapter, and prints the words."""
     settings = [f"{name}={value}" for name, value in environment.items()]
     ended = place.run("run", ["env", *settings, *run(*command)], SECONDS)
     if ended.succeeded and f"device {DEVICE}" in ended.output and words in ended.output:
@@ -124,7 +124,7 @@ def sanitized(kind: str, place: Place) -> Outcome:
 
 
 def options_are_kept(place: Place) -> Outcome:
-    """What the user tells a sanitizer arrives, ours beside it."""
+    """The user's options of a sanitizer are kept, with ours beside them."""
     program = compiled(place, "devices.c", "devices", "-fsanitize=address", "-g", "-libverbs")
     return lists(place, [program], {"ASAN_OPTIONS": "verbosity=1"}, "AddressSanitizer")
 
@@ -145,7 +145,7 @@ def traced(place: Place) -> Outcome:
 
 
 def plugin(place: Place) -> Outcome:
-    """The linker searches on behalf of the plug-in that calls dlopen, not of what is preloaded."""
+    """The linker searches on behalf of the plug-in that calls dlopen, not of the preloaded library."""
     library = foreign(place, f"plugin/{PRIVATE}")
     compiled(place, "foreign.c", "plugin/libbeside-of-plugin.so", "-shared", "-fPIC")
     made = compiled(place, "plugin.c", "plugin/plugin.so", "-shared", "-fPIC", library, "-Wl,-rpath,$ORIGIN")
@@ -154,7 +154,7 @@ def plugin(place: Place) -> Outcome:
 
 
 def out_of_reach(way: str, place: Place) -> Outcome:
-    """Where the adapter cannot take another library's place, that library is named, once; and only then."""
+    """A library that the adapter cannot replace is named, once; and only then."""
     library = foreign(place, f"plugin/{PRIVATE}")
     compiled(place, "foreign.c", "plugin/libbeside-of-plugin.so", "-shared", "-fPIC")
     with_verbs = compiled(place, "plugin.c", "plugin/plugin.so", "-shared", "-fPIC", library, "-Wl,-rpath,$ORIGIN")
@@ -177,7 +177,7 @@ def static(place: Place) -> Outcome:
         subprocess.run(["cc", flag, "-o", program, source], check=True, capture_output=True)
         ended = place.run("run", run(program), SECONDS)
         if not ended.succeeded or f"verbena: {program} is linked statically; it does not use the adapter" not in ended.output:
-            return failed(f"{flag}: not said", ended.evidence())
+            return failed(f"{flag}: no message", ended.evidence())
         if "started" not in ended.output:
             return failed(f"{flag}: not started", ended.evidence())
     return passed()

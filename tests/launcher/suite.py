@@ -1,4 +1,4 @@
-"""`verbena run` itself: what it passes on, what it returns, whom it works for."""
+"""`verbena run`: the arguments and signals that it passes on, its exit status, and the programs that it supports."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REQUIRES = [Tool("ibv_devices", "ibverbs-utils"), Tool("ib_write_bw", "perftest"
 
 SECONDS = 20
 WRONG_INPUT, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
-NOBODY = 65534
+UNPRIVILEGED = 65534
 # Loads the library by name at run time and takes a symbol at its version node, as NCCL does.
 BY_DLVSYM = f"""
 import ctypes
@@ -91,7 +91,7 @@ def returns(command: list[str], code: int, stats: bool, place: Place) -> Outcome
 
 
 def signalled(stats: bool, place: Place) -> Outcome:
-    """A shell sees 128 + signal either way: by becoming the command, or as our exit code."""
+    """A shell sees 128 + signal in both cases: verbena becomes the command, or returns its exit code."""
     shell = ["sh", "-c", '"$@"; exit $?', "sh", *run("sh", "-c", "kill -ABRT $$", stats=stats)]
     ended = place.run("run", shell, SECONDS)
     if ended.status == 128 + signal.SIGABRT:
@@ -106,11 +106,11 @@ def arguments_unchanged(stats: bool, place: Place) -> Outcome:
     ended = place.run("run", run(sys.executable, "-c", script, *words, stats=stats), SECONDS)
     if ended.succeeded and str(words) in ended.output:
         return passed()
-    return failed("the arguments are not those that were given", ended.evidence())
+    return failed("the arguments are not those of the command line", ended.evidence())
 
 
 def passed_on(number: signal.Signals, stats: bool, place: Place) -> Outcome:
-    """A signal sent to `verbena` alone reaches the command, which ends with a code of its own."""
+    """A signal sent to `verbena` alone reaches the command, which ends with its own exit code."""
     script = f'trap "exit 42" {int(number)}; echo ready; while :; do sleep 0.05; done'
     process = place.start("run", run("sh", "-c", script, stats=stats))
     deadline = time.monotonic() + SECONDS
@@ -144,13 +144,13 @@ def reachable_by_others(path: Path) -> bool:
     return all(folder.stat().st_mode & 0o001 for folder in path.resolve().parents)
 
 
-def as_nobody(place: Place, command: list[str], runtime: Path) -> Process:
+def unprivileged(place: Place, command: list[str], runtime: Path) -> Process:
     """Starts a command without any privilege."""
     place.directory.chmod(0o777)
     environment = place.environment()
     environment.update(VERBENA_RUNTIME_DIR=str(runtime), HOME="/")
     del environment["VERBENA_STATS_DIR"]
-    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--no-new-privs"]
+    drop = ["setpriv", f"--reuid={UNPRIVILEGED}", f"--regid={UNPRIVILEGED}", "--clear-groups", "--no-new-privs"]
     return Process([*drop, *command], environment, place.log("nobody"), Path("/"))
 
 
@@ -163,8 +163,8 @@ def ordinary_user(place: Place) -> Outcome:
     runtime = place.runtime / "nobody"
     place.runtime.chmod(0o711)
     runtime.mkdir(mode=0o700)
-    os.chown(runtime, NOBODY, NOBODY)
-    ended = as_nobody(place, run("ibv_devinfo", "-v"), runtime).finish(time.monotonic() + SECONDS)
+    os.chown(runtime, UNPRIVILEGED, UNPRIVILEGED)
+    ended = unprivileged(place, run("ibv_devinfo", "-v"), runtime).finish(time.monotonic() + SECONDS)
     if ended.succeeded and DEVICE in ended.output:
         return passed()
     return failed("ibv_devinfo does not work without privileges", ended.evidence())
@@ -181,8 +181,8 @@ def another_user(place: Place) -> Outcome:
     while "open" not in holder.output() and holder.running and time.monotonic() < deadline:
         time.sleep(0.01)
     script = f"ls -A {place.runtime}; cat {place.runtime}/*; :"
-    intruder = as_nobody(place, ["sh", "-c", script], place.runtime)
-    seen = intruder.finish(deadline)
+    attacker = unprivileged(place, ["sh", "-c", script], place.runtime)
+    seen = attacker.finish(deadline)
     held = holder.finish(time.monotonic())
     if "open" not in held.output:
         return failed("no program could open the device", held.evidence())

@@ -1,4 +1,4 @@
-"""What `verbena` says to a terminal, to programs and to a shell."""
+"""The output of `verbena` to a terminal, to programs and to a shell."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bar(place: Place) -> Outcome:
             while chunk := os.read(main, 4096):
                 shown += chunk
         except OSError:
-            pass  # The other end is closed.
+            pass  # No process has the terminal open any more.
     os.close(main)
     text = shown.decode(errors="replace")
     if "/4 " not in text or "latency.read" not in text or "left" not in text:
@@ -61,12 +61,12 @@ def as_json(place: Place) -> Outcome:
     return passed(f"{figure['name']} {figure['value']:.0f} {figure['unit']}")
 
 
-# What a record of the software adapter has beside host and versions.
+# Fields of a record of the software adapter beside host and versions.
 ADAPTER = {"device": "verbena0 port 1", "link": "memory of this host", "MTU": "4096 B", "path": "cma"}
 
 
 def labelled(place: Place) -> Outcome:
-    """A run is called what its user calls it, and its record says on which adapter it was, by which identifier of its port."""
+    """A run has the user's label, and its record names the adapter and the identifier of its port."""
     out = place.directory / "out"
     command = [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8", "--label", "before <the> change",
                "--out", str(out)]
@@ -92,7 +92,7 @@ def labelled(place: Place) -> Outcome:
 
 
 def documented(place: Place) -> Outcome:
-    """Shells and `man` take what is installed for them."""
+    """Shells and `man` accept the installed completions and pages."""
     share = place.directory / "share"
     ended = place.run("manual", [str(VERBENA), "__manual", str(share)], 20)
     if not ended.succeeded:
@@ -104,7 +104,7 @@ def documented(place: Place) -> Outcome:
             return failed(f"{page.name} is no manual page")
     pages = sorted(path.name for path in (share / "man/man1").iterdir())
     if hidden := [name for name in pages if "__" in name]:
-        return failed(f"pages of what is nobody's to call: {hidden}")
+        return failed(f"pages of internal commands: {hidden}")
     for name in ("bash-completion/completions/verbena.bash", "zsh/site-functions/_verbena",
                  "fish/vendor_completions.d/verbena.fish"):
         if "evaluate" not in (share / name).read_text():

@@ -48,7 +48,8 @@ def compared(place: Place) -> Outcome:
 
 
 def three_outcomes(place: Place) -> Outcome:
-    """On a model a point that is slower has changed and an equal one has not, exactly; one launch of a table decides nothing."""
+    """On a model a point that is slower has changed and an equal one has not, exactly; one launch of a table decides
+    nothing."""
     out = place.directory / "out"
     ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--on",
                                 "model:connectx-ddr", "--out", str(out)], SECONDS)
@@ -79,7 +80,8 @@ def three_outcomes(place: Place) -> Outcome:
 
 
 def another_meaning(place: Place) -> Outcome:
-    """What older runs and perftest call bandwidth is compared with the figure that it is, and this is said."""
+    """Bandwidths of older runs and of perftest are compared with the figure of the same meaning, and a message says
+    so."""
     out = place.directory / "out"
     command = [str(VERBENA), "bench", "bandwidth.write", "--quick", "--sizes", "4096,65536", "--on", "model:connectx-ddr",
                "--out", str(out)]
@@ -109,7 +111,7 @@ def another_meaning(place: Place) -> Outcome:
     page = place.directory / "report.html"
     drawn = place.run("report", [str(VERBENA), "report", str(older), str(out), "--out", str(page)], 20)
     if not drawn.succeeded or "one cached buffer" not in page.read_text():
-        return failed("the report does not tell the two apart", drawn.evidence())
+        return failed("the report does not distinguish the two", drawn.evidence())
     return passed()
 
 

@@ -1,4 +1,4 @@
-"""Runs that end otherwise than they should: by a signal, a process that hangs or dies, a full disk."""
+"""Runs that end abnormally: by a signal, a process that hangs or dies, a full disk."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERRUPTED = 130
 
 
 def killed(place: Place) -> Outcome:
-    """Killing one process ends the launch with a clear reason; what was measured is in the report."""
+    """Killing one process ends the launch with a clear reason; the figures measured before are in the report."""
     out = place.directory / "out"
     process = started(place, out, "latency.write")
     victims = children(process.pid)
@@ -35,14 +35,14 @@ def killed(place: Place) -> Outcome:
     if not any("signal: 9" in reason for reason in reasons):
         return failed(f"no failure names the signal: {reasons}", ended.evidence())
     if not (out / "report.html").exists() or not points_of(out):
-        return failed("what was measured before is lost", ended.evidence())
+        return failed("earlier results are lost", ended.evidence())
     return passed(f"{ended.seconds:.0f} s")
 
 
 def killed_at_any_moment(place: Place) -> Outcome:
-    """Wherever in its life a process is killed: while it joins, connects, warms up, measures. The run ends by itself, says
-    which process was lost, and leaves a report. All sizes, so that there is still something to measure (several
-    seconds of it) at the last of the moments."""
+    """A process is killed at any stage: while it joins, connects, warms up, measures. The run ends, says which process
+    was lost, and leaves a report. All sizes, so that several seconds of measuring remain after the last of the
+    moments."""
     for number in range(8):
         out = place.directory / f"out-{number}"
         process = place.start("bench", [str(VERBENA), "bench", "latency.send", "--launches", "1",
@@ -67,7 +67,7 @@ def killed_at_any_moment(place: Place) -> Outcome:
 
 
 def hung(place: Place) -> Outcome:
-    """A process that is stopped while it measures is given up; the run goes on with the other benchmarks."""
+    """A process that is stopped while it measures is treated as lost; the run goes on with the other benchmarks."""
     out = place.directory / "out"
     process = started(place, out, "multi-pair.write-latency", "baseline.memcpy", "--pairs", "2", "--mode", "free")
     ranks = children(process.pid)
@@ -89,8 +89,8 @@ def hung(place: Place) -> Outcome:
 
 
 def interrupted(place: Place) -> Outcome:
-    """SIGINT to the launcher alone ends the run with its processes, even with one that does not react; its points are kept,
-    the end says so, and nobody is left."""
+    """SIGINT to the launcher alone ends the run with its processes, even with one that does not react; its points are
+    kept, the last line says so, and no process is left."""
     out = place.directory / "out"
     process = started(place, out, "latency.write")
     at_work = children(process.pid)
@@ -100,7 +100,7 @@ def interrupted(place: Place) -> Outcome:
     os.kill(process.pid, signal.SIGINT)
     ended = process.finish(time.monotonic() + 60)
     if left := [child for child in at_work if Path(f"/proc/{child}").exists()]:
-        return failed(f"{left} are still there", ended.evidence())
+        return failed(f"{left} are still running", ended.evidence())
     if ended.timed_out:
         return failed("the run went on", ended.evidence())
     last = records(out)[-1]
@@ -112,7 +112,7 @@ def interrupted(place: Place) -> Outcome:
 
 
 def full_output(place: Place) -> Outcome:
-    """Standard output on a full disk is told, and costs no file."""
+    """Standard output on a full disk is reported, and costs no file."""
     out = place.directory / "out"
     command = (f"exec {VERBENA} bench latency.write --quick --sizes 8 --on model:connectx-ddr"
                f" --out {out} > /dev/full")

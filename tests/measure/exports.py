@@ -1,4 +1,5 @@
-"""Figures held against what is expected of an adapter, and the same figures for other programs, read by parsers of others."""
+"""Figures compared with an adapter's expected ones, and the same figures for other programs, read by third-party
+parsers."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def table(place: Place, name: str, typical: float, gigabits: float) -> Path:
 
 
 def expected(place: Place) -> Outcome:
-    """Good figures of an adapter pass, poor and impossible ones fail, and what is not known is refused with the names."""
+    """Good figures of an adapter pass, poor and impossible ones fail, and unknown names are refused with the known
+    ones."""
     page = str(place.directory / "page.html")
     for name, typical, gigabits, status, words in (
             ("good.txt", 1.6, 196.5, 0, ["2 pass, 0 fail, 0 without expectation", "published: 1.88 us (perftest_a100"]),
@@ -81,7 +83,7 @@ def expected(place: Place) -> Outcome:
 
 
 def run_of(place: Place) -> tuple[Path, Outcome | None]:
-    """A short real run with a label that means harm, and a wrong end if there is one."""
+    """Makes a short real run with a malicious label; returns its directory, and the failure, if any."""
     out = place.directory / "out"
     ended = place.run("bench", [str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64", "--transports", "rc",
                                 "--launches", "2", "--label", LABEL, "--out", str(out)], SECONDS)
@@ -89,7 +91,7 @@ def run_of(place: Place) -> tuple[Path, Outcome | None]:
 
 
 def exported(place: Place) -> Outcome:
-    """Each format is read by a parser of others, with the label and the figures that the run has."""
+    """A third-party parser reads each format, with the label and the figures of the run."""
     out, wrong = run_of(place)
     if wrong:
         return wrong
@@ -116,7 +118,7 @@ def exported(place: Place) -> Outcome:
 
 
 def table_of(texts: dict[str, str]) -> str | None:
-    """What is wrong with the table."""
+    """Returns an error in the table, or None."""
     rows = list(csv.DictReader(io.StringIO(texts["csv"], newline=""), strict=True))
     first = rows[0]
     if any(None in row or None in row.values() for row in rows):
@@ -132,7 +134,7 @@ def table_of(texts: dict[str, str]) -> str | None:
 
 
 def lines_of(texts: dict[str, str]) -> str | None:
-    """What is wrong with the lines of JSON."""
+    """Returns an error in the lines of JSON, or None."""
     lines = [json.loads(line) for line in texts["jsonl"].splitlines()]
     runs = [line for line in lines if line["record"] == "run"]
     if [run["run"] for run in runs] != [LABEL, "again"] or [run["kind"] for run in runs] != ["host", "imported"]:
@@ -146,7 +148,7 @@ def lines_of(texts: dict[str, str]) -> str | None:
 
 
 def markdown_of(texts: dict[str, str]) -> str | None:
-    """What is wrong with the tables of Markdown, read as GitHub's rules for tables have it."""
+    """Returns an error in the tables of Markdown by GitHub's rules for tables, or None."""
     blocks = re.findall(r"(?:^\|.*\n)+", texts["markdown"], re.M)
     if len(blocks) != 4:
         return f"there are {len(blocks)} tables and not two a run"
@@ -159,7 +161,7 @@ def markdown_of(texts: dict[str, str]) -> str | None:
 
 
 def metrics_of(place: Place, page: str) -> Outcome:
-    """What prometheus_client, as OpenMetrics and as the text that node_exporter reads, and promtool make of the metrics."""
+    """prometheus_client, as OpenMetrics and as node_exporter's text format, and promtool accept the metrics."""
     parsed = subprocess.run([PYTHON, "-c", PARSE], input=page, capture_output=True, text=True, check=False)
     if "No module named 'prometheus_client'" in parsed.stderr:
         return skipped("needs the Python package prometheus_client; `setup/python test` makes an environment with it")
@@ -171,7 +173,7 @@ def metrics_of(place: Place, page: str) -> Outcome:
         return failed(f"the latency is {value} {unit}", page)
     passes = {key[1:]: value for key, (value, _) in found.items() if key[0] == "verbena_expectation_passed"}
     if passes != {("again", "latency"): 0, ("again", "bandwidth"): 1}:
-        return failed(f"what passed is {passes}", page)
+        return failed(f"the passed ones are {passes}", page)
     if (promtool := shutil.which("promtool")) is None:
         return passed("without promtool")
     file = place.directory / "metrics" / "run.openmetrics"

@@ -40,7 +40,8 @@ def evaluation(place: Place) -> tuple[Path, Ended]:
 
 
 def one_benchmark(name: str, place: Place) -> Outcome:
-    """Exit 0, points with checked data, no failure but of what is not offered. By night each benchmark runs alone."""
+    """Exit 0, points with checked data, and failures only of features that are not offered. By night each benchmark
+    runs alone."""
     if tiers.by_night():
         out = place.directory / "out"
         ended = place.run("bench", [str(VERBENA), "bench", name, "--quick", "--out", str(out)], SECONDS)
@@ -61,8 +62,8 @@ def one_benchmark(name: str, place: Place) -> Outcome:
 
 
 def moves_nothing(point: dict) -> bool:
-    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for more than
-    its tag, and a stream over TCP is the kernel's to deliver."""
+    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for
+    more than its tag, and a stream over TCP is the kernel's to deliver."""
     name, parameters = point["benchmark"], point["parameters"]
     return (name in ("internals.registration", "internals.footprint")
             or name == "patterns.halo" and parameters["size"] == 1
@@ -70,7 +71,8 @@ def moves_nothing(point: dict) -> bool:
 
 
 def once_wrong(place: Place) -> Outcome:
-    """The floor is the baseline's own, TCP has none, deregistration is without its warm-up, connections cost memory."""
+    """The floor is that of the baseline itself, TCP has none, deregistration is without its warm-up, connections cost
+    memory."""
     if problem := floor_is_the_baseline(place):
         return problem
     out, memory_out = place.directory / "out", place.directory / "memory"
@@ -98,8 +100,8 @@ def once_wrong(place: Place) -> Outcome:
 
 
 def floor_is_the_baseline(place: Place) -> Outcome | None:
-    """Each is measured at another time, and a processor may be faster or slower by then: this may come between them now and
-    then, and a floor that is not the baseline's stands out in every run."""
+    """Each is measured at another time, and a processor may be faster or slower by then: this may come between them now
+    and then, and a floor that is not the baseline's stands out in every run."""
     seen = []
     for number in range(5):
         out = place.directory / f"floor-{number}"

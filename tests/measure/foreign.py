@@ -1,4 +1,5 @@
-"""Figures of real programs (perftest, ucx_perftest, NetPIPE, qperf), as they print them and as `verbena compare` imports them."""
+"""Figures of real programs (perftest, ucx_perftest, NetPIPE, qperf), as they print them and as `verbena compare`
+imports them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from harness.process import wait_for_any
 
 SECONDS = 60
 MEBIBYTE = 1 << 20
-# perftest's column of the last row of the first table, and what one of it is in the units of our records.
+# For perftest: the column in the last row of the first table, and its factor to the units of our records.
 VARIANTS = [
     ("ib_write_lat", [], 4, 1000),
     ("ib_write_bw", ["--report_gbits"], 3, 1e9 / 8),
@@ -33,14 +34,14 @@ NIGHTLY = [
 # ucx_perftest's test, size, further options, and the column of its last row (with commas: without "Final:").
 UCX = [("tag_lat", 8, [], 1, 1000), ("tag_bw", 65536, ["-v"], 5, MEBIBYTE)]
 UCX_NIGHTLY = [("tag_lat", 4096, ["-v"], 1, 1000), ("ucp_put_bw", 4096, [], 5, MEBIBYTE), ("ucp_get", 8, [], 1, 1000)]
-# What a unit of qperf is in nanoseconds or bytes a second.
+# qperf's units in nanoseconds or bytes per second.
 QPERF_UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "MB/sec": 1e6, "GB/sec": 1e9, "KB/sec": 1e3}
 QPERF = [("rc_lat", []), ("rc_bw", ["-vv"]), ("uc_bw", ["-v"]), ("ud_lat", []), ("rc_rdma_write_bw", ["-vvc"])]
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What a program printed: its text, its first figure in the unit of our records, and what `--as` has to say of it."""
+    """A program's output: its text, its first figure in the unit of our records, and the arguments of `--as`."""
 
     name: str
     text: str
@@ -49,7 +50,7 @@ class Printed:
 
 
 def perftest(variant: tuple[str, list[str], int, float], place: Place) -> Printed | Outcome:
-    """What perftest's client prints."""
+    """Runs perftest; returns the client's output."""
     tool, options, column, unit = variant
     port = free_port()
     command = run(tool, "-F", "-d", DEVICE, "-p", port, "-n", "1000", *options)
@@ -62,7 +63,7 @@ def perftest(variant: tuple[str, list[str], int, float], place: Place) -> Printe
 
 
 def ucx(variant: tuple[str, int, list[str], int, float], place: Place) -> Printed | Outcome:
-    """What ucx_perftest's client prints; its server knows the test's name."""
+    """Runs ucx_perftest; returns the client's output. Its server has the test's name."""
     test, size, options, column, unit = variant
     port = free_port()
     command = run("ucx_perftest", "-p", port)
@@ -76,7 +77,7 @@ def ucx(variant: tuple[str, int, list[str], int, float], place: Place) -> Printe
 
 
 def qperf(variant: tuple[str, list[str]], place: Place) -> Printed | Outcome:
-    """What qperf's client prints; its server is then asked to end."""
+    """Runs qperf; returns the client's output, then ends its server."""
     test, options = variant
     port = free_port()
     begun = ["qperf", "-lp", str(port)]
@@ -95,9 +96,9 @@ def qperf(variant: tuple[str, list[str]], place: Place) -> Printed | Outcome:
 
 
 def netpipe(place: Place) -> list[Printed | Outcome]:
-    """What NetPIPE prints, and the file that it writes."""
+    """Runs NetPIPE; returns its output, and the file that it writes."""
     file = place.directory / "np.out"
-    # Its rows go to the standard error; what it says of its file must not get into the middle of one.
+    # Its rows go to standard error; its messages about its file must not get into the middle of a row.
     command = ["sh", "-c", 'exec "$@" >said', "sh", "mpirun.openmpi", "--oversubscribe", "-n", "2",
                "NPopenmpi", "-u", "1024", "-o", str(file)]
     ended = place.run("netpipe", command, SECONDS, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
@@ -114,7 +115,7 @@ def netpipe(place: Place) -> list[Printed | Outcome]:
 
 
 def output(done: Exchange) -> str | None:
-    """What the client printed, if it succeeded."""
+    """Returns the client's output, if it succeeded."""
     return done.client.output if done.client is not None and done.client.succeeded else None
 
 
@@ -146,7 +147,7 @@ def all_alike(all_printed: list[Printed | Outcome], place: Place) -> Outcome:
 
 
 def differs(printed: Printed, file: Path, place: Place) -> Outcome | None:
-    """What is wrong with the import, if anything is."""
+    """Returns the failure if the import differs."""
     given = ["--as", printed.given] if printed.given else []
     told = place.run("import", [str(VERBENA), "compare", "--all", "--json", *given, str(file), str(file)], 20)
     if told.status != 4 or "warning" in told.output:

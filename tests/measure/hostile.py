@@ -1,4 +1,4 @@
-"""Results that nobody wrote well: cut, huge, with names that mean harm; and disks that are full."""
+"""Hostile results: truncated, huge, with malicious names; and full disks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .records import records
 
 SECONDS = 60
 WRONG_INPUT = 2
-# A page's script, an attribute's end, a terminal's colours, lines' ends, the other direction of writing.
+# A page's script, the end of an attribute, colours of a terminal, ends of lines, the other direction of writing.
 HARM = "</script><img src=x onerror=document.title='harm'>\"'`&\n\r\x1b[31m\x07\x00\u202e"
-# As JSON has them and as it has none.
+# As JSON allows them and as it does not.
 MAGNITUDES = ["1.7e308", "-1.7e308", "0", "-0.0", "5e-324", "123456789012345678901234567890"]
 NO_NUMBERS = ["NaN", "Infinity", "1e999", "null", '"8"']
 SERIES = 3000
@@ -38,7 +38,7 @@ def written(path: Path, found: list[dict]) -> Path:
 
 
 def drawn(place: Place, results: Path) -> str | None:
-    """What is wrong with a report of a file and with its comparison with itself."""
+    """Returns an error in a report of a file or in its comparison with itself, or None."""
     page = results.with_suffix(".html")
     for name, words in (("report", [str(results), "--out", str(page)]),
                         ("compare", ["--all", str(results), str(results)])):
@@ -51,7 +51,7 @@ def drawn(place: Place, results: Path) -> str | None:
 
 
 def magnitudes(place: Place) -> Outcome:
-    """Figures and parameters of any size are drawn and compared; what is no number is refused, with file and line."""
+    """Figures and parameters of any size are drawn and compared; invalid numbers are refused, with file and line."""
     run = of_a_model(place)
     for number, text in enumerate(MAGNITUDES):
         for part in ("value", "parameter"):
@@ -117,7 +117,8 @@ def many(place: Place) -> Outcome:
 
 
 def broken(place: Place) -> Outcome:
-    """A file cut at any place, empty, of other bytes: what, where and what to do, or a report of what is whole."""
+    """A file cut at any place, empty, or of other bytes: either an error that names the file, the line and the remedy,
+    or a report of the whole part."""
     whole = written(place.directory / "whole.jsonl", of_a_model(place)).read_bytes()
     first = whole.index(b"\n") + 1
     cases = {"empty": b"", "spaces": b" \n\n", "first": whole[:first - 20], "cut": whole[:first + 200],
@@ -129,7 +130,7 @@ def broken(place: Place) -> Outcome:
         ended = place.run(name, [str(VERBENA), "report", str(file)], SECONDS)
         if ended.status != WRONG_INPUT or f"{file}:" not in ended.output or len(ended.output.splitlines()) != 1:
             return failed(f"{name}: {ended.describe()}, expected exit 2 and one line that names the file", ended.evidence())
-    # Between two records nothing is wrong but the end, which the report says.
+    # Between two records only the end is wrong, which the report says.
     file = place.directory / "between.jsonl"
     file.write_bytes(whole[:whole.index(b"\n", first) + 1])
     if problem := drawn(place, file):
@@ -168,5 +169,5 @@ def report_stays(place: Place) -> Outcome:
     if ended.succeeded or "No space left" not in ended.output:
         return failed(f"{ended.describe()}, expected an error", ended.evidence())
     if kept.read_text() != "before\n" or ended.output.splitlines()[-1] != "report.html":
-        return failed(f"what was there is now {kept.read_text()[:40]!r}", ended.evidence())
+        return failed(f"the earlier content is now {kept.read_text()[:40]!r}", ended.evidence())
     return passed()

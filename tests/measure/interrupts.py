@@ -1,4 +1,5 @@
-"""SIGINT and SIGTERM to whatever measures: it stops, keeps what it has, says where, and leaves nobody behind."""
+"""SIGINT and SIGTERM to every measuring command: it stops, keeps its results, says where, and leaves no process
+behind."""
 
 from __future__ import annotations
 
@@ -17,32 +18,33 @@ from .records import POINT, children, points_of, records, said
 
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
-# Longer than any machine needs; how soon it is, is told.
+# Longer than any machine needs; the case prints the actual time.
 CAP = 30
 
 
 def stopped(process: Process, number: signal.Signals) -> tuple[Ended, float, list[int]]:
-    """Sends a signal to a process alone; gives how it ended, after how many seconds, and who was left of its session."""
+    """Sends a signal to one process; returns how it ended, after how many seconds, and the remaining processes of its
+    session."""
     sent = time.monotonic()
     os.kill(process.pid, number)
     while process.running and time.monotonic() < sent + CAP:
         time.sleep(0.01)
     seconds = time.monotonic() - sent
-    # Killed processes end shortly afterwards.
+    # Killed processes end shortly after the signal.
     while (left := members(process.pid)) and time.monotonic() < sent + CAP:
         time.sleep(0.01)
     return process.finish(time.monotonic() + 1), seconds, left
 
 
 def wrong(ended: Ended, left: list[int], status: int, word: str) -> Outcome | None:
-    """What is wrong with how a run ended, if anything is."""
+    """Returns the failure if a run ended wrongly."""
     if ended.status != status:
         return failed(f"{ended.describe()}, expected exit {status}", ended.evidence())
     if left:
-        return failed(f"{left} are still there", ended.evidence())
+        return failed(f"{left} are still running", ended.evidence())
     told = [line for line in ended.output.splitlines() if line.startswith(f"verbena: {word}: ")]
     if len(told) != 1:
-        return failed(f"{len(told)} lines say that it was {word}", ended.evidence())
+        return failed(f"{len(told)} lines have the word {word}", ended.evidence())
     return None
 
 
@@ -67,22 +69,22 @@ def measurement(name: str, number: signal.Signals, place: Place, *arguments: str
     if bad := wrong(ended, left, status, word):
         return bad
     if alive := still_running(started):
-        return failed(f"the processes {alive} are still there", ended.evidence())
+        return failed(f"the processes {alive} are still running", ended.evidence())
     last = records(out)[-1]
     if last["record"] != "end" or last["outcome"] != "interrupted":
         return failed(f"the last record is {last}", ended.evidence())
     if not points_of(out) or not (out / "report.html").is_file() or str(out / "report.html") not in ended.output:
-        return failed("there is no report of what was measured", ended.evidence())
+        return failed("there is no report of the results", ended.evidence())
     for command in (["report", str(out), "--out", str(place.directory / "again.html")], ["compare", str(out), str(out)]):
         used = place.run(command[0], [str(VERBENA), *command], 60)
-        # Of a single launch nothing is decided.
+        # A single launch gives no verdict.
         if used.status not in (0, 4):
             return failed(f"verbena {command[0]} does not take the directory: {used.describe()}", used.evidence())
     return passed(f"{len(points_of(out))} points, stopped after {seconds:.1f} s")
 
 
 def evaluation(number: signal.Signals, place: Place) -> Outcome:
-    """An evaluation, which goes on to models and published claims otherwise."""
+    """An evaluation, which would otherwise go on to models and published claims."""
     return measurement("evaluate", number, place, "--quick")
 
 
@@ -99,7 +101,7 @@ def library(launcher: str, kind: str, place: Place) -> Outcome:
 
 
 def nothing_yet(place: Place) -> Outcome:
-    """Before the first point it is said that nothing was measured."""
+    """Before the first point a message says that nothing was measured."""
     out = place.directory / "out"
     process = place.start("evaluate", [str(VERBENA), "evaluate", "--out", str(out)])
     said(out, '"record":"run"', process, time.monotonic() + 60)
@@ -108,7 +110,7 @@ def nothing_yet(place: Place) -> Outcome:
     if bad := wrong(ended, left, INTERRUPTED, "interrupted"):
         return bad
     if not points_of(out) and "nothing was measured" not in ended.output:
-        return failed("it does not say that nothing was measured", ended.evidence())
+        return failed("it does not report that nothing was measured", ended.evidence())
     if records(out)[-1].get("outcome") != "interrupted":
         return failed(f"the last record is {records(out)[-1]}")
     return passed(f"stopped after {seconds:.1f} s")
@@ -132,7 +134,7 @@ def twice(place: Place) -> Outcome:
     if ended.status != INTERRUPTED or left:
         return failed(f"{ended.describe()}, expected exit {INTERRUPTED}; {left} are left", ended.evidence())
     if alive := still_running(started):
-        return failed(f"the processes {alive} are still there", ended.evidence())
+        return failed(f"the processes {alive} are still running", ended.evidence())
     return passed(f"{len(started)} helpers, ended after {seconds:.1f} s")
 
 
@@ -165,7 +167,7 @@ def models(place: Place) -> Outcome:
     if bad := wrong(ended, left, INTERRUPTED, "interrupted"):
         return bad
     if "computed before that" not in ended.output or (place.directory / "claims" / "claims.json").exists():
-        return failed("it does not say what was computed", ended.evidence())
+        return failed("it does not report the computed points", ended.evidence())
     return passed(f"stopped after {seconds:.1f} s")
 
 

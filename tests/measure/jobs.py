@@ -35,7 +35,7 @@ def mpi(launcher: list[str], place: Place) -> Outcome:
             return failed(f"{one.describe()}, expected exit 0", one.evidence())
     if "\x1b" in ended.output:
         # Open MPI gives its processes a terminal, which is not the user's.
-        return failed("there are colours in a file", ended.evidence())
+        return failed("a file has colour codes", ended.evidence())
     if list(map(shape, points_of(local))) != list(map(shape, points_of(job))):
         return failed("the records have other fields than the local launcher's", ended.evidence())
     parameters = [point["parameters"] for point in points_of(local)]
@@ -48,7 +48,7 @@ OPEN_MPI = [*BY_OPEN_MPI, "-n", "2"]
 
 
 def too_small(place: Place) -> Outcome:
-    """What needs more processes than there are is told as that, and is no failure."""
+    """A benchmark that needs more processes than there are is reported as such, and is no failure."""
     out = place.directory / "out"
     ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "patterns.ring", "patterns.halo",
                                  "--quick", "--sizes", "8", "--launches", "2", "--out", str(out)], SECONDS)
@@ -61,28 +61,29 @@ def too_small(place: Place) -> Outcome:
 
 
 def timely(place: Place) -> Outcome:
-    """`--minutes` holds for a job as it does without one, and the end says how many launches fitted, which is some of a thousand."""
+    """`--minutes` holds for a job as it does without one, and the last line says how many launches fitted: fewer than
+    the thousand."""
     out = place.directory / "out"
     ended = place.run("mpirun", [*OPEN_MPI, str(VERBENA), "bench", "latency.write", "--quick", "--sizes", "8,64",
                                  "--launches", "1000", "--minutes", "0.2", "--out", str(out)], SECONDS)
     if not ended.succeeded:
         return failed(f"{ended.describe()}, expected exit 0", ended.evidence())
     end = records(out)[-1]
-    # A launch more or less, and how long it takes to begin and to end, is the machine's affair.
+    # One launch more or less, and the time to begin and to end, depend on the machine.
     if end["seconds"] > 60 or not re.fullmatch(r"[1-9]\d* of 1000 launches fit into the time limit", end["reason"] or ""):
         return failed(f"it ended after {ended.seconds:.0f} s and says {end}")
     return passed(end["reason"])
 
 
 def strangers(place: Place) -> Outcome:
-    """While a process is still to come, others connect to the exchange: they learn nothing and hold nobody up."""
+    """While a process is still to come, others connect to the exchange: they learn nothing and delay no process."""
     gate = place.directory / "strangers-are-here"
     late = f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then until [ -e "{gate}" ]; do sleep 0.02; done; fi; exec "$@"'
     job = place.start("mpirun", [*OPEN_MPI, "sh", "-c", late, "sh", str(VERBENA), "bench", "latency.write", "--quick",
                                  "--sizes", "8"])
     note = awaited(place.runtime, "exchange-*", SECONDS)
     if not note:
-        return failed("process 0 does not tell where it listens", job.output())
+        return failed("process 0 does not print its address", job.output())
     mode = note.stat().st_mode & 0o777
     address = note.read_text().rpartition(";")[2]
     host, _, port = address.rpartition(":")
@@ -105,8 +106,8 @@ def strangers(place: Place) -> Outcome:
 
 
 def hung(place: Place) -> Outcome:
-    """A process of a job that is stopped costs the piece at which it was; the others go on, and when it wakes up it ends without
-    a failure of theirs."""
+    """A process of a job that is stopped costs only the benchmark at which it was; the others go on, and when it is
+    continued it ends without a failure of theirs."""
     out = place.directory / "out"
     job = place.start("mpirun", [*BY_OPEN_MPI, "-n", "4", str(VERBENA), "bench",
                                  "multi-pair.write-latency", "latency.write", "patterns.halo", "latency.read", "--launches", "1",
@@ -122,13 +123,13 @@ def hung(place: Place) -> Outcome:
     if ended.status != 1:
         return failed(f"{ended.describe()}, expected exit 1", ended.evidence())
     if "process 3: the others went on" not in ended.output:
-        return failed("the process that woke up does not say what happened", ended.evidence())
+        return failed("the continued process does not report the reason", ended.evidence())
     found = records(out)
     failures = {one["benchmark"]: one["reason"] for one in found if one["record"] == "failure"}
     if "process 3" not in failures.get("multi-pair.write-latency", ""):
         return failed(f"the failures are {failures}", ended.evidence())
     if "the job has 3" not in failures.get("patterns.halo", ""):
-        return failed(f"what needs four processes fails as {failures.get('patterns.halo')}", ended.evidence())
+        return failed(f"a benchmark of four processes fails as {failures.get('patterns.halo')}", ended.evidence())
     measured = {one["benchmark"] for one in found if one["record"] == "point"}
     if not {"latency.write", "latency.read"} <= measured or found[-1].get("outcome") != "complete":
         return failed(f"measured were {sorted(measured)}, and it ended as {found[-1]}", ended.evidence())
@@ -136,23 +137,24 @@ def hung(place: Place) -> Outcome:
 
 
 def hung_first(place: Place) -> Outcome:
-    """Process 0 keeps the exchange and the results: where it hangs the others end, and say so; what it wrote can be read."""
+    """Process 0 keeps the exchange and the results: if it hangs, the others end with a message; the results so far can
+    be read."""
     out = place.directory / "out"
     job = place.start("mpirun", [*BY_OPEN_MPI, "-n", "3", str(VERBENA), "bench",
                                  "latency.write", "--sizes", "8,64,512,4096", "--launches", "100", "--out", str(out)])
     deadline = time.monotonic() + SECONDS
     said(out, POINT, job, deadline)
     os.kill(of_rank(job.pid, 0), signal.SIGSTOP)
-    # Nobody wakes it up: mpirun ends all when one of them has failed.
+    # The hung process is not continued: mpirun ends all when one of them has failed.
     ended = job.finish(deadline)
     if ended.status in (0, None):
         return failed(f"{ended.describe()}, expected a failure", ended.evidence())
     if "process 0, which holds the results, did not answer for 30 s" not in ended.output:
-        return failed("nobody says that process 0 hangs", ended.evidence())
+        return failed("no process reports that process 0 hangs", ended.evidence())
     read = place.run("report", [str(VERBENA), "report", str(out), "--out", str(place.directory / "report.html")], SECONDS)
     if not read.succeeded:
         return failed(read.describe(), read.evidence())
-    # The last to end was killed, with nobody left to tidy up after it: who comes next does.
+    # The last process was killed, with none left to clean up after it: the next one does.
     seen = place.run("info", [str(VERBENA), "info"], SECONDS)
     return passed(f"{ended.seconds:.0f} s") if seen.succeeded else failed(seen.describe(), seen.evidence())
 

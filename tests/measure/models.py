@@ -24,8 +24,8 @@ ENVIRONMENT = 3
 
 
 def model_repeats(target: str, place: Place) -> Outcome:
-    """Output and run directory of the same command are the same, whatever the number of threads. The figures of a model are not
-    held against an adapter's, and so the evaluation is not accepted."""
+    """Output and run directory of the same command are the same for any number of threads. The figures of a model are
+    not compared with an adapter's, so the evaluation is not accepted."""
     seen = set()
     out = place.directory / "out"
     for threads in THREADS:
@@ -81,7 +81,7 @@ def model_explained(place: Place) -> Outcome:
     command = [str(VERBENA), "explain", "latency.send", "--on", "model:infinihost3-ddr", "--sizes", "4K", "--inline", "1K"]
     ended = place.run("explain", command, SECONDS)
     if not ended.succeeded or "size 4096" not in ended.output:
-        return failed("a size in KiB is not taken", ended.evidence())
+        return failed("a size in KiB is refused", ended.evidence())
     return passed("all stages")
 
 
@@ -102,7 +102,8 @@ l2 requires l1
 
 
 def model_replays(place: Place) -> Outcome:
-    """A schedule's calculations, and the times of the library's messages as `bench` has them; what is wrong with one, and where."""
+    """A schedule's calculations, and the times of the library's messages as `bench` has them; errors name their
+    place."""
     file = place.directory / "exchange.goal"
     file.write_text(EXCHANGE)
     command = [str(VERBENA), "replay", str(file), "--on", "model:connectx-qdr", "--json"]
@@ -123,7 +124,7 @@ def model_replays(place: Place) -> Outcome:
     file.write_text(EXCHANGE.replace("tag 7\n", "tag 8\n", 1))
     wrong = place.run("wrong", command, 60)
     if wrong.status != WRONG_INPUT or "exchange.goal, line 5" not in wrong.output:
-        return failed("what is wrong is not told", wrong.evidence())
+        return failed("the error is not reported", wrong.evidence())
     return passed(f"{told['nanoseconds'] / 1000:.2f} us")
 
 
@@ -144,8 +145,8 @@ def model_beside(place: Place) -> Outcome:
 
 
 def reproduced(place: Place) -> Outcome:
-    """All claims are evaluated and enough are met; what is missed has its reason, and nothing else; the models' curves go
-    through what the claims were computed as; a browser draws every figure."""
+    """All claims are evaluated and enough are met; each missed claim has its reason, and no other has one; the models'
+    curves go through the values of the claims; a browser draws every figure."""
     out = place.directory / "out"
     ended = place.run("reproduce", [str(VERBENA), "reproduce", "--out", str(out)], SECONDS)
     if not ended.succeeded:
@@ -174,14 +175,14 @@ def reproduced(place: Place) -> Outcome:
     page = out / "report.html"
     curves = len(written["validation"])
     if page.read_text().count("residuals of ") != curves:
-        return failed(f"the page has not the residuals of {curves} curves")
+        return failed(f"the page lacks the residuals of {curves} curves")
     if problem := drawn_sections(page, in_browser(place, page), len(written["figures"]) + curves):
         return failed(problem)
     return passed(f"{len(written['figures'])} figures, {on_curves} claims on their curves, {curves} curves held against the models")
 
 
 def paper_repeats(place: Place) -> Outcome:
-    """Claims and figures of a paper are the same bytes whatever the number of threads."""
+    """Claims and figures of a paper are the same bytes for any number of threads."""
     seen = set()
     out = place.directory / "out"
     for threads in THREADS:
@@ -225,9 +226,9 @@ def studied(place: Place) -> Outcome:
     part.write_text("".join(lines[:10]) + lines[10][:20])
     again = place.run("again", [*command, str(whole), "--threads", "1"], 60)
     if "10 of 24 points" not in again.output or len(part.read_text().splitlines()) != 24:
-        return failed("not just the lost points were computed", again.evidence())
+        return failed("other points than the lost ones were computed", again.evidence())
     if (whole / "sweep.csv").read_text() != table:
-        return failed("the table is another one after a restart")
+        return failed("the table differs after a restart")
     printed = place.run("script", [*command, str(shared), "--slurm=3"], 30)
     script = place.directory / "sweep.sbatch"
     script.write_text(printed.output)
@@ -239,15 +240,15 @@ def studied(place: Place) -> Outcome:
             return failed(f"task {task}: {ended.describe()}", ended.evidence())
     merged = place.run("merge", ["bash", str(script), "merge"], 60)
     if "24 of 24 points" not in merged.output or (shared / "sweep.csv").read_text() != table:
-        return failed("the merged table is another one", merged.evidence())
+        return failed("the merged table differs", merged.evidence())
     study.write_text(STUDY.replace("128", "64"))
     other = place.run("other", [*command, str(shared)], 30)
     if other.status != WRONG_INPUT or "another study" not in other.output:
-        return failed("another study's results were taken", other.evidence())
+        return failed("another study's results were accepted", other.evidence())
     study.write_text(STUDY)
     other = place.run("other", [*command, str(shared), "--set", "bensley.cpu.post=200"], 30)
     if other.status != WRONG_INPUT or "other profiles" not in other.output:
-        return failed("results of other profiles were taken", other.evidence())
+        return failed("results of other profiles were accepted", other.evidence())
     return passed("24 points")
 
 
@@ -262,8 +263,8 @@ REPORTED = ("How well it is predicted", "Predicted, and not fitted to", "latency
 
 
 def closed_loop(place: Place) -> Outcome:
-    """Of an adapter that is a model itself: planted values are found by what is fitted to, the rest is predicted, the report and
-    a run of the written profile have both; values that are wrong are told by the exit code."""
+    """With a model in place of the adapter: calibration finds the planted values, the rest is predicted, the report and
+    a run of the written profile have both; the exit code reports wrong values."""
     measured, out = place.directory / "measured", place.directory / "out"
     planted = [word for path, value in LOOP.items() for word in ("--set", f"{path}={value}")]
     sizes = ["--sizes", "8,512,4096", "--transports", "rc", "--quick"]
@@ -299,21 +300,21 @@ def closed_loop(place: Place) -> Outcome:
 
 
 def loop_of_the_adapter(place: Place) -> Outcome:
-    """The software adapter measured, fitted to and predicted in one command. How well is the machine's affair; that all is there is
-    not."""
+    """The software adapter measured, fitted to and predicted in one command. The accuracy depends on the machine; the
+    completeness does not."""
     out = place.directory / "out"
     ended = place.run("calibrate", [str(VERBENA), "calibrate", "--on", "software", "--out", str(out)], 1200)
     verdict = re.search(r"predicted: .* off on average over (\d+) benchmarks.*", ended.output)
     if ended.status not in (0, 1) or not verdict or int(verdict[1]) < 15:
         return failed(f"{ended.describe()}, expected a verdict on 15 benchmarks", ended.evidence())
     if not (out / "software-calibrated.toml").exists() or "How well it is predicted" not in (out / "report.html").read_text():
-        return failed("profile or report is not there", ended.evidence())
+        return failed("profile or report is missing", ended.evidence())
     return passed(verdict[0])
 
 
 def calibrated(place: Place) -> Outcome:
-    """Values planted in a model are found again from a run of the suite on it; the written profiles have them; what only
-    adds up is named."""
+    """Calibration finds the values planted in a model from a run of the suite on it; the written profiles have them;
+    values known only as a sum are named."""
     out, fitted = place.directory / "out", place.directory / "fitted"
     planted = [word for path, value in PLANTED.items() for word in ("--set", f"{path}={value}")]
     sizes = ["--sizes", "1,64,512,4096,65536"]
@@ -339,5 +340,5 @@ def calibrated(place: Place) -> Outcome:
     both = ["--fit", "bensley.cpu.post", "--fit", "bensley.pcie.write_latency"]
     told = place.run("inseparable", [*command, *both], 60)
     if "not distinguishable: bensley.cpu.post and bensley.pcie.write_latency" not in told.output:
-        return failed("what only adds up is not named", told.evidence())
+        return failed("values known only as a sum are not named", told.evidence())
     return passed("2 values")

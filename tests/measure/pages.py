@@ -34,12 +34,13 @@ def in_browser(place: Place, page: Path) -> str:
         shown.picture(picture)
         document = shown.evaluate("document.documentElement.outerHTML")
     if picture.stat().st_size < 30_000:
-        raise BrowserError("the browser drew nothing")
+        raise BrowserError("the page is empty")
     return document
 
 
 def drawn_sections(page: Path, document: str, least: int) -> str | None:
-    """What is wrong with a report: an address outside, too much of it, a section without chart or table."""
+    """Returns an error in a report, or None: an external address, too large a size, a section without chart or
+    table."""
     if outside := re.findall(r"https?://[^\"' <]+|url\(|@import|\ssrc=", page.read_text()):
         return f"the report refers outside: {outside[:3]}"
     if page.stat().st_size > 5_000_000:

@@ -1,4 +1,4 @@
-"""What a run wrote: its records, and the processes that write them."""
+"""The files of a run: its records, and the processes that write them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def records(directory: Path) -> list[dict]:
 
 
 def points_of(directory: Path) -> list[dict]:
-    """Points without what may or may not be there: warnings."""
+    """Points without their optional part: warnings."""
     found = [record for record in records(directory) if record["record"] == "point"]
     for point in found:
         point.pop("warnings")

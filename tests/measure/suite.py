@@ -13,7 +13,7 @@ from harness.requirement import Tool
 from . import (command_line, comparing, ends, exports, figures, foreign, hostile, interrupts, jobs, models, pages, terminal,
                wrong_input)
 
-# By night also what waits for long.
+# By night also cases with long waits.
 WHOLE = tiers.by_night()
 TITLE = "verbena bench, evaluate, report, compare, sweep and calibrate"
 REQUIRES = [Tool("ib_write_bw", "perftest"), Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpirun.mpich", "mpich"),
@@ -30,7 +30,7 @@ def cases() -> list[Case]:
         Case("job of Open MPI", "bound to cores", partial(jobs.mpi, [*jobs.BY_OPEN_MPI, "--bind-to", "core:overload-allowed"])),
         Case("job of MPICH", "", partial(jobs.mpi, ["mpirun.mpich"])),
         Case("a job among strangers", "Open MPI", jobs.strangers),
-        # Who hangs is waited for.
+        # The suite waits for a hung process.
         *([Case("a hung process costs a job its own piece", "Open MPI", jobs.hung),
            Case("process 0 of a job hangs", "Open MPI", jobs.hung_first)] if WHOLE else []),
         Case("a job too small for patterns", "Open MPI", jobs.too_small),
@@ -51,7 +51,7 @@ def cases() -> list[Case]:
         Case("an interrupt of computations", "sweep", interrupts.study),
         Case("a bar on a terminal, nothing in a pipe", "", command_line.bar),
         Case("lines fit a terminal", "80, 120 columns", terminal.fits),
-        Case("lines fit a terminal", "COLUMNS", terminal.told_width),
+        Case("lines fit a terminal", "COLUMNS", terminal.width_by_variable),
         Case("a run ends with its summary", "80, 120 columns", terminal.summary),
         Case("a run ends with its summary", "compare, replay, reproduce", terminal.ends),
         Case("colour on a terminal only", "", terminal.coloured),

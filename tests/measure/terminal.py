@@ -1,4 +1,4 @@
-"""What `verbena` shows on terminals of 80 and 120 columns: lines that fit, whole words, colour, progress."""
+"""The output of `verbena` on terminals of 80 and 120 columns: lines that fit, whole words, colour, progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPLIT = re.compile(r"(?:^|\s)[\[(+~-]*\d+(?:\.\d+)?$")
 
 
 def words(text: str) -> list[str]:
-    """The words, without what joins figures that stand on one line."""
+    """The words, without the separators of figures on one line."""
     return [word.rstrip(";") for word in text.split()]
 
 
@@ -37,14 +37,14 @@ def before_summary(text: str) -> str:
 
 
 def plain(place: Place, command: list[str]) -> str:
-    """What a pipe gets."""
+    """Returns the output to a pipe."""
     ended = subprocess.run([str(VERBENA), *command], env=place.environment(TERM="xterm"), capture_output=True, text=True,
                            timeout=SECONDS, check=False)
     return ended.stdout
 
 
 def fits(place: Place) -> Outcome:
-    """No line is wider than the terminal, no word is broken, no number stands apart from its unit."""
+    """No line is wider than the terminal, no word is split, no number is separated from its unit."""
     for name, command in COMMANDS.items():
         piped = plain(place, command)
         if "\x1b" in piped:
@@ -63,7 +63,8 @@ def fits(place: Place) -> Outcome:
 
 
 def summary(place: Place) -> Outcome:
-    """A run ends with a line a figure, with bar and curve, and what is strong, weak and to be distrusted, and the report."""
+    """A run ends with a line for each figure, with bar and curve, then the strong, weak and unreliable figures, and the
+    report's name."""
     for columns in WIDTHS:
         out = place.directory / f"out-{columns}"
         command = [str(VERBENA), *BENCH, "--out", str(out)]
@@ -89,7 +90,8 @@ def summary(place: Place) -> Outcome:
 
 
 def ends(place: Place) -> Outcome:
-    """`compare`, `replay` and `reproduce` end with bars and sentences, on terminals and in pipes, and no line is too wide."""
+    """`compare`, `replay` and `reproduce` end with bars and sentences, on terminals and in pipes, and no line is too
+    wide."""
     runs = [place.directory / profile for profile in ("connectx-ddr", "connectx-qdr")]
     for run in runs:
         command = [str(VERBENA), "bench", "latency.write", "--on", f"model:{run.name}", "--quick", "--out", str(run)]
@@ -120,7 +122,7 @@ def ends(place: Place) -> Outcome:
     return passed(f"{len(begins)} commands")
 
 
-def told_width(place: Place) -> Outcome:
+def width_by_variable(place: Place) -> Outcome:
     """COLUMNS is respected, on a terminal and in a pipe; data for programs are never wrapped."""
     command = [str(VERBENA), *BENCH]
     piped = subprocess.run(command, env=place.environment(COLUMNS="60"), capture_output=True, text=True, timeout=SECONDS, check=False)
@@ -140,7 +142,7 @@ def coloured(place: Place) -> Outcome:
     if not seen.colours:
         return failed("there is no colour on a terminal", seen.raw[:1000])
     for variable, value in (("NO_COLOR", "1"), ("TERM", "dumb")):
-        # The harness takes NO_COLOR out of what it is given, so that it can be asked for here alone.
+        # The harness removes NO_COLOR from the environment, so that this case alone can set it.
         bare = on_terminal(["env", f"{variable}={value}", *command], place.environment(), 100, SECONDS, errors=False)
         if bare.colours or bare.text != seen.text:
             return failed(f"{variable}={value} changes more than the colours", bare.raw[:1000])
@@ -148,7 +150,8 @@ def coloured(place: Place) -> Outcome:
 
 
 def progress(place: Place) -> Outcome:
-    """One line with what runs, n of m and the time left, never wider than the terminal; nothing with TERM=dumb."""
+    """One line with the current benchmark, n of m and the time left, never wider than the terminal; nothing with
+    TERM=dumb."""
     command = [str(VERBENA), "reproduce", "memfree", "--out", str(place.directory / "claims")]
     for columns in (80, 44):
         shown = on_terminal(command, place.environment(), columns, SECONDS, output=False)
@@ -156,12 +159,12 @@ def progress(place: Place) -> Outcome:
             return wrong
     dumb = on_terminal(["env", "TERM=dumb", *command], place.environment(), 80, SECONDS, output=False)
     if dumb.raw:
-        return failed("TERM=dumb is shown progress", repr(dumb.raw[:1000]))
+        return failed("progress is shown with TERM=dumb", repr(dumb.raw[:1000]))
     return passed()
 
 
 def badly_shown(shown: Shown, columns: int, *names: str) -> Outcome | None:
-    """What is wrong with progress, if anything is."""
+    """Returns the failure if progress is shown wrongly."""
     if len(shown.widest()) > columns:
         return failed(f"a line of {len(shown.widest())} on {columns} columns", shown.widest())
     if missing := [name for name in names if name[:16] not in shown.text]:

@@ -1,7 +1,7 @@
 /* dma-bufs as memory regions: peers write, read, send and do atomics from and into a buffer, whose bytes are compared
  * through a mapping of the program's own. The buffers are those of udmabuf, or of the virtual graphics device vgem.
- * Where a kernel has neither a memfd stands in, which the program's own fstatfs(2) calls a dma-buf: all but the kernel's
- * part is the same. VERBENA_TEST_DMABUF names the one that must be there.
+ * Where a kernel has neither, a memfd stands in, which the program's own fstatfs(2) reports as a dma-buf: all but the
+ * kernel's part is the same. VERBENA_TEST_DMABUF names the kind that must be available.
  *
  * Sources: ibv_reg_dmabuf_mr(3); Linux, UVERBS_METHOD_REG_DMABUF_MR and ib_umem_dmabuf_get; dma-buf.rst. */
 
@@ -157,7 +157,7 @@ static void buffer_free(struct buffer *buffer, size_t length)
 	close(buffer->fd);
 }
 
-/* What the peer is to do with a region of ours, or a message. */
+/* The peer's next operation on a region of ours, or a message. */
 struct command {
 	char what;
 	uint32_t length;
@@ -373,7 +373,7 @@ static void requests_from_and_into_a_buffer(void)
 		expect(&bench.endpoint, 2, IBV_WC_SUCCESS);
 		pattern_check(view, length, length + 1);
 	}
-	/* What the peer's first word was. */
+	/* The peer's first word. */
 	post_fetch_add(&bench.endpoint, 3, named(mr, IOVA + PAGE, 8), bench.window.address, bench.window.rkey, 1);
 	expect(&bench.endpoint, 3, IBV_WC_SUCCESS);
 	pattern_check(view + PAGE, 8, length / 8 + 1);
@@ -413,7 +413,7 @@ static void a_process_alone(void)
 	endpoint_close(&endpoint);
 }
 
-/* The region keeps the buffer, whatever becomes of the program's descriptor. */
+/* The region keeps the buffer after the program has closed its descriptor. */
 static void the_descriptor_is_closed_after_registration(void)
 {
 	struct bench bench = bench_open();
@@ -427,7 +427,7 @@ static void the_descriptor_is_closed_after_registration(void)
 	bench_close(&bench);
 }
 
-/* Of buffers and of what they are made of. */
+/* Mappings of buffers and of the memory behind them. */
 static unsigned mappings(void)
 {
 	char line[1024];
@@ -486,7 +486,7 @@ static void bounds_and_rights_are_kept(void)
 	bench_close(&bench);
 }
 
-/* A child has the program's own mapping and not the adapter's; what it does with the region harms nobody. */
+/* A child has the program's own mapping and not the adapter's; its use of the region harms no other process. */
 static void forks(void)
 {
 	struct bench bench = bench_open();

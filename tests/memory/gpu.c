@@ -96,7 +96,7 @@ static void gpu_check(gpu_address address, uint64_t seed)
 	CHECK_CALL(munmap(content, LENGTH));
 }
 
-/* What the GPU writes to memory arrives there, and what it reads from there is what a peer has written. */
+/* The GPU's writes arrive in memory, and the GPU reads the bytes that a peer has written. */
 static void gpu_works(struct bench *bench, uint8_t *memory, struct ibv_mr *mr, uint64_t seed)
 {
 	gpu_address address = gpu_pattern(seed);
@@ -220,7 +220,7 @@ static void copied_to_pageable_memory_by_another_thread(void)
 	copied_by_another_thread(false);
 }
 
-/* An adapter in software cannot reach a GPU's memory. It says so, and the process goes on. */
+/* An adapter in software cannot reach a GPU's memory. The call fails, and the process goes on. */
 static void memory_of_the_gpu_is_refused(void)
 {
 	struct bench bench = bench_open();

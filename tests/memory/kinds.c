@@ -1,5 +1,5 @@
-/* Memory of every kind can be registered, is written and read by a peer, and stays what it was for
- * the process that owns it: stack, heap with neighbours, static data, anonymous and shared
+/* Memory of every kind can be registered, is written and read by a peer, and stays the same memory
+ * for the process that owns it: stack, heap with neighbours, static data, anonymous and shared
  * mappings, files, huge pages, memory that is read-only. */
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static void writer(struct peer *parent)
 	struct ibv_mr *mr = region(&endpoint, memory, 2 * window.length, IBV_ACCESS_LOCAL_WRITE);
 	uint32_t length = (uint32_t)window.length;
 
-	/* What the owner wrote before and after it registered the memory is what is read. */
+	/* The peer reads the owner's bytes from before and after registration. */
 	post_read(&endpoint, 1, piece_of(mr, 0, length), window.address, window.rkey);
 	expect(&endpoint, 1, IBV_WC_SUCCESS);
 	pattern_check(memory, length, SEED);
@@ -51,12 +51,12 @@ static void writer(struct peer *parent)
 }
 
 /* Has the other process write `length` bytes at `memory`, and checks that the owner sees them, also
- * after the region is gone. */
+ * after deregistration. */
 static void written(struct peer *peer, struct endpoint *endpoint, void *memory, uint32_t length)
 {
 	pattern_fill(memory, length / 2, SEED);
 	struct ibv_mr *mr = region(endpoint, memory, length, ALL_ACCESS);
-	/* The second half is written only now: registration must not freeze what it saw. */
+	/* The second half is written only now: registration must not freeze the earlier content. */
 	for (uint32_t position = length / 2; position < length; position++)
 		((volatile uint8_t *)memory)[position] = pattern(SEED, position);
 	struct window window = region_window(mr);
@@ -150,7 +150,7 @@ static int file_of(size_t length, uint64_t seed)
 	return file;
 }
 
-/* What a peer writes into a shared mapping of a file is in the file. */
+/* A peer's writes to a shared mapping of a file are in the file. */
 static void shared_file(void)
 {
 	struct peer peer = peer_start(writer);
@@ -166,7 +166,7 @@ static void shared_file(void)
 	CHECK_EQUAL(pread(file, content, LENGTH, 0), LENGTH);
 	pattern_check(content, LENGTH, WRITTEN);
 	pattern_check(memory, LENGTH, WRITTEN);
-	/* And what is written into the file is in the region. */
+	/* Writes to the file are in the region. */
 	content[5] ^= 0xff;
 	CHECK_EQUAL(pwrite(file, content, LENGTH, 0), LENGTH);
 	CHECK_EQUAL(((volatile uint8_t *)memory)[5], content[5]);
@@ -176,7 +176,7 @@ static void shared_file(void)
 	endpoint_close(&endpoint);
 }
 
-/* What a peer writes into a private mapping is in the mapping and not in the file. */
+/* A peer's writes to a private mapping are in the mapping and not in the file. */
 static void private_file(void)
 {
 	int file = file_of(LENGTH, SEED);

@@ -19,8 +19,8 @@
 #define WRITTEN 22
 #define CHILD 23
 
-/* Writes its parent's region each time it is asked to, with the pattern that it is told; a seed of
- * zero ends it. Completions may be errors: what the region's owner did to it is its own affair. */
+/* Writes its parent's region on each order, with the order's pattern; a seed of zero ends it. Completions may be
+ * errors: the region's owner may have ended it. */
 static void writer(struct peer *parent)
 {
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
@@ -73,8 +73,8 @@ static void *pages(size_t length)
 	return memory;
 }
 
-/* fork(2): the child has its own copy, as it was at the fork; what a peer or the parent writes
- * afterwards is the parent's, and what the child writes is the child's. */
+/* fork(2): the child has its own copy, as it was at the fork; later writes of a peer or the parent are the parent's,
+ * and the child's writes are the child's. */
 static void fork_without_fork_init(void)
 {
 	CHECK_EQUAL(ibv_is_fork_initialized(), IBV_FORK_UNNEEDED);
@@ -196,9 +196,8 @@ static void child_opens_its_own(void)
 	endpoint_close(&before);
 }
 
-/* The owner unmaps its memory first. A later write of the peer may succeed or fail, and must do no
- * harm; what is mapped at the same place in the meantime must not change, for hardware writes to
- * the pages that were registered and not to the address. */
+/* The owner unmaps its memory first. A later write of the peer may succeed or fail, and must do no harm; a new mapping
+ * at the same address must not change, for hardware writes to the pages that were registered and not to the address. */
 static void unmap_before_deregistration(void)
 {
 	struct peer peer = peer_start(writer);
@@ -254,7 +253,7 @@ static void key_dies_with_the_region(void)
 #define WRITERS 3
 #define ROUNDS 300
 
-/* Each word is owned by one thread, which adds to it and to a count of its own. */
+/* Each word is owned by one thread, which adds to it and to a private count. */
 struct race {
 	_Atomic uint64_t *words;
 	atomic_size_t running;
@@ -321,7 +320,7 @@ static void racing_writers(void)
 	endpoint_close(&endpoint);
 }
 
-/* A region much larger than what is touched: registration must not take the memory. */
+/* A region much larger than the touched part: registration must not allocate the memory. */
 static void sparse_gigabyte(void)
 {
 	const uint64_t length = UINT64_C(1) << 30;

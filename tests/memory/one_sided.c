@@ -13,10 +13,10 @@
 #define SEED 3
 #define ADDS 1000
 
-/* What the target has registered. */
+/* The target's registered regions. */
 struct board {
 	uint8_t data[LENGTH];
-	/* Behind the data: must stay as it is. */
+	/* Bytes after the data, which must not change. */
 	uint8_t fence[4096];
 	uint64_t counter;
 	/* Set by the last operation of a test. */
@@ -27,7 +27,7 @@ struct board {
 enum pastime { SLEEPS, COMPUTES };
 static enum pastime pastime;
 
-/* What the data must be in the end; the child inherits it. */
+/* Seed of the expected final data; the child inherits it. */
 static uint64_t final_seed;
 static uint64_t final_counter;
 
@@ -88,7 +88,7 @@ static uint64_t at(const struct origin *origin, size_t offset)
 	return origin->window.address + offset;
 }
 
-/* Tells a computing target that it may look, and lets both end. */
+/* Lets a computing target check its memory, and ends both. */
 static void end(struct origin *origin)
 {
 	memset(origin->memory, 0xff, 8);

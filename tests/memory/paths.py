@@ -1,4 +1,4 @@
-"""That a forced path is the path taken, and that without force it is the best one."""
+"""A forced path is the path taken, and without force it is the best one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-/* Memory that something else uses by its pages while it is registered: io_uring, direct I/O, pipes. After
- * ibv_reg_mr(3) the program, the kernel and peers see the same bytes, in whatever order the two began and end.
+/* Registered memory that another interface uses by its pages: io_uring, direct I/O, pipes. After ibv_reg_mr(3) the
+ * program, the kernel and peers see the same bytes, in any order in which the two begin and end.
  *
  * Sources: ibv_reg_mr(3), which registers memory and does not replace it; io_uring_register(2),
  * IORING_REGISTER_BUFFERS; io_submit(2); open(2), O_DIRECT; vmsplice(2); fork(2). */
@@ -13,7 +13,7 @@
 
 #define ROUNDS 12
 
-/* What a ring reads into a buffer arrives there, and what it writes from there is what a peer has written. */
+/* A ring's reads into a buffer arrive there, and its writes have the bytes that a peer has written. */
 static void ring_works(struct bench *bench, struct ring *ring, uint8_t *memory, struct ibv_mr *mr, uint64_t seed)
 {
 	int file = file_of_pattern(LENGTH, seed, 0);
@@ -86,7 +86,7 @@ static void a_ring_and_reregistration(void)
 	bench_close(&bench);
 }
 
-/* What was kept for a ring is the process's own once the ring has ended, and freed when it is unmapped. */
+/* Pages kept for a ring belong to the process alone once the ring has ended, and are freed when unmapped. */
 static void what_a_ring_kept_is_given_back_after_it(void)
 {
 	struct bench bench = bench_open();
@@ -107,7 +107,7 @@ static void what_a_ring_kept_is_given_back_after_it(void)
 	bench_close(&bench);
 }
 
-/* A child has copies of its own of what was kept, as of all private memory. */
+/* A child has its own copies of the kept pages, as of all private memory. */
 static void a_child_has_its_own_copy_of_what_is_kept(void)
 {
 	struct bench bench = bench_open();
@@ -243,7 +243,7 @@ static void direct_reads_of_another_thread(void)
 	bench_close(&bench);
 }
 
-/* What is read from a pipe is what a peer wrote last to the memory that was spliced into it. */
+/* A read from a pipe returns the bytes that a peer wrote last to the memory that was spliced into it. */
 static void memory_that_is_in_a_pipe(void)
 {
 	struct bench bench = bench_open();
@@ -263,7 +263,7 @@ static void memory_that_is_in_a_pipe(void)
 	bench_close(&bench);
 }
 
-/* Opens what may hold pages. */
+/* Opens a file that may hold pages. */
 typedef void holder(void);
 
 static void no_holder(void)
@@ -278,7 +278,7 @@ static void ring_with_a_buffer(void)
 	ring_register(&ring, elsewhere, PAGE);
 }
 
-/* Of a driver that the adapter does not know, as those of GPUs and vfio: a file that opens without them stands in. */
+/* A driver that the adapter does not know, as those of GPUs and vfio: a regular file stands in. */
 static void device_of_an_unknown_driver(void)
 {
 	static const char *const stand_ins[] = { "/dev/nvidiactl", "/dev/kfd", "/dev/vfio/vfio", "/dev/dri/renderD128",
@@ -295,7 +295,7 @@ static void socket_of_af_xdp(void)
 		check_skip("no socket of AF_XDP here: %s", strerror(errno));
 }
 
-/* What becomes of pages by VERBENA_PAGES, in a process that has what may hold pages; peers reach them always. */
+/* The state of pages by VERBENA_PAGES, in a process with a file that may hold pages; peers reach the pages always. */
 static void pages_by(const char *word, holder *open_holder, bool stay)
 {
 	CHECK_CALL(setenv("VERBENA_PAGES", word, 1));

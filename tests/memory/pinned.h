@@ -1,5 +1,5 @@
-/* What uses pages of a process by themselves, without asking each time what is mapped where: io_uring with
- * registered buffers, and libaio. By the system calls, so that no library is needed. */
+/* Interfaces that use pages of a process without looking up the mapping each time: io_uring with registered buffers,
+ * and libaio. By system calls, so that no library is needed. */
 #ifndef VERBENA_TESTS_MEMORY_PINNED_H
 #define VERBENA_TESTS_MEMORY_PINNED_H
 

@@ -1,6 +1,6 @@
 /* Random programs that register, deregister, fork and remap memory while io_uring, direct I/O, process_vm_writev(2) and
- * /proc/self/mem act on the same pages, beside a model of what every byte must be. SEED is the first of the programs, so
- * that one which failed can be run again; PROGRAMS is how many.
+ * /proc/self/mem act on the same pages, beside a model of the expected value of every byte. SEED is the seed of the
+ * first program, so that one which failed can be run again; PROGRAMS is how many.
  *
  * Sources: as of pinned.c; process_vm_readv(2), proc_pid_mem(5), mremap(2). */
 
@@ -17,7 +17,7 @@ struct area {
 
 static struct area areas[AREAS];
 static struct pair pair;
-static uint8_t *other; /* what is sent by the adapter, or comes back */
+static uint8_t *other; /* the source or target of the adapter's messages */
 static struct ibv_mr *other_region;
 static struct ring ring;
 static bool has_ring, has_buffers;
@@ -222,7 +222,7 @@ static const char *by_child(struct area *area)
 	return "fork";
 }
 
-/* Only of what nothing else knows by its address. */
+/* Only areas that nothing else knows by address. */
 static const char *remap(struct area *area)
 {
 	if (has_buffers || area->is_busy || area->regions[0] != NULL || area->regions[1] != NULL)
@@ -307,7 +307,7 @@ static void every_byte_is_what_the_model_says(void)
 	run_programs(number_of("SEED", 1), number_of("PROGRAMS", 25));
 }
 
-/* With pages that move whatever holds them, as they once did, the same programs find a difference. */
+/* With pages that move even while a ring holds them, as an earlier version did, the same programs find a difference. */
 static void a_page_that_moves_under_a_ring_is_found(void)
 {
 	pid_t child = fork();
@@ -322,7 +322,7 @@ static void a_page_that_moves_under_a_ring_is_found(void)
 	int status;
 	CHECK_EQUAL(waitpid(child, &status, 0), child);
 	CHECK(status != 0);
-	/* It was killed, so another tidies up behind it: who leaves last. */
+	/* The program was killed, so the last process to end cleans up. */
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
 	endpoint_close(&endpoint);
 }

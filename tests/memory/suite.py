@@ -22,7 +22,7 @@ SECONDS = 60
 
 
 def cases() -> list[Case]:
-    """Each program, each test, each path; and that each path is what is taken."""
+    """Each program, each test, each path; and that each path is the one taken."""
     chosen = [Case("the path taken", path or "default", partial(paths.taken, path))
               for path in (*PATHS, None)]
     # The program's own fstatfs is to be the library's, too.

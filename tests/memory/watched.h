@@ -12,7 +12,7 @@ struct bench {
 	struct endpoint endpoint;
 };
 
-/* What the peer is to do: to read a region and compare, or to write a pattern to it. */
+/* The peer's task: to read a region and compare, or to write a pattern to it. */
 struct order {
 	char what;
 	uint64_t seed;

@@ -1,4 +1,5 @@
-"""`verbena bench mpi.*`: every benchmark, checked data, the way proved by counters, and words for what is missing."""
+"""`verbena bench mpi.*`: every benchmark, checked data, the transport proved by counters, and messages for missing
+programs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WHOLE = tiers.by_night()
 SOME = ["mpi.latency", "mpi.bandwidth", "mpi.put-latency", "mpi.allreduce-latency"]
 # Every metric has one of these for its headline.
 HEADLINES = {"one-way-latency", "completion-latency", "exchange-time", "average-time", "bandwidth", "cached-bandwidth"}
-# What several processes on fewer processors get together may be refused.
+# Figures of several processes together, which may be refused on fewer processors.
 REFUSED = {"median-process-bandwidth"}
 
 
@@ -38,12 +39,13 @@ def bench(place: Place, words: list[str], **more: str):
 
 
 def records(directory: Path) -> list[dict]:
-    """Of a run directory."""
+    """Returns the records of a run directory."""
     return [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
 
 
 def on_the_adapter(library: str, place: Place) -> Outcome:
-    """Some benchmarks, by night every one: two sizes each, their data checked, and the adapter carried what they moved."""
+    """Some benchmarks, by night every one: two sizes each, their data checked, and the adapter carried the bytes that
+    they moved."""
     out = place.directory / "out"
     wanted = names() if WHOLE else SOME
     ended = bench(place, [*wanted, "--mpi", library, "--quick", "--sizes", "8,16K", "--pairs", "1", "--out", str(out),
@@ -75,7 +77,8 @@ def on_the_adapter(library: str, place: Place) -> Outcome:
 
 
 def on_a_model(place: Place, wanted: list[str], measured: list[dict]) -> Outcome | None:
-    """What is wrong with the same benchmarks on a model: they have the same points, and a figure by each point's name to lay over it."""
+    """Returns the failure if the same benchmarks on a model differ: they must have the same points and a figure for
+    each."""
     out = place.directory / "model"
     ended = bench(place, [*wanted, "--on", "model:connectx-ddr", "--sizes", "8,16K", "--pairs", "1", "--out", str(out),
                           *([] if WHOLE else ["--processes", "2"])])
@@ -89,7 +92,7 @@ def on_a_model(place: Place, wanted: list[str], measured: list[dict]) -> Outcome
 
 
 def identity(point: dict) -> tuple:
-    """What points have in common that are of the same operation."""
+    """Returns the fields that points of the same operation share."""
     return point["benchmark"], *sorted(point["parameters"].items())
 
 
@@ -99,7 +102,8 @@ def names_of(point: dict) -> set[str]:
 
 
 def as_hardware(library: str, place: Place) -> Outcome:
-    """The adapter that the system's libibverbs has, here Verbena's by `verbena run`: UCX is told of its port and of how packets are marked."""
+    """With the system libibverbs' adapter, here Verbena's by `verbena run`: UCX gets its port and the marking of
+    packets."""
     out = place.directory / "out"
     cache = place.directory.parent / "cache"
     words = ["mpi.latency", "mpi.get-latency", "--mpi", library, "--on", f"hardware:{DEVICE}:1", "--gid-index", "0", "--pkey", "0xffff",
@@ -114,17 +118,17 @@ def as_hardware(library: str, place: Place) -> Outcome:
     settings = found[0]["environment"].get("MPI settings", "")
     for told in (f"UCX_NET_DEVICES={DEVICE}:1", "UCX_IB_GID_INDEX=0", "UCX_IB_PKEY=0x7fff"):
         if told not in settings:
-            return failed(f"UCX was not told {told}: {settings}")
+            return failed(f"UCX did not get {told}: {settings}")
     if (found[0]["fabric"], found[0]["device"]) != ("hardware", DEVICE):
         return failed(f"the record says {found[0]['fabric']} {found[0]['device']}")
     for said in (one["text"] for one in found if one["record"] == "finding"):
         if "went through Verbena's software adapter" not in said:
-            return failed(f"the messages did not take the adapter: {said}")
+            return failed(f"the messages did not use the adapter: {said}")
     return passed(f"{len(points)} points")
 
 
 def without_the_adapter(library: str, way: str, place: Place) -> Outcome:
-    """Over TCP and shared memory the adapter carries nothing, and what is no benchmark of messages is refused."""
+    """Over TCP and shared memory the adapter carries nothing, and benchmarks that send no messages are refused."""
     out = place.directory / "out"
     ended = bench(place, ["mpi.latency", "latency.write", "--mpi", library, "--on", way, "--quick",
                           "--sizes", "64", "--out", str(out)])
@@ -154,7 +158,7 @@ def no_compiler(place: Place) -> Outcome:
 
 
 def other_library(place: Place) -> Outcome:
-    """An mpicc of MPICH alone is not taken for Open MPI's."""
+    """An mpicc of MPICH is not accepted as Open MPI's."""
     tools = place.directory / "tools"
     tools.mkdir()
     (tools / "mpicc").write_text("#!/bin/sh\necho 'mpicc for MPICH version 4.0.2'\n")
@@ -166,7 +170,7 @@ def other_library(place: Place) -> Outcome:
 
 
 def does_not_compile(place: Place) -> Outcome:
-    """A compiler that fails is quoted, and leaves nothing that would be taken for the program."""
+    """The message quotes a compiler that fails, and no partial program is left."""
     tools = place.directory / "tools"
     tools.mkdir()
     for name, text in (("mpicc", "case $1 in -v) echo 'mpicc for MPICH version 0.1';; -show) echo cc;; "
@@ -178,11 +182,11 @@ def does_not_compile(place: Place) -> Outcome:
         ended = bench(place, ["mpi.latency", "--mpi", "mpich"], PATH=str(tools))
         if ended.succeeded or "no such header" not in ended.output:
             return failed(ended.describe(), ended.evidence())
-    return passed("its words are told, twice")
+    return passed("its message is printed, twice")
 
 
 def dies(place: Place) -> Outcome:
-    """A process that is killed ends its launch with words, and the run with exit 1; nothing of it stays."""
+    """A killed process ends its launch with a message, and the run with exit 1; no process or file of it remains."""
     cache = place.directory.parent / "cache"
     process = place.start("bench", [str(VERBENA), "bench", "mpi.latency", "--mpi", "openmpi", "--launches", "1"],
                           XDG_CACHE_HOME=str(cache))
@@ -210,7 +214,7 @@ def measuring(ancestor: int) -> list[int]:
 
 
 def command_of(pid: int) -> str:
-    """What a process runs; nothing if it has ended."""
+    """Returns a process' command; nothing if it has ended."""
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:

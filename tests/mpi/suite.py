@@ -1,5 +1,5 @@
-"""Open MPI and MPICH, both over UCX, with shared memory and every other transport turned off; what
-the adapter counted proves that the bytes went through it. And `verbena bench mpi.*`, which measures them."""
+"""Open MPI and MPICH, both over UCX, with shared memory and every other transport turned off; the adapter's counters
+prove that the bytes went through it. And `verbena bench mpi.*`, which measures them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VERIFIED = re.compile(r"(\d+) ranks verified (\d+) bytes")
 ENVIRONMENT = {
     "UCX_TLS": "rc_verbs,ud_verbs:aux",
     "UCX_WARN_UNUSED_ENV_VARS": "n",
-    # A test machine may well be a container in which everybody is root, with two cores.
+    # A test machine may be a container in which all processes are root, with two cores.
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     # MPICH would use its own shared memory between processes of one host.

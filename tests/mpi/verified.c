@@ -13,7 +13,7 @@
 static int rank, size;
 static uint64_t verified;
 
-/* A byte that depends on who sent what to whom. */
+/* A byte that depends on sender, receiver, round and position. */
 static uint8_t byte_of(int from, int to, uint32_t round, uint32_t position)
 {
 	uint32_t word = (uint32_t)from * 31 + (uint32_t)to * 7 + round * 1009 + position / 4;
@@ -36,7 +36,7 @@ static void check(const uint8_t *bytes, uint32_t length, int from, uint32_t roun
 			MPI_Abort(MPI_COMM_WORLD, 1);
 		}
 	}
-	/* What a rank sends to itself need not leave the process. */
+	/* A rank's messages to itself need not leave the process. */
 	if (from != rank)
 		verified += length;
 }

@@ -1,4 +1,5 @@
-"""The newest rdma-core, Debian unstable's, in a root of its own: its programs and its tests, unchanged, on the adapter."""
+"""The newest rdma-core, Debian unstable's, in a root of its own: its programs and its tests, unchanged, on the
+adapter."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-TITLE = "what the specification allows"
+TITLE = "random programs, compared with an executable specification"
 REQUIRES = []
 
 PROGRAMS = build_tree.ROOT / "crates" / "oracle" / "programs"
 # Seconds of random programs on each path; nights take longer.
 SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "8"))
-# By day the programs are the same each time, so that a change is judged by what it changed; nights (an empty
+# By day the programs are the same each time, so that only the change itself can alter the result; nights (an empty
 # seed) try new ones.
 SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")
 # For making a program smaller, and for the program that is running when the time is over.

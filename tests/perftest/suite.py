@@ -1,8 +1,7 @@
 """perftest (package perftest): every operation, transport and option of the matrix.
 
-The tool itself refuses some combinations while it reads its options, before it looks for a
-device. These are recognised by its words and shown as refused; anything else that does not end
-with 0 on both sides is a failure.
+The tool itself refuses some combinations while it reads its options, before it opens a device. These are recognised by
+its message and shown as refused; any other result than 0 on both sides is a failure.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ TRANSPORTS = ("RC", "UC", "UD", "XRC")
 COMMON = (["-a"], ["-e"], ["-I", "0"], ["-I", "64"], ["-D", "1"])
 BANDWIDTH_ONLY = (["-b"], ["-q", "16"], ["-l", "16"])
 
-# What perftest 4.5 says when it refuses, before it looks for a device.
+# perftest 4.5's messages when it refuses its options before it opens a device.
 REFUSALS = (
     "Events feature not available on WRITE verb",
     "Inline feature not available on READ/Atomic verbs",
@@ -57,7 +56,7 @@ def cases() -> list[Case]:
 
 
 def perftest(tool: str, transport: str, options: list[str], place: Place) -> Outcome:
-    """Both sides return 0, or the tool refuses the combination in known words."""
+    """Both sides return 0, or the tool refuses the combination with a known message."""
     port = free_port()
     # -F: no warning about the CPU's frequency.
     command = run(tool, "-F", "-d", DEVICE, "-p", port, "-c", transport, *options,
@@ -80,5 +79,5 @@ def iterations(tool: str, options: list[str]) -> list[str]:
 
 
 def refusal(output: str) -> Optional[str]:
-    """The tool's words, if it refused its options."""
+    """Returns the tool's message, if it refused its options."""
     return next((words for words in REFUSALS if words in output), None)

@@ -15,7 +15,7 @@ TITLE = "rdma-core's example programs"
 REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils")]
 
 SECONDS = 60
-# `-c` has the program check what it received.
+# With `-c` the program checks the received bytes.
 VARIANTS = {
     "rc": [[], ["-e"], ["-N"], ["-N", "-e"], ["-o"], ["-c"], ["-t"], ["-g", "0"], ["-s", "1000000", "-n", "100"]],
     "uc": [[], ["-e"], ["-c"]],

@@ -1,12 +1,12 @@
-"""Reads what Python's unittest prints with -v."""
+"""Reads the output of Python's unittest with -v."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-# `test_name (tests.module.Class.test_name)`, then perhaps the first line of its description, then
-# ` ... verdict`. What the test prints itself may stand in between.
+# `test_name (tests.module.Class.test_name)`, then perhaps the first line of its description, then ` ... verdict`. The
+# test's own output may stand in between.
 HEADER = re.compile(r"^(test_\w+) \((?:tests\.)+(test_\w+)\.(\w+)(?:\.\w+)?\)", re.MULTILINE)
 VERDICT = re.compile(r"\b(ok|FAIL|ERROR|expected failure|unexpected success)$|"
                      r"\bskipped (['\"])(.*)\2$", re.MULTILINE)

@@ -18,7 +18,7 @@ FOLDER = build_tree.LOGS / "pyverbs-tests"
 
 
 class Unavailable(Exception):
-    """The tests are neither installed nor to be had."""
+    """The tests are neither installed nor downloadable."""
 
 
 def provide() -> Path:

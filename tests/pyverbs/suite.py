@@ -28,7 +28,7 @@ SECONDS = 400
 # Of 170. The other 26 need Ethernet (12), a graphics device's dma-buf (10) or hardware tag matching (4), none of
 # which this adapter has or claims to have.
 WANTED = 144
-# What a skip says that is the machine's doing and not the adapter's.
+# The reason of a skip that is due to the machine and not to the adapter.
 LACKING = "There are no huge pages"
 HUGE_PAGES = Path("/proc/sys/vm/nr_hugepages")
 ENOUGH_PAGES = 64
@@ -38,7 +38,7 @@ TEST_DEFINITION = re.compile(r"^class (\w+)|^    def (test_\w+)", re.MULTILINE)
 
 
 def cases() -> list[Case]:
-    """The tests that the source files define, then what is asked of all together."""
+    """The tests that the source files define, then the checks of all together."""
     try:
         names = generic_tests()
     except sources.Unavailable as error:
@@ -83,8 +83,8 @@ def whole_run(place: Place) -> Ended:
 
 @contextmanager
 def huge_pages() -> Iterator[None]:
-    """Sets some aside for as long as they are needed, where there are none and we may. Memory in fragments may have room for fewer,
-    with which tests begin and then fail: then there are none."""
+    """Sets some aside for as long as they are needed, where there are none and we may. Memory in fragments may have
+    room for fewer, with which tests begin and then fail: then there are none."""
     before = HUGE_PAGES.read_text()
     try:
         if int(before) == 0:

@@ -1,6 +1,6 @@
-/* A channel that one thread closes while another takes its events (rdma_get_cm_event(3), rdma_destroy_event_channel(3)),
- * as rping does at its end. On the device the thread that waits goes on waiting, and the one that comes too late is told
- * that the descriptor is none (EBADF). Neither ever gets an event that nobody sent. */
+/* A channel that one thread closes while another takes its events (rdma_get_cm_event(3),
+ * rdma_destroy_event_channel(3)), as rping does at its end. On hardware the waiting thread goes on waiting, and a
+ * thread that calls after the close gets EBADF. Neither ever gets an event that was not sent. */
 #include "check.h"
 
 #include <arpa/inet.h>
@@ -30,7 +30,7 @@ static void nap(uint64_t nanoseconds)
 	nanosleep(&time, NULL);
 }
 
-/* Takes an event, does something of its own for a moment, and asks for the next. */
+/* Takes an event, waits for a moment, and asks for the next. */
 static void *take(void *argument)
 {
 	struct taker *taker = argument;

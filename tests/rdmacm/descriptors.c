@@ -80,7 +80,7 @@ static void commands_are_taken_at_copies(void)
 	rdma_destroy_event_channel(channel);
 }
 
-/* A number that is another file by now, even if nobody said so. */
+/* A number that now refers to another file, even without a close of the old one through this library. */
 static void another_file_at_its_number_is_written_to(void)
 {
 	alarm(60);
@@ -106,7 +106,7 @@ static void another_file_at_its_number_is_written_to(void)
 	}
 }
 
-/* Who did not open it may wait at it and may not command it: ib_safe_file_access of the kernel. */
+/* A process that did not open it may wait on it and may not write commands to it: ib_safe_file_access of the kernel. */
 static void other_processes_are_refused(void)
 {
 	alarm(60);

@@ -1,9 +1,9 @@
-/* Who may have a port: RDMA_OPTION_ID_AFONLY, wildcard addresses, and which error refuses (the kernel's cma_check_port and
- * rdma_bind_addr, drivers/infiniband/core/cma.c; rdma_set_option(3), rdma_bind_addr(3)).
+/* The rules of binding a port: RDMA_OPTION_ID_AFONLY, wildcard addresses, and which error refuses (the kernel's
+ * cma_check_port and rdma_bind_addr, drivers/infiniband/core/cma.c; rdma_set_option(3), rdma_bind_addr(3)).
  *
- * There an IPv4 identifier is of its family alone unless it is told otherwise, an IPv6 one if it is told so or net.ipv6.bindv6only is
- * set. Two that are both so share a port. Else a wildcard address, or a loopback one, conflicts with EADDRNOTAVAIL, the same address
- * with EADDRINUSE. */
+ * In the kernel an IPv4 identifier is of its family alone unless the option says otherwise, an IPv6 one if the option
+ * says so or net.ipv6.bindv6only is set. Two that are both so share a port. Else a wildcard address, or a loopback one,
+ * conflicts with EADDRNOTAVAIL, the same address with EADDRINUSE. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ static int bind_to(struct rdma_cm_id *id, const char *text, int only)
 	return rdma_bind_addr(id, (struct sockaddr *)&where) == 0 ? 0 : errno;
 }
 
-/* An address of this host that is no loopback's; NULL where there is none. */
+/* Returns an address of this host outside of loopback; NULL where there is none. */
 static const char *own_address(void)
 {
 	static char text[64];
@@ -101,7 +101,7 @@ static void whoever_comes_second_is_refused_as_by_a_kernel(void)
 		{ "::", DEFAULT, "0.0.0.0", DEFAULT, EADDRNOTAVAIL },
 		{ "127.0.0.1", DEFAULT, "::", DEFAULT, EADDRNOTAVAIL },
 		{ "0.0.0.0", DEFAULT, "::", SHARED, EADDRNOTAVAIL },
-		/* Unless it is told to take one. */
+		/* Unless the option restricts it to its family. */
 		{ "0.0.0.0", DEFAULT, "::", ONLY, 0 },
 		{ "::", ONLY, "0.0.0.0", DEFAULT, 0 },
 		{ "::", ONLY, "127.0.0.1", DEFAULT, 0 },
@@ -109,7 +109,7 @@ static void whoever_comes_second_is_refused_as_by_a_kernel(void)
 		{ "0.0.0.0", SHARED, "::", ONLY, EADDRNOTAVAIL },
 		{ "::", ONLY, "::1", ONLY, EADDRNOTAVAIL },
 		{ "::", ONLY, "::", ONLY, EADDRNOTAVAIL },
-		/* Of addresses of other hosts' networks. */
+		/* Addresses of other hosts' networks. */
 		{ own, DEFAULT, own, DEFAULT, EADDRINUSE },
 		{ own, DEFAULT, "0.0.0.0", DEFAULT, EADDRNOTAVAIL },
 		{ own, DEFAULT, "::", ONLY, 0 },
@@ -140,7 +140,7 @@ static void an_option_has_its_time_and_its_length(void)
 	char byte = 1;
 	CHECK_EQUAL(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &byte, sizeof byte), -1);
 	CHECK_EQUAL(errno, EINVAL);
-	/* Of a bound identifier it can be changed. */
+	/* The option of a bound identifier can be changed. */
 	CHECK_EQUAL(bind_to(id, "::", DEFAULT), 0);
 	CHECK_EQUAL(option(id, ONLY), 0);
 	CHECK_EQUAL(bind_to(other, "0.0.0.0", DEFAULT), 0);
@@ -148,7 +148,7 @@ static void an_option_has_its_time_and_its_length(void)
 	CHECK_EQUAL(option(id, SHARED), EINVAL);
 }
 
-/* As an iSER target does: a listener for each family at one port, and each gets the connections of its own. */
+/* As an iSER target does: a listener for each family at one port, and each gets the connections of its family. */
 static void each_family_has_its_listener(void)
 {
 	alarm(30);

@@ -196,7 +196,7 @@ static int is_ethernet(void)
 	return attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
-/* An IPv4 address of this host that is no loopback's. */
+/* Returns an IPv4 address of this host outside of loopback. */
 static in_addr_t own_address(void)
 {
 	struct ifaddrs *all;
@@ -223,7 +223,7 @@ static void no_service_is_looked_for_over_ethernet(void)
 	CHECK_EQUAL(destroy(id), 0);
 }
 
-/* The subnet of the adapter has no records of services: what a kernel makes of an empty table. */
+/* The adapter's subnet has no service records: the same result as a kernel's with an empty table. */
 static void no_service_is_found(void)
 {
 	if (is_ethernet())

@@ -1,4 +1,4 @@
-"""The connection manager: the distribution's librdmacm and what stands on it, unchanged."""
+"""The connection manager: the distribution's librdmacm and programs on it, unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REQUIRES = [Tool("rping", "rdmacm-utils"), Tool("ib_write_bw", "perftest"),
 SECONDS = 60
 HERE = "127.0.0.1"
 GROUP = "224.1.2.3"
-# Where fi_pingpong listens unless it is told otherwise.
+# fi_pingpong's default port.
 FABTESTS_PORT = 47592
 # And udpong.
 UDPONG_PORT = 7174
@@ -35,7 +35,7 @@ UDPONG_PORT = 7174
 # (it counts itself as polling and never takes that back).
 UDPONG_BURST = 300
 
-# Where a program lies that hosts use, too.
+# The directory of programs that hosts use, too.
 ROCE = Path(__file__).resolve().parents[1] / "roce"
 
 # Server and client of each example program.
@@ -64,7 +64,7 @@ PERFTEST = [["ib_write_bw"], ["ib_read_bw"], ["ib_send_bw"], ["ib_write_lat"], [
 
 
 def cases() -> list[Case]:
-    """Each program on each path, then what must go wrong."""
+    """Each program on each path, then the errors."""
     found = []
     for path in PATHS:
         for name, (server, client) in EXAMPLES.items():
@@ -78,16 +78,16 @@ def cases() -> list[Case]:
         found.append(Case("udpong", path, partial(endless, ["udpong", "-b", HERE],
                                                   ["udpong", "-S", "64", "-C", str(UDPONG_BURST), "-s", HERE],
                                                   path)))
-    # The connection manager's own doing: which path data would take does not matter.
+    # Only the connection manager is involved: the path of data does not matter.
     for source in ("timewait.c", "closing.c", "descriptors.c", "families.c", "newest.c"):
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
-    return [*found, Case("nobody listens", "", nobody), Case("the port is taken", "", taken),
+    return [*found, Case("nobody listens", "", no_listener), Case("the port is taken", "", taken),
             Case("the server is killed", "", killed), Case("an idle client is killed", "", idle_killed)]
 
 
 def listens(place: Place) -> bool:
-    """Whether somebody of this case listens for connections."""
+    """Whether a process of this case listens for connections."""
     return any(place.runtime.glob("cm-*.socket"))
 
 
@@ -103,7 +103,7 @@ def start_server(place: Place, command: list[str], ready: Callable[[Process], bo
 
 def converse(place: Place, server: list[str], client: list[str],
              ready: Callable[[Process], bool], path: str) -> Exchange:
-    """Both sides to their end."""
+    """Runs both sides to their end."""
     serving, is_ready = start_server(place, server, ready, path)
     if not is_ready:
         return Exchange(serving.finish(time.monotonic()), None)
@@ -135,7 +135,7 @@ def perftest(options: list[str], path: str, place: Place) -> Outcome:
 
 
 def multicast(path: str, place: Place) -> Outcome:
-    """A member of an IP group receives what another sends to it."""
+    """A member of an IP group receives another's messages."""
     receiver = run("stdbuf", "-o0", "mckey", "-m", GROUP, "-b", HERE)
     sender = run("mckey", "-m", GROUP, "-b", HERE, "-s")
     ready = lambda process: "receiving data transfers" in process.output()  # noqa: E731
@@ -143,7 +143,7 @@ def multicast(path: str, place: Place) -> Outcome:
 
 
 def endless(server: list[str], client: list[str], path: str, place: Place) -> Outcome:
-    """The client returns 0; the server of this program never ends by itself."""
+    """The client returns 0; this program's server never ends."""
     ready = lambda _process: listens(place) or holds_datagram_port(UDPONG_PORT)  # noqa: E731
     serving, is_ready = start_server(place, run(*server), ready, path)
     if not is_ready:
@@ -157,18 +157,18 @@ def endless(server: list[str], client: list[str], path: str, place: Place) -> Ou
 
 
 def holds_datagram_port(port: int) -> bool:
-    """Whether somebody has a UDP port."""
+    """Whether a process has a UDP port."""
     lines = Path("/proc/net/udp").read_text().splitlines()[1:]
     return any(int(line.split()[1].rpartition(":")[2], 16) == port for line in lines)
 
 
 def sweep(place: Place) -> None:
-    """Clears away what a killed process left, as the next user of the host would."""
+    """Removes the remains of a killed process, as the next process on the host would."""
     place.run("sweep", [str(VERBENA), "info"], SECONDS)
 
 
-def nobody(place: Place) -> Outcome:
-    """A connection to a port that nobody listens to is rejected at once."""
+def no_listener(place: Place) -> Outcome:
+    """A connection to a port without a listener is rejected at once."""
     started = time.monotonic()
     ended = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)
     if ended.succeeded or time.monotonic() - started > SECONDS / 2:
@@ -188,14 +188,14 @@ def taken(place: Place) -> Outcome:
     client = place.run("client", run("rping", "-c", "-a", HERE, "-C", "1"), SECONDS)
     first = serving.finish(time.monotonic() + SECONDS)
     if second.succeeded or "Cannot assign requested address" not in second.output:
-        return failed("the second server had the port too", second.evidence())
+        return failed("the second server got the port, too", second.evidence())
     if not (client.succeeded and first.succeeded):
         return failed("the first server was disturbed", first.evidence())
     return passed()
 
 
 def killed(place: Place) -> Outcome:
-    """The client learns that its server was killed in the midst of the work."""
+    """The client notices that its server was killed in the midst of the work."""
     serving, is_ready = start_server(place, run("rping", "-s", "-a", HERE),
                                      lambda _process: listens(place))
     if not is_ready:
@@ -211,15 +211,15 @@ def killed(place: Place) -> Outcome:
     serving.finish(time.monotonic())
     sweep(place)
     if ended.status is None:
-        return failed("waits for a server that is dead", ended.evidence())
-    # By the connection manager or by the request that was on its way, whichever comes first: rping ends at either.
+        return failed("waits for a killed server", ended.evidence())
+    # By the connection manager or by the request in flight, whichever is first: rping ends at either.
     if not any(word in ended.output for word in ("DISCONNECT", "cq completion failed status 12")):
-        return failed("was not told of the end", ended.evidence())
+        return failed("got no event of the end", ended.evidence())
     return passed()
 
 
 def idle_killed(place: Place) -> Outcome:
-    """A server that asks nothing of its client is told that it was killed."""
+    """A server without traffic from its client gets an event when the client is killed."""
     try:
         tool = c_program.compile_program(ROCE / "idle.c", ("-lrdmacm",))
     except c_program.DoesNotCompile as words:
@@ -234,4 +234,4 @@ def idle_killed(place: Place) -> Outcome:
     asking.finish(time.monotonic())
     ended = serving.finish(deadline)
     sweep(place)
-    return passed() if ended.succeeded else failed("was not told", ended.evidence())
+    return passed() if ended.succeeded else failed("got no event", ended.evidence())

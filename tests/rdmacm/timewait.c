@@ -1,5 +1,5 @@
 /* The end of a connection: RDMA_CM_EVENT_TIMEWAIT_EXIT (rdma_get_cm_event(3)) comes to a side that has disconnected
- * itself, once no packet can be on its way any more, and a queue pair's number is not given out again before. */
+ * itself, once no packet can be in flight any more, and a queue pair's number is not reused before. */
 #include "check.h"
 
 #include <arpa/inet.h>
@@ -116,7 +116,7 @@ static void who_is_gone_waits_for_nothing(void)
 	CHECK(!has_event(active.channel, 2 * wait));
 }
 
-/* A number is not used again while packets to it may be on their way. */
+/* A number is not reused while packets to it may be in flight. */
 static void a_number_rests(void)
 {
 	struct rdma_cm_id *listener = listen_somewhere();

@@ -1,7 +1,9 @@
-"""Writes an archive in OTF2 of what imported.c does: archive.py DIRECTORY COMPUTING. Debian's Python has the module otf2; the harness' own has not.
+"""Writes an archive in OTF2 of the calls of imported.c: archive.py DIRECTORY COMPUTING. Debian's Python has the module
+otf2; the harness' own has not.
 
-Before each call each rank computes for COMPUTING nanoseconds. Lengths of collective operations are told as Score-P tells them: all that
-a rank sends and receives, to and from itself as well."""
+Before each call each rank computes for COMPUTING nanoseconds. Lengths of collective operations are those of Score-P:
+all that a rank sends and receives, to and from itself as well.
+"""
 
 import sys
 
@@ -9,7 +11,7 @@ import otf2
 from otf2.enums import CollectiveOp, GroupType, LocationGroupType, Paradigm
 
 RANKS, ROUNDS = 4, 10
-# A call takes so long here; it is no computing.
+# A call takes so long here; it does not count as computing.
 WITHIN = 50
 # Ticks of 2 ns.
 TICKS = 500_000_000
@@ -17,7 +19,7 @@ NO_ROOT = 0xFFFFFFFF
 
 
 class Program:
-    """The ranks on their way."""
+    """The state of the ranks."""
 
     def __init__(self, trace, computing):
         self.computing = computing
@@ -52,7 +54,7 @@ class Program:
         return self.definitions.comm(name, self.group(name, GroupType.COMM_GROUP, members))
 
     def call(self, rank, name, *events):
-        """A call, with what happens within it: a function of the writer and the time each."""
+        """Writes a call and the events within it: each a function of the writer, with its time."""
         region = self.regions.get(name) or self.regions.setdefault(name, self.definitions.region(name, paradigm=Paradigm.MPI))
         writer, start = self.writers[rank], self.times[rank] + self.computing // 2
         writer.enter(start, region)
@@ -86,7 +88,7 @@ class Program:
                       lambda writer, now, sent=sent: writer.mpi_isend_complete(now, sent))
 
     def collective(self, name, operation, comm, root, amounts):
-        """All members make it; `amounts` is what the one at each place sends and receives."""
+        """Every member calls it; `amounts` is the number of bytes that each member sends and receives."""
         for place, rank in enumerate(comm[1]):
             sent, received = amounts(place)
             self.call(rank, name, lambda writer, now: writer.mpi_collective_begin(now),

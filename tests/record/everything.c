@@ -1,5 +1,6 @@
-/* Calls of every kind, whose messages and bytes the program counts itself: it has no second library that counts, but knows what it
- * sends. The last line of rank 0 is "sent MESSAGES BYTES" of all ranks, point to point and one-sided, which a trace must have too. */
+/* Calls of every kind, whose messages and bytes the program counts itself: no second library counts them, but the
+ * program knows its own calls. The last line of rank 0 is "sent MESSAGES BYTES" of all ranks, point to point and
+ * one-sided, which a trace must have, too. */
 
 #include <mpi.h>
 #include <stdint.h>
@@ -16,7 +17,7 @@ static void sent(uint64_t count, uint64_t length)
 	bytes += count * length;
 }
 
-/* Blocking, both ways at once, of any length, from anybody. */
+/* Blocking, both ways at once, of any length, from any source. */
 static void blocking(void)
 {
 	char out[300], in[300];
@@ -33,7 +34,8 @@ static void blocking(void)
 		MPI_Ssend(out, 10 * rank, MPI_CHAR, 0, rank, MPI_COMM_WORLD);
 		sent(1, 10 * (uint64_t)rank);
 	}
-	/* What a rank sends next must not be taken in place of another's that is still to come: from anybody means from anybody. */
+	/* A rank's next message must not be taken in place of another rank's that is still to come: MPI_ANY_SOURCE
+	 * accepts either. */
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Send(out, 7, MPI_CHAR, MPI_PROC_NULL, 0, MPI_COMM_WORLD);
 	MPI_Recv(in, 7, MPI_CHAR, MPI_PROC_NULL, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -1,5 +1,5 @@
-/* Messages and collective operations, as archive.py writes them into an archive in OTF2: what is imported is held against a recording
- * of this. For four ranks. */
+/* Messages and collective operations, as archive.py writes them into an archive in OTF2: the test compares an import of
+ * that archive with a recording of this program. For four ranks. */
 
 #include <mpi.h>
 #include <stdlib.h>

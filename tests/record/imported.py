@@ -1,4 +1,4 @@
-"""Archives in OTF2 are imported: they hold what was written, and are replayed as the same program's recording is."""
+"""Imports of archives in OTF2: they have the written calls, and are replayed as the same program's recording is."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ TOOLS = [Tool("otf2-print", "otf2-tools"), Tool("/usr/lib/python3/dist-packages/
 SECONDS = 120
 WRONG_INPUT, ENVIRONMENT = 2, 3
 MODEL = "model:connectx-ddr"
-# What the ranks send in a round: three sizes to and fro, and one round the ring. There are ten rounds.
+# Messages and bytes that the ranks send in a round: three sizes in both directions, and one round the ring. There are
+# ten rounds.
 MESSAGES, BYTES = 10 * (6 + 4), 10 * (2 * (1 + 1000 + 100000) + 4 * 20000)
 COMPUTING = 2000
 
 
 def beside_recorded(environment: dict[str, str], place: Place) -> Outcome:
-    """The archive of a program is replayed as its recording is, where computing weighs nothing; its own computing is what was written."""
+    """An archive of the program is replayed as its recording is, where computing takes no time; its own computing is
+    the written one."""
     if lacking := requirement.absent(TOOLS):
         return skipped(f"this machine lacks {', '.join(tool.package for tool in lacking)}")
     archive, trace, recorded = (place.directory / name for name in ("archive", "imported", "recorded"))
@@ -63,7 +65,7 @@ def beside_recorded(environment: dict[str, str], place: Place) -> Outcome:
 
 
 def refused(place: Place, archive: Path) -> Outcome | None:
-    """No printer, no archive, one that is cut, a directory that is taken: each is told, with what to do."""
+    """No printer, no archive, a truncated one, a directory that exists: each error names the remedy."""
     cut = place.directory / "cut"
     shutil.copytree(archive, cut)
     largest = max((cut / "traces").iterdir(), key=lambda file: file.stat().st_size)
@@ -76,7 +78,7 @@ def refused(place: Place, archive: Path) -> Outcome | None:
     ]:
         ended = take(place, source, place.directory / name, **environment)
         if ended.status != status or told not in ended.output:
-            return failed(f"{told!r} is not told with exit {status}", ended.evidence())
+            return failed(f"{told!r} is not reported with exit {status}", ended.evidence())
     return None
 
 
@@ -86,6 +88,6 @@ def take(place: Place, archive: Path, trace: Path, **environment: str) -> Ended:
 
 
 def replay(place: Place, trace: Path, *words: str) -> dict:
-    """What a replay tells."""
+    """Returns the replay's result."""
     ended = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, "--json", *words], SECONDS)
     return json.loads(ended.output)

@@ -1,5 +1,5 @@
-/* Rank 1 is killed in the midst of its calls, when far more than a block of its trace has been made; rank 0 waits for it no longer
- * than the launcher lets it. */
+/* Rank 1 is killed in the midst of its calls, when far more than a block of its trace has been made; rank 0 waits for
+ * it until the launcher ends the job. */
 
 #include <mpi.h>
 #include <signal.h>

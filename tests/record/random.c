@@ -1,7 +1,8 @@
-/* A random MPI program: every rank draws the same plan from the seed, does its part of each step, checks what it got, and prints a sum
- * of it. With the recorder in front of it the sum must be the same, and the trace must tell of as many messages as there were.
+/* A random MPI program: every rank draws the same plan from the seed, does its part of each step, checks the received
+ * data, and prints a sum of it. With the recorder in front of it the sum must be the same, and the trace must have as
+ * many messages as there were.
  *
- *     random SEED STEPS [across]
+ *   random SEED STEPS [across]
  *
  * With the last word there are operations between two groups, too, which a replay does not know. */
 
@@ -27,7 +28,7 @@ static uint32_t draw(uint32_t below)
 	return (uint32_t)(state >> 32) % below;
 }
 
-/* An own one, for what does not change the plan. */
+/* A private generator, for choices that do not change the plan. */
 static uint64_t private_state;
 static uint32_t own(uint32_t below)
 {
@@ -77,7 +78,7 @@ static MPI_Datatype spread(int bytes)
 	return type;
 }
 
-/* Waits for all in one of the many ways. The statuses, where they are asked for, are returned. */
+/* Waits for all in one of the many ways. Returns the statuses where requested. */
 static void complete(int count, MPI_Request *requests, MPI_Status *statuses)
 {
 	int indices[2 * MOST_MESSAGES + 4], some, index, done = 0;
@@ -128,7 +129,7 @@ static void complete(int count, MPI_Request *requests, MPI_Status *statuses)
 	}
 }
 
-/* Messages at once, this way and that, by all kinds of sends. */
+/* Messages at once, in both directions, by all kinds of sends. */
 static void messages(void)
 {
 	static unsigned char out[MOST_MESSAGES][2 * MOST_BYTES], in[MOST_MESSAGES][2 * MOST_BYTES];
@@ -250,7 +251,7 @@ static void ring(void)
 	MPI_Sendrecv(out, 1, MPI_UNSIGNED_CHAR, MPI_PROC_NULL, 1, in, 1, MPI_UNSIGNED_CHAR, MPI_PROC_NULL, 1, comm, &status);
 }
 
-/* Requests that are begun again and again; one that is never waited for, one that is taken back. */
+/* Persistent requests; one that is never waited for, one that is cancelled. */
 static void persistent(void)
 {
 	static unsigned char out[4][MOST_BYTES], in[4][MOST_BYTES];
@@ -353,7 +354,7 @@ static void collectives(void)
 			expect("a scattered one", told, root * 100 + here);
 		break;
 	case 4:
-		/* Nobody has anything for rank 0 of it, but itself. */
+		/* No other rank has anything for rank 0. */
 		for (int peer = 0; peer < n; peer++) {
 			counts[peer] = peer != 0 || here == 0;
 			all[peer] = counts[peer];
@@ -443,10 +444,10 @@ static void one_sided(void)
 		MPI_Put(&one, 1, MPI_INT, MPI_PROC_NULL, 0, 1, MPI_INT, window);
 		MPI_Win_fence(0, window);
 		sent += 3;
-		expect("what was put", memory[0], last + 1);
-		expect("what was got", got, (last + size - 1) % size + 1);
+		expect("the memory after puts", memory[0], last + 1);
+		expect("the data from gets", got, (last + size - 1) % size + 1);
 		if (rank == 0)
-			expect("what was added", memory[1], size * (size + 1) / 2);
+			expect("the accumulated sums", memory[1], size * (size + 1) / 2);
 	} else if (kind == 1) {
 		MPI_Request request;
 		MPI_Win_lock_all(0, window);
@@ -459,7 +460,7 @@ static void one_sided(void)
 		MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, window);
 		MPI_Get(&got, 1, MPI_INT, 0, 3, 1, MPI_INT, window);
 		MPI_Win_unlock(0, window);
-		expect("what was added", got, size * (size + 1) / 2);
+		expect("the accumulated sums", got, size * (size + 1) / 2);
 		MPI_Barrier(MPI_COMM_WORLD);
 		sent += 3;
 	} else if (size > 1) {
@@ -475,7 +476,7 @@ static void one_sided(void)
 		MPI_Win_complete(window);
 		while (!done)
 			MPI_Win_test(window, &done);
-		expect("what was put", memory[0], last + 1);
+		expect("the memory after puts", memory[0], last + 1);
 		MPI_Group_free(&world);
 		MPI_Group_free(&to);
 		MPI_Group_free(&from);

@@ -1,5 +1,5 @@
-"""MPI programs are recorded and replayed: what their traces hold is held against what the programs count themselves, a replay against
-that of the schedule which is written of it."""
+"""MPI programs are recorded and replayed: traces are compared with the programs' own counts, a replay with that of the
+schedule which is written of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REQUIRES = [
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 120
-# By night all ways and numbers of processes.
+# By night all transports and numbers of processes.
 WHOLE = tiers.by_night()
 WRONG_INPUT = 2
 ENVIRONMENT = 3
@@ -40,20 +40,21 @@ OTHERS = ["model:infinihost3-ddr", "model:connectx-ddr", "model:connectx-qdr:mes
 RANDOM, RANDOM_BY_NIGHT = 4, 40
 SUM = re.compile(r"^sum \d+ messages (\d+)$", re.MULTILINE)
 SENT = re.compile(r"^sent (\d+) (\d+)$", re.MULTILINE)
-# Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than processors.
+# Each launcher with its library's compilers. Ranks of MPICH do not give way to each other, so there are no more than
+# processors.
 OPENMPI = (["mpirun.openmpi", "--oversubscribe"], "openmpi", 4)
 MPICH = (["mpirun.mpich"], "mpich", 2)
 LIBRARIES = {"Open MPI": OPENMPI, "MPICH": MPICH}
 
 
 def cases() -> list[Case]:
-    """Programs with both libraries, then what can go wrong."""
+    """Programs with both libraries, then the errors."""
     found = []
     for name, library in LIBRARIES.items():
         found.append(Case("every kind of call, counted", name, partial(counted, "everything.c", library, False)))
         found.append(Case("Fortran, by each interface", name, partial(counted, "ring.f90", library, True)))
         found.append(Case("random programs, recorded and not", name, partial(unchanged, library)))
-        found.append(Case("computing that is told", name, partial(told_of, library)))
+        found.append(Case("computing that is told", name, partial(declared, library)))
     found.append(Case("a shipped trace, in one file", "", shipped))
     found.append(Case("an archive in OTF2, beside the same program's recording", "Open MPI",
                       partial(imported.beside_recorded, environment())))
@@ -130,7 +131,8 @@ def counted(source: str, library: tuple[list[str], str, int], two_sided: bool, p
 
 
 def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
-    """Random programs come to the same with the recorder in front of them, and their traces have the messages that they counted."""
+    """Random programs compute the same with the recorder in front of them, and their traces have the messages that they
+    counted."""
     launcher, flavour, ranks = library
     try:
         program = program_of("random.c", flavour)
@@ -139,7 +141,7 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
     first = random.randrange(1 << 31)
     messages = 0
     for seed in range(first, first + (RANDOM_BY_NIGHT if WHOLE else RANDOM)):
-        # What goes on between two groups is recorded, and no replay knows it.
+        # Operations between two groups are recorded, and no replay knows them.
         across = ["across"] if seed % 2 else []
         words = [*launcher, "-n", ranks, program, seed, 30, *across]
         plain = place.run("plain", list(map(str, words)), SECONDS, **environment())
@@ -147,7 +149,7 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
         recorded = record(place, "--", *words)
         came_to = [SUM.search(ended.output) for ended in (plain, recorded)]
         if not recorded.succeeded or None in came_to or came_to[0].group() != came_to[1].group():
-            return failed(f"seed {seed}: it comes to {[found and found.group() for found in came_to]} plain and recorded",
+            return failed(f"seed {seed}: the results are {[found and found.group() for found in came_to]} plain and recorded",
                           recorded.evidence())
         if across:
             continue
@@ -161,15 +163,16 @@ def unchanged(library: tuple[list[str], str, int], place: Place) -> Outcome:
     return passed(f"seeds from {first}, {messages} messages replayed")
 
 
-def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
-    """What a program tells is counted as computing, what it does in a pause is not; without the recorder there is nobody to tell."""
+def declared(library: tuple[list[str], str, int], place: Place) -> Outcome:
+    """Computing that a program declares is counted, computing in a pause is not; without the recorder the declarations
+    have no effect."""
     launcher, flavour, _ = library
     try:
         program = program_of("told.c", flavour)
     except c_program.DoesNotCompile as error:
         return failed("does not compile", str(error))
     alone = place.run("alone", [*launcher, "-n", "2", str(program)], SECONDS, **environment())
-    if not alone.succeeded or "nobody to tell" not in alone.output:
+    if not alone.succeeded or "no recorder" not in alone.output:
         return failed(alone.describe(), alone.evidence())
     ended = record(place, "--", *launcher, "-n", 2, program)
     if not ended.succeeded or "told" not in ended.output or ended.output.count("counts for nothing") != 2:
@@ -178,14 +181,14 @@ def told_of(library: tuple[list[str], str, int], place: Place) -> Outcome:
     if not replayed.succeeded:
         return failed(replayed.describe(), replayed.evidence())
     computing = [parts["computing"] / 1e9 for parts in json.loads(replayed.output)["by_rank"]]
-    # What is computed besides is to start threads and the like.
+    # The rest of the computing is starting threads and the like.
     if any(not 0 <= seconds - (4 + rank) < 0.1 for rank, seconds in enumerate(computing)):
         return failed(f"ranks computed {computing} s, and not 4 and 5", ended.evidence())
     return passed(f"{computing[0]:.3f} s and {computing[1]:.3f} s")
 
 
 def unbalanced(told: dict) -> str | None:
-    """The chain is as long as the run, and what a rank waited for is all of its waiting."""
+    """The chain is as long as the run, and a rank's waits add up to all of its waiting."""
     chain = told["chain"]
     length = chain["computing"] + chain["overhead"] + chain["wire"]
     if abs(length - told["nanoseconds"]) > 1 or chain["crossings"] == 0:
@@ -197,7 +200,8 @@ def unbalanced(told: dict) -> str | None:
 
 
 def misdrawn(events: list[dict], told: dict) -> str | None:
-    """The timeline has a track a rank on which it does one thing after the other until its end, and the chain on another."""
+    """Returns an error in the drawing: the timeline has a track for each rank with one activity after another until its
+    end, and the chain on another."""
     tracks: dict[tuple, list] = {}
     for event in events:
         if event["ph"] == "X":
@@ -209,7 +213,7 @@ def misdrawn(events: list[dict], told: dict) -> str | None:
         now = 0.0
         for one in slices:
             if abs(one["ts"] - now) > 1e-5:
-                return f"on {track} {one} follows what ends at {now} us"
+                return f"on {track} {one} follows an event that ends at {now} us"
             now = one["ts"] + one["dur"]
         if abs(now * 1000 - ends[track]) > 1:
             return f"{track} ends at {now} us, and not {ends[track]} ns"
@@ -223,7 +227,7 @@ def misdrawn(events: list[dict], told: dict) -> str | None:
 
 
 def beside(place: Place, told: dict) -> Outcome | None:
-    """Several models are told of in the order in which they were named, each as if it were alone."""
+    """Several models are reported in the order of the command line, each as if it were alone."""
     trace = place.directory / "trace"
     more = [word for other in OTHERS for word in ("--on", other)]
     together = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--json"], SECONDS)
@@ -232,7 +236,7 @@ def beside(place: Place, told: dict) -> Outcome | None:
     all_told = json.loads(together.output)
     systems = [one["system"] for one in all_told]
     if all_told[0] != told or systems != [name.split(":")[1] for name in [MODEL, *OTHERS]]:
-        return failed(f"the first of {systems} is not what it is alone", together.evidence())
+        return failed(f"the first of {systems} differs from its result alone", together.evidence())
     refused = place.run("replay", [str(VERBENA), "replay", str(trace), "--on", MODEL, *more, "--write-goal", "x"], SECONDS)
     if refused.status != WRONG_INPUT or "one --on" not in refused.output:
         return failed("a schedule of several libraries is not refused", refused.evidence())
@@ -240,13 +244,13 @@ def beside(place: Place, told: dict) -> Outcome | None:
 
 
 def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
-    """Several traces are a row each, in their order, each as if it were alone; schedules are refused among them."""
+    """Several traces are a row each, in their order, each as if it were alone; schedules among them are refused."""
     trace = place.directory / "trace"
     models = [word for model in [MODEL, *OTHERS] for word in ("--on", model)]
     command = [str(VERBENA), "replay", str(trace), str(trace), *models]
     told = place.run("replay", [*command, "--json"], SECONDS)
     if not told.succeeded or json.loads(told.output) != all_told * 2:
-        return failed("two traces are not told as each alone", told.evidence())
+        return failed("two traces differ from each alone", told.evidence())
     table = place.run("replay", command, SECONDS)
     rows = [line.split() for line in table.output.splitlines()]
     ranks = str(all_told[0]["ranks"])
@@ -277,7 +281,7 @@ def shipped(place: Place) -> Outcome:
 
 
 def killed(place: Place) -> Outcome:
-    """What a killed rank has done before is in the trace; a replay says that there is no end."""
+    """The trace has a killed rank's calls before the kill; a replay says that the end is missing."""
     try:
         program = program_of("killed.c", "openmpi")
     except c_program.DoesNotCompile as error:
@@ -287,7 +291,7 @@ def killed(place: Place) -> Outcome:
     calls = re.search(r"MPI_Sendrecv +(\d+)", ended.output)
     if ended.succeeded or calls is None or "rank 1" not in ended.output:
         return failed(ended.describe(), ended.evidence())
-    # Rank 0 may be killed by the launcher, too. What is lost is a block a rank at most.
+    # The launcher may kill rank 0, too. At most one block for each rank is lost.
     if not 60000 < int(calls.group(1)) <= 120000:
         return failed(f"{calls.group(1)} of 120000 calls can be read", ended.evidence())
     replayed = replay(place, place.directory / "trace")
@@ -297,7 +301,8 @@ def killed(place: Place) -> Outcome:
 
 
 def missing(place: Place) -> Outcome:
-    """No compiler, another library's compiler, no MPI program, a directory that has a trace: each is told, with what to do."""
+    """No compiler, another library's compiler, no MPI program, a directory that has a trace: each error names the
+    remedy."""
     program = program_of("killed.c", "mpich")
     launcher, _, _ = MPICH
     for words, status, told in [
@@ -314,7 +319,7 @@ def missing(place: Place) -> Outcome:
         return failed("the trace would be written over", ended.evidence())
     replayed = replay(place, place.directory / "trace")
     if replayed.status != WRONG_INPUT or "rank-0.trace, byte 0" not in replayed.output:
-        return failed("what is no trace is not told", replayed.evidence())
+        return failed("a file that is no trace is not reported", replayed.evidence())
     return passed()
 
 
@@ -342,8 +347,8 @@ int main(int count, char **words)
 
 
 def closed_loop(place: Place) -> Outcome:
-    """Each way and number of processes has a prediction beside what was measured, both of the program that was recorded: how far they
-    are apart is the machine's to say, and a loaded one's says nothing."""
+    """Each transport and number of processes has a prediction beside the measurement, both of the recorded program: how
+    far they are apart depends on the machine, and on a loaded one proves nothing."""
     source, program = place.directory / "exchanges.c", place.directory / "exchanges"
     source.write_text(EXCHANGES)
     done = subprocess.run(["mpicc.openmpi", "-O2", str(source), "-o", str(program)], capture_output=True, text=True, check=False)
@@ -362,9 +367,9 @@ def closed_loop(place: Place) -> Outcome:
     for row in rows:
         # Each of 50 rounds sends one message a rank; nothing takes less than its computing.
         if row["messages"] != 50 * row["processes"] or not row["predicted"] >= row["computing"] > 0:
-            return failed(f"a prediction that cannot be: {row}")
+            return failed(f"an impossible prediction: {row}")
         if not row["measured"] > 0 or abs(row["error"] - (row["predicted"] / row["measured"] - 1) * 100) > 1e-6:
-            return failed(f"an error that is none: {row}")
+            return failed(f"a wrong error: {row}")
     errors = [abs(row["error"]) for row in rows]
     if abs(told["mean_error"] - sum(errors) / len(errors)) > 1e-6 or told["worst_error"] != max(errors):
         return failed(f"{told['mean_error']} is not the mean of {errors}")
@@ -372,7 +377,7 @@ def closed_loop(place: Place) -> Outcome:
 
 
 def no_way(place: Place) -> Outcome:
-    """Models and other machines' adapters are no ways of this machine; a program that is none is named."""
+    """Models and other machines' adapters are no transports of this machine; a file that is no program is named."""
     for words, expected in [(["--on", MODEL, "/bin/true"], "closed-loop runs on this machine only"),
                             (["app.nothing"], "app.nothing is neither an application")]:
         ended = place.run("closed-loop", [str(VERBENA), "closed-loop", "--mpi", "openmpi", *words], SECONDS, **environment())

@@ -1,4 +1,5 @@
-/* Tells of computing that it does not do, and does some that is not to be counted: rank r has computed r + 4 seconds, and hardly more. */
+/* Declares computing that it does not do, and does some that is not to be counted: rank r has computed r + 4 seconds,
+ * and hardly more. */
 
 #include "../../crates/trace/recorder/verbena.h"
 #include <mpi.h>
@@ -21,7 +22,7 @@ static void compute(void)
 		;
 }
 
-/* Its thread makes no call: neither what it tells counts, nor what it computes before it pauses. */
+/* Its thread makes no call: neither its declarations count, nor its computing before the pause. */
 static void *aside(void *nothing)
 {
 	tell(1000 * SECOND);
@@ -33,7 +34,7 @@ static void *aside(void *nothing)
 	return nothing;
 }
 
-/* What a library calls is none of the program's computing. */
+/* Code that a library calls is not the program's computing. */
 static void sum(void *in, void *out, int *count, MPI_Datatype *type)
 {
 	(void)type;
@@ -87,6 +88,6 @@ int main(int count, char **words)
 	MPI_Finalize();
 	tell(1000 * SECOND);
 	if (rank == 0)
-		printf("%s\n", verbena_computed ? "told" : "nobody to tell");
+		printf("%s\n", verbena_computed ? "told" : "no recorder");
 	return 0;
 }

@@ -1,4 +1,4 @@
-"""RPM packages: what each holds and says of itself, and that they work where rpm has installed them."""
+"""RPM packages: the content and metadata of each, and that they work where rpm has installed them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
 OUT = LOGS / "release/rpms"
-# What must be in each package, and where nothing of one may be.
+# Files that each package must have, and the folders that only one may have.
 HOLDS = {
     "verbena": {"/usr/bin/verbena", "/usr/bin/rfcp", "/usr/lib/verbena/libibverbs.so.1", "/usr/lib/verbena/libverbena_shim.so",
                 "/usr/lib/verbena/libverbena_tracer.so", "/usr/share/man/man1/verbena-run.1.gz", "/usr/share/man/man1/rfcp.1.gz",
@@ -51,7 +51,7 @@ def query(package: Path, *what: str) -> str:
 
 
 def contents(files: dict[str, Path], _place: Place) -> Outcome:
-    """Each has what it is for, no file is in two, and the version is the workspace's."""
+    """Each package has its files, no file is in two, and the version is the workspace's."""
     version = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.M)[1]
     owners: dict[str, str] = {}
     for package, file in files.items():
@@ -69,7 +69,8 @@ def contents(files: dict[str, Path], _place: Place) -> Outcome:
 
 
 def relations(files: dict[str, Path], _place: Place) -> Outcome:
-    """The C library is required, the adapter's libraries are not offered to others, and those of the file service are."""
+    """The C library is required, the adapter's libraries are not offered to others, and those of the file service
+    are."""
     for package in ("verbena", "rfiod", "librfio"):
         if "libc.so.6(GLIBC_" not in query(files[package], "--requires"):
             return failed(f"{package} does not require the C library", query(files[package], "--requires"))
@@ -80,7 +81,7 @@ def relations(files: dict[str, Path], _place: Place) -> Outcome:
     if not re.search(r"^librfio = \S+-1$", query(files["librfio-devel"], "--requires"), re.M):
         return failed("librfio-devel does not require its librfio", query(files["librfio-devel"], "--requires"))
     if set(query(files["rfiod"], "--configfiles").split()) != {"/etc/rfio/rfiod.conf", "/etc/logrotate.d/rfiod"}:
-        return failed("what an administrator edits is not kept")
+        return failed("edited configuration is not kept")
     scripts = query(files["rfiod"], "--scripts")
     if lacking := [tool for tool in ("systemd-sysusers", "systemd-tmpfiles", "disable --now") if tool not in scripts]:
         return failed(f"{', '.join(lacking)} is not called", scripts)
@@ -88,11 +89,12 @@ def relations(files: dict[str, Path], _place: Place) -> Outcome:
 
 
 def installed(files: dict[str, Path], place: Place) -> Outcome:
-    """In a root of their own: the programs start, verbena finds the adapter beside itself, and the unit starts what is there."""
+    """In a root of their own: the programs start, verbena finds the adapter beside itself, and the unit starts an
+    installed program."""
     root = place.directory / "root"
     root.mkdir()
     if os.geteuid() == 0:
-        # What they require is not in an empty root, and their scripts neither.
+        # An empty root lacks their dependencies and the programs of their scripts.
         command = ["rpm", "--root", str(root), "--install", "--nodeps", "--noscripts", *map(str, files.values())]
         ended = place.run("install", command, 300)
         if not ended.succeeded:

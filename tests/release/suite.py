@@ -1,4 +1,4 @@
-"""What a release consists of: RPM packages, and the script that makes all parts."""
+"""The parts of a release: RPM packages, and the script that makes all parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wheel.installation import ours
 
 from . import rpm
 
-TITLE = "what a release consists of"
+TITLE = "the parts of a release"
 REQUIRES: list = []
 
 SECONDS = 300
@@ -47,7 +47,7 @@ def release(place: Place, *words: object, **variables: str) -> Ended:
 
 
 def parts(place: Place) -> Outcome:
-    """What needs no compiling is made, with right checksums, and a second time with the same bytes."""
+    """Parts that need no compiling are made, with right checksums, and a second time with the same bytes."""
     found = []
     for out in (place.directory / "first", place.directory / "second"):
         ended = release(place, "source", "sbom", "--strict", "--out", out)
@@ -63,7 +63,8 @@ def parts(place: Place) -> Outcome:
 
 
 def refusals(place: Place) -> Outcome:
-    """A tag of another version, files of others, and an engine that does not work are said; with --strict a skipped part fails."""
+    """A tag of another version, foreign files, and an engine that does not work are reported; with --strict a skipped
+    part fails."""
     engines = place.directory / "engines"
     engines.mkdir()
     for name in ("podman", "docker"):
@@ -85,4 +86,4 @@ def refusals(place: Place) -> Outcome:
         ended = release(place, *words, PATH=path)
         if ended.status != status or said not in ended.output:
             return failed(f"it does not end with {status} and {said!r}", ended.evidence())
-    return passed() if Path(others / "precious").exists() else failed("a file of others is gone")
+    return passed() if Path(others / "precious").exists() else failed("a foreign file was removed")

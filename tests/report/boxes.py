@@ -1,4 +1,4 @@
-"""The boxes of all text of a page, held against the window, against what cuts them off, and against each other."""
+"""The boxes of all text of a page, compared with the window, with the elements that clip them, and with each other."""
 
 # Letters have a height of about two thirds of the box that a browser gives them; boxes are compared without the rest.
 _FIND = """const boxesOfText = () => {
@@ -53,7 +53,7 @@ _FIND = """const boxesOfText = () => {
     return {texts: all.length, clipped, overlapping, small};
   };"""
 
-# How many texts there are, and which of them are clipped, lie over each other, or are too small to read.
+# Returns the number of texts, and those that are clipped, overlap each other, or are too small to read.
 WRONG = """(() => {
   %s
   const found = findWrong(), few = list => list.slice(0, 12);
@@ -63,7 +63,8 @@ WRONG = """(() => {
     height: document.documentElement.scrollHeight};
 })()""" % _FIND
 
-# Whether a clipped label of a drawing, two texts over each other, and a text too small to read are found where they are planted.
+# Whether a clipped label of a drawing, two texts over each other, and a text too small to read are found where they are
+# planted.
 PLANTED = """(() => {
   %s
   const before = findWrong();

@@ -1,5 +1,5 @@
-"""No text of any page is clipped, lies over another, or is too small to read: by its boxes, on each screen and on paper, folded
-and unfolded."""
+"""No text of any page is clipped, overlaps another, or is too small to read: by its boxes, on each screen and on paper,
+folded and unfolded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAGES: dict[str, Callable[[Place], Path]] = {
     "an explanation": made.explanation,
     "an imported table": made.imported,
 }
-# What the page of a whole evaluation has at most, before anything is unfolded, in a window of 1400 px.
+# The largest height of the page of a whole evaluation, before anything is unfolded, in a window of 1400 px.
 HIGHEST = 12_000
 
 

@@ -15,7 +15,7 @@ SECONDS = 900
 MODELS = ["infinihost3-ddr", "connectx-qdr"]
 FOUR = ["connectx-qdr", "connectx-ddr", "infinihost3-ddr", "infinihost-pcix"]
 LABELS = ["software", *(f"{model} (model)" for model in MODELS)]
-# One of each kind of section, and what the five tiles are taken from.
+# One benchmark of each kind of section, and those from which the five tiles are computed.
 BENCHMARKS = ["latency.write", "latency.send", "latency.read", "latency.write-completion",
               "bandwidth.write", "bandwidth.write-both", "bandwidth.read", "rate.window",
               "multi-pair.write-latency", "internals.contexts", "internals.reuse",
@@ -25,7 +25,7 @@ RECORDED = ROOT / "tests" / "record" / "everything.c"
 RECORDING = [Tool("mpirun.openmpi", "openmpi-bin"), Tool("mpicc.openmpi", "libopenmpi-dev")]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XDG_CACHE_HOME": str(LOGS / "cache")}
 
-# Where the first case that needs a report leaves it for the others.
+# The directory in which the first case that needs a report leaves it for the others.
 SHARED = LOGS / "report" / "shared"
 _made: dict[str, Path] = {}
 
@@ -86,7 +86,7 @@ def hostile(place: Place) -> Path:
 
 
 def replay(place: Place) -> Path:
-    """The page of a recorded program on four systems; what `--json` says of it is beside the page."""
+    """The page of a recorded program on four systems; the output of `--json` is beside the page."""
     traces = [place.directory / f"T{ranks}" for ranks in (2, 4)]
     program = c_program.compile_program(RECORDED, libraries=(), compiler="mpicc.openmpi")
     for trace in traces:
@@ -108,13 +108,13 @@ def reproduction(place: Place) -> Path:
 
 
 def explanation(place: Place) -> Path:
-    """Where the time of some operations goes."""
+    """A page on where the time of some operations goes."""
     out = place.directory / "explanation.html"
     return report_of(place, "explain", ["latency.write", "--on", "model:connectx6-hdr", "--out", str(out)], out)
 
 
 def imported(place: Place) -> Path:
-    """A table that somebody pasted, without distributions and without a machine."""
+    """A pasted table, without distributions and without a machine."""
     table, out = place.directory / "osu.txt", place.directory / "report.html"
     table.write_text("# OSU MPI Latency Test v7.4\n# Size          Latency (us)\n0                       1.80\n"
                      "64                      1.90\n4096                    3.70\n1048576               130.00\n")

@@ -1,4 +1,4 @@
-"""What a test asks a page about itself, in the page's own language. Each is one expression."""
+"""Queries of a page, in JavaScript. Each is one expression."""
 
 # The first screen: its tiles, its sentences, and how wide it is.
 FIRST_SCREEN = """(() => {
@@ -17,7 +17,8 @@ FIRST_SCREEN = """(() => {
     paper: getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)};
 })()"""
 
-# By benchmark its panels: the axis, what each line is, and the names at the lines' ends. Of a benchmark without curves an empty list.
+# For each benchmark its panels: the axis, the meaning of each line, and the names at the lines' ends. For a benchmark
+# without curves an empty list.
 LINES = """(() => {
   const found = {};
   for (const heading of document.querySelectorAll('h3[id]')) {
@@ -48,7 +49,7 @@ WITHOUT_TEXT = """[...document.querySelectorAll('.panels')]
   .filter(panels => !(panels.closest('.question') ?? panels.parentElement).querySelector('pre'))
   .map(panels => panels.innerText.slice(0, 50))"""
 
-# What a click into the text of a benchmark's figures selects, in a browser that lets it be selected as a whole.
+# The text that a click into a benchmark's figures selects, in a browser that supports selecting it as a whole.
 SELECTED = """(() => {
   document.querySelectorAll('details').forEach(one => one.open = true);
   const pre = document.getElementById('bandwidth.read').closest('.benchmark').querySelector('pre');
@@ -62,7 +63,7 @@ RATIOS = """[...document.querySelectorAll('.ratios tr')].map(row => ({
   key: row.cells[0].innerText, ratio: row.cells[2].innerText,
   verdict: row.querySelector('circle').getAttribute('class').replace('ratio ', '')}))"""
 
-# Of each chart of stacked bars: the names of the bars, and how long each is.
+# For each chart of stacked bars the names of the bars, and how long each is.
 STACKS = """[...document.querySelectorAll('figure.stack svg')].map(svg => {
   const bars = new Map();
   for (const part of svg.querySelectorAll('rect')) {
@@ -95,7 +96,7 @@ ORDERED = """(() => {
     .map(([value, unit]) => value * scale[unit]);
 })()"""
 
-# Rows of a table that a word keeps, and all.
+# The number of rows of a table that a filter word keeps, and of all.
 FILTERED = """(() => {
   const fold = document.querySelector('#q-latency .figures'), filter = fold.querySelector('input');
   filter.value = 'read';
@@ -104,7 +105,7 @@ FILTERED = """(() => {
   return [rows.filter(row => row.checkVisibility()).length, rows.length];
 })()"""
 
-# All that is read on a page: its text, folds opened, and the number of its drawings and of its controls.
+# All readable content of a page: its text, folds opened, and the number of its drawings and of its controls.
 READ = """(() => {
   document.querySelectorAll('details').forEach(one => { one.open = true; });
   const own = document.body.cloneNode(true);

@@ -1,5 +1,5 @@
-"""The report as people have it: in a browser on a screen and on a telephone, by day and by night, and on paper. Of real runs: the
-software adapter beside two modelled ones, and two runs of the software adapter."""
+"""The report as readers see it: in a browser on a screen and on a telephone, in light and dark colours, and on paper.
+Of real runs: the software adapter beside two modelled ones, and two runs of the software adapter."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TITLE = "the report in a browser"
 REQUIRES = [Tool("chromium", "chromium")]
 
 SCREENS = [(1400, 900), (390, 844)]
-# What a curve is of besides its axis is its kind; these only repeat the axis.
+# A curve's parameters beside its axis are its kind; these only repeat the axis.
 NO_KIND = {"size", "size-class", "rows", "columns"}
 PAGES = 10
 # Traces on the page of applications.
 TRACES = 2
 
 def cases() -> list[Case]:
-    """A screen, a telephone, paper, and what must be on all of them."""
+    """A screen, a telephone, paper, and the content that all of them must have."""
     found = [Case(f"{width} px wide", f"first screen, {scheme}", partial(first_screen, width, height, scheme))
              for width, height in SCREENS for scheme in ("light", "dark")]
     found += layout.cases()
@@ -52,7 +52,8 @@ def cases() -> list[Case]:
 
 
 def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
-    """What was tested and all five tiles are seen without scrolling, each with its figure, its word and its share."""
+    """The tested target and all five tiles are visible without scrolling, each with its figure, its word and its
+    share."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, width, height, scheme)
@@ -76,7 +77,7 @@ def first_screen(width: int, height: int, scheme: str, place: Place) -> Outcome:
     if width > 1000 and seen["ends"] > height:
         return failed(f"the sentences end at {seen['ends']} of {height} px")
     if not all(any(label in line for line in seen["runs"]) for label in LABELS):
-        return failed(f"it does not say what was tested: {seen['runs']}")
+        return failed(f"it does not name the tested targets: {seen['runs']}")
     # Dark is not light with another name.
     bright = sum(seen["paper"]) > 3 * 128
     if bright != (scheme == "light"):
@@ -100,7 +101,8 @@ def contradicted(seen: dict) -> str | None:
 
 
 def busy_machine(place: Place) -> Outcome:
-    """The number of disturbed points comes first in Distrust, two levels are two, and no model is beside a memory copy in rank."""
+    """The number of disturbed points comes first in Distrust, two levels are two, and no model is beside a memory copy
+    in rank."""
     beside_models(place)
     measured = next((SHARED / "models").glob("software*")) / "results.jsonl"
     planted = place.directory / "busy" / "results.jsonl"
@@ -138,10 +140,10 @@ def busy_machine(place: Place) -> Outcome:
         return failed(contradiction)
     distrust = seen["sentences"][2]
     if not distrust.startswith(f"Distrust: machine busy at {len(busy)} of {len(points)} points: "):
-        return failed(f"{len(busy)} of {len(points)} points were disturbed, and it says {distrust}")
+        return failed(f"{len(busy)} of {len(points)} points were disturbed, and the page says {distrust}")
     latency = seen["tiles"][0]
     if not latency["spread"].startswith("137 ns in 3 launches, 347 ns in 2") or latency["word"] != "unsure":
-        return failed(f"of latencies at two levels it says {latency}")
+        return failed(f"of latencies at two levels the page says {latency}")
     for tile in seen["tiles"]:
         if "within one host" not in tile["of"] or "not comparable" not in tile["standing"]:
             return failed(f"{tile['title']} of a memory copy: {tile['of']!r}, {tile['standing']!r}")
@@ -213,7 +215,8 @@ def stands_for(short: str, name: str) -> bool:
 
 
 def script(place: Place) -> Outcome:
-    """The cursor reads all lines of a panel, a heading orders its table by value, and a word keeps the rows that have it."""
+    """The cursor shows the values of all lines of a panel, a heading orders its table by value, and a word filters the
+    rows."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, *SCREENS[0])
@@ -223,7 +226,7 @@ def script(place: Place) -> Outcome:
         ordered = browser.evaluate(page.ORDERED)
         kept, rows = browser.evaluate(page.FILTERED)
     if not all(f"{label}: " in readout for label in LABELS):
-        return failed(f"the readout has not all runs: {readout!r}")
+        return failed(f"the readout lacks runs: {readout!r}")
     if len(ordered) < 5 or ordered != sorted(ordered):
         return failed(f"the rows are not in order: {ordered}")
     if not 0 < kept < rows:
@@ -232,7 +235,7 @@ def script(place: Place) -> Outcome:
 
 
 def without_scripts(place: Place) -> Outcome:
-    """A browser that runs no scripts shows the same text and drawings, and no control that would do nothing."""
+    """A browser without scripts shows the same text and drawings, and no control without effect."""
     report = beside_models(place)
     with Browser(place.directory) as browser:
         browser.show(report, *SCREENS[0])
@@ -248,7 +251,7 @@ def without_scripts(place: Place) -> Outcome:
 
 
 def copied(place: Place) -> Outcome:
-    """Each drawing has its figures as text; a click selects all of it, and it says what the records say."""
+    """Each drawing has its figures as text; a click selects all of it, and it has the values of the records."""
     report = beside_models(place)
     point = next(record for record in records(next((SHARED / "models").glob("software*")) / "results.jsonl")
                  if record.get("benchmark") == "bandwidth.read" and record["parameters"]["size"] == 4096)
@@ -263,12 +266,12 @@ def copied(place: Place) -> Outcome:
         return failed(f"the text begins with {lines[0]!r}")
     value = str(point["metrics"][0]["value"]).removesuffix(".0")
     if not any(value in line.split("\t") for line in lines):
-        return failed(f"{value} of the records is not in what a click selects", selected[:2000])
+        return failed(f"{value} of the records is not in the selected text", selected[:2000])
     return passed(f"{len(lines)} lines by one click")
 
 
 def two_runs(place: Place) -> Outcome:
-    """The first is the baseline: ratios of what both have, what changed first, and both in every chart."""
+    """The first is the baseline: ratios of the figures that both have, changed ones first, and both in every chart."""
     few = ["latency.write", "bandwidth.write"]
     runs = [SHARED / "two" / name for name in ("a", "b")]
     for run in runs:
@@ -292,8 +295,8 @@ def two_runs(place: Place) -> Outcome:
     if width > SCREENS[1][0]:
         return failed(f"the page is {width} px wide")
     if not ratios or "latency.write" not in ratios[0]["key"] or ratios[0]["verdict"] != "worse":
-        return failed("a latency half as long again is not what changed first", str(ratios[:5]))
-    # The same label twice could not be told apart.
+        return failed("a latency half as long again is not the first change", str(ratios[:5]))
+    # Equal labels would be ambiguous.
     if any(labels != ["software", "software (2)"] for labels in questions.values()):
         return failed(f"not both runs are drawn: {questions}")
     return passed(f"{len(ratios)} ratios, first {ratios[0]['key']}")
@@ -319,7 +322,8 @@ def offline(place: Place) -> Outcome:
 
 
 def application(place: Place) -> Outcome:
-    """A recorded program's page: its bars are as long as the replay says, each beside its time, and waiting is what it is there."""
+    """A recorded program's page: the lengths of its bars are those of the replay, each beside its time, and waiting is
+    the replay's."""
     if missing := absent(RECORDING):
         return skipped(", ".join(f"{tool.name} ({tool.package})" for tool in missing))
     report = replay(place)

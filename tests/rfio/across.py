@@ -1,5 +1,5 @@
-"""The attacks once more, from another host: the service on one of two network namespaces, the attackers on the other, RDMA by
-RoCEv2 packets over the cable between them."""
+"""The attacks once more, from another host: the service on one of two network namespaces, the attackers on the other,
+RDMA by RoCEv2 packets over the cable between them."""
 
 from __future__ import annotations
 

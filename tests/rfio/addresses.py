@@ -24,7 +24,7 @@ class Limited(Service):
         super().__init__(place, "tcp", "--addresses", self.rules, *options)
 
     def change(self, rules: str) -> str:
-        """Has other limits read: what the daemon says to that."""
+        """Reloads other limits; returns the daemon's message."""
         before = len(self.daemon.output())
         self.rules.write_text(rules)
         os.kill(self.daemon.pid, signal.SIGHUP)
@@ -61,7 +61,8 @@ def sessions(place: Place) -> Outcome:
 
 
 def words(place: Place) -> Outcome:
-    """What a user is told: who has how many, or that nobody from there is let in; the exit code says busy, or no."""
+    """The user's message says how many sessions are open, or that the network is refused; the exit code is that of
+    busy, or of no permission."""
     with Limited(place, "127.0.0.1 sessions=1\n") as service:
         (service.export / "f").write_bytes(b"x")
         kept = Peer(service.port)
@@ -75,12 +76,12 @@ def words(place: Place) -> Outcome:
         if ended.status != 2 or "connections from 127.0.0.0/8 are refused" not in ended.output:
             return failed("a refusal", ended.evidence())
         status, _, _ = kept.ask(PING)
-        return passed() if status == 0 else failed("a session that stood is ended")
+        return passed() if status == 0 else failed("an existing session is ended")
 
 
 def rates(place: Place) -> Outcome:
-    """Requests and bytes of all of a host's sessions come no faster than its rate, none of them is refused, and another
-    host's are as fast as ever."""
+    """Requests and bytes of all of a host's sessions are limited to its rate, none of them is refused, and another
+    host's are not slowed."""
     with Limited(place, "127.0.0.2 requests=100\n127.0.0.4 bytes=4M\n") as service:
         begun = time.monotonic()
         peers = [enter(service, "127.0.0.2")[0] for _ in range(4)]
@@ -96,7 +97,7 @@ def rates(place: Place) -> Outcome:
         if asked > 100 * (1 + time.monotonic() - begun) + len(peers):
             return failed(f"{asked} requests at 100 a second")
         if service.metric("rfio_address_waits_total") == 0:
-            return failed("what waited is not counted")
+            return failed("delayed requests are not counted")
         begun, other = time.monotonic(), enter(service, "127.0.0.3")[0]
         for _ in range(1000):
             other.ask(PING)
@@ -115,7 +116,7 @@ def rates(place: Place) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: other limits hold for sessions that stand, too; a file that makes no sense changes nothing, and the line is named."""
+    """SIGHUP: new limits hold for existing sessions, too; an invalid file changes nothing, and the line is named."""
     with Limited(place, "127.0.0.2 sessions=1\n") as service:
         peer, _ = enter(service, "127.0.0.2")
         said = service.change("127.0.0.2 sessions=2 requests=5\n")
@@ -127,7 +128,7 @@ def reloaded(place: Place) -> Outcome:
             peer.ask(PING)
         # Five at once; the last of the others is begun when three more have been paid for.
         if time.monotonic() - begun < 0.6:
-            return failed("a new rate does not hold for a session that stands")
+            return failed("a new rate does not hold for an existing session")
         said = service.change("127.0.0.2 sessions=2\n127.0.0.2 sessions=many\n")
         if "line 2" not in said or "reload failed" not in said:
             return failed(f"a bad line is not named: {said}")
@@ -137,7 +138,8 @@ def reloaded(place: Place) -> Outcome:
 
 
 def claims(place: Place) -> Outcome:
-    """What is asked for and not served is not charged: lengths beyond any limit, of a file that is not open, and of one that is short."""
+    """Requests that are not served are not charged: lengths beyond any limit, of a file that is not open, and of one
+    that is short."""
     with Limited(place, "127.0.0.2 bytes=64k\n") as service:
         (service.export / "f").write_bytes(b"x")
         peer = enter(service, "127.0.0.2")[0]
@@ -149,13 +151,14 @@ def claims(place: Place) -> Outcome:
         huge = struct.pack(">I", 1024) + struct.pack(">QI", 0, 0xffffffff) * 1024
         peer.ask(READ_VECTOR, body[:8] + huge + bytes(2))
         status, _, _ = peer.ask(PING)
-        # A MiB alone would be paid for in 16 seconds.
+        # A MiB would be charged for 16 seconds.
         took = time.monotonic() - begun
         return passed() if status == 0 and took < 10 else failed(f"{status} after {took} s")
 
 
 def crowd(place: Place) -> Outcome:
-    """Connections from a refused network, however many, put nobody else's out that has not proved yet who it is."""
+    """Connections from a refused network, however many, do not displace other connections that are not authenticated
+    yet."""
     with Limited(place, "127.9.0.0/16 refuse\n", "--strangers", "8", "--threads", "1") as service:
         honest = Peer(service.port)
         refused = [Peer(service.port, source="127.9.0.1") for _ in range(40)]
@@ -169,8 +172,8 @@ def crowd(place: Place) -> Outcome:
         return passed() if (status, turned_away) == (0, 33) else failed(f"{status}; {turned_away} turned away")
 
 
-def gone(place: Place) -> Outcome:
-    """A client that leaves while its rate holds it back has no session any more, and makes room for another."""
+def ended_clients(place: Place) -> Outcome:
+    """A client that leaves while its rate delays it has no session any more, and makes room for another."""
     with Limited(place, "127.0.0.2 sessions=1 bytes=1k\n") as service:
         (service.export / "f").write_bytes(noise(1 << 20))
         peer = enter(service, "127.0.0.2")[0]
@@ -182,7 +185,7 @@ def gone(place: Place) -> Outcome:
         deadline = time.monotonic() + 20
         while enter(service, "127.0.0.2")[1]:
             if time.monotonic() > deadline:
-                return failed("who has gone still has a session")
+                return failed("a client that has ended still has a session")
         # The debt is the address's.
         deadline = time.monotonic() + 20
         while service.metric("rfio_address_waits_total") < 2 and time.monotonic() < deadline:
@@ -190,4 +193,4 @@ def gone(place: Place) -> Outcome:
         return passed() if service.metric("rfio_address_waits_total") >= 2 else failed("its debt is forgotten")
 
 
-CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded, "claims": claims, "crowd": crowd, "gone": gone}
+CASES = {"sessions": sessions, "words": words, "rates": rates, "reloaded": reloaded, "claims": claims, "crowd": crowd, "gone": ended_clients}

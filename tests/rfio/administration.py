@@ -1,5 +1,5 @@
-"""What an administrator counts on: descriptors are shared out, users are banned, sessions are listed and ended, and a service
-that stops answers what it has begun."""
+"""The administrator's guarantees: descriptors are shared out, users are banned, sessions are listed and ended, and a
+service that stops answers the requests that it has begun."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Callable
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .hoarders import CLOSE, READING, WRITE, WRITING, session
+from .exhaustion import CLOSE, READING, WRITE, WRITING, session
 from .rights import Restricted
 from .service import SECRET, USER, Service, noise
 from .wire import OPEN, PING, READ, Closed, Peer, text
 
 
 def few_descriptors(place: Place) -> Outcome:
-    """One user takes all sessions and then all files that there are for one: that user is refused, others copy."""
+    """One user takes all sessions and then all files that one user may have: that user is refused, others copy."""
     with Restricted(place, (USER, b"other"), {}) as service:
         service.stop()
         # The daemon raises the soft limit itself.
@@ -38,7 +38,7 @@ def few_descriptors(place: Place) -> Outcome:
             peer = Peer(service.port)
             status = peer.log_in(USER, SECRET)
             if not status:
-                # What has a file open is not idle, and makes no room.
+                # A session with an open file is not idle, and makes no room.
                 opened = peer.ask(OPEN, text(b"/f%d" % len(hoarded)) + WRITING)[0]
                 if opened not in (0, errno.EMFILE):
                     return failed(f"a file is refused with {opened}")
@@ -55,34 +55,35 @@ def few_descriptors(place: Place) -> Outcome:
 
 
 def banned(place: Place) -> Outcome:
-    """A ban ends the user's sessions and lets the user in no more; others go on; a bad file changes nothing."""
+    """A ban ends the user's sessions and refuses new ones; others go on; a bad file changes nothing."""
     users = (b"ann", b"bob", b"a b")
     with Restricted(place, users, {"banned": b""}) as service:
         ann, bob, odd = (service.enter(user) for user in users)
         if not service.change("banned", b"ann bob\n", "reload failed"):
-            return failed("a bad file is taken")
+            return failed("a bad file is accepted")
         if any(peer.ask(PING)[0] for peer in (ann, bob, odd)):
             return failed("a bad file ends sessions")
         if not service.change("banned", b"# why\nann\na\\040b\n"):
-            return failed("a good file is not taken", service.daemon.output())
+            return failed("a good file is refused", service.daemon.output())
         for peer in (ann, odd):
             if not peer.closed():
                 return failed("a banned user's session goes on")
         if bob.ask(PING)[0]:
             return failed("another user's session has ended")
         if Peer(service.port).log_in(b"ann", SECRET) != errno.EACCES or Peer(service.port).log_in(b"bob", SECRET):
-            return failed("who is banned is let in, or another is not")
+            return failed("a banned user is accepted, or another is not")
         events = [json.loads(line) for line in service.audit.read_text().splitlines()]
         ends = [event for event in events if event["event"] == "ended" and "banned" in event["reason"]]
         if sorted(event["user"] for event in ends) != ["a b", "ann"]:
             return failed(f"the audit log has {ends}")
         if not service.change("banned", b"") or Peer(service.port).log_in(b"ann", SECRET):
-            return failed("the end of a ban is not one")
+            return failed("the end of a ban has no effect")
         return passed()
 
 
 def ended_by_hand(place: Place) -> Outcome:
-    """`rfiod sessions` lists who is there, `rfiod end` ends one session or all of a user; only root and the daemon's user ask."""
+    """`rfiod sessions` lists the sessions, `rfiod end` ends one session or all of a user; only root and the daemon's
+    user may call them."""
     with Restricted(place, (b"ann", b"b\tb"), {}) as service:
         admin = service.directory / "admin"
         service.stop()
@@ -92,16 +93,16 @@ def ended_by_hand(place: Place) -> Outcome:
         ended = service.tool("rfiod", "sessions", "--admin", admin, "--json")
         sessions = json.loads(ended.output)["sessions"] if ended.succeeded else []
         if [one["user"] for one in sessions] != ["ann", "ann", "b\tb"]:
-            return failed("not the sessions that there are", ended.evidence())
+            return failed("the list of sessions is wrong", ended.evidence())
         table = service.tool("rfiod", "sessions", "--admin", admin)
         if not table.succeeded or "b\\tb" not in table.output or "\t" in table.output:
-            return failed("the table shows names raw", table.evidence())
+            return failed("the table shows names without escapes", table.evidence())
         ended = service.tool("rfiod", "end", sessions[0]["session"], "--admin", admin)
         if not ended.succeeded or not first.closed() or second.ask(PING)[0]:
-            return failed("not the one session ends", ended.evidence())
+            return failed("the one session does not end", ended.evidence())
         ended = service.tool("rfiod", "end", "b\tb", "--admin", admin)
         if not ended.succeeded or not other.closed() or second.ask(PING)[0]:
-            return failed("not the user's sessions end", ended.evidence())
+            return failed("the user's sessions do not end", ended.evidence())
         for target in ("no-such-user", "999999"):
             if service.tool("rfiod", "end", target, "--admin", admin).status != 2:
                 return failed(f"'rfiod end {target}' is no error")
@@ -129,14 +130,14 @@ def ended_by_hand(place: Place) -> Outcome:
 
 
 def drained(place: Place) -> Outcome:
-    """At SIGTERM what is under way is answered, to the last byte, what is new is refused with the status that says 'again', and the
-    end comes in time, whatever clients do."""
+    """At SIGTERM requests under way are answered, to the last byte, new ones are refused with the status that says
+    'again', and the daemon ends in time, no matter how clients behave."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(64 << 20))
         slow, idle, stubborn = session(service), session(service), session(service)
         status, body, _ = slow.ask(OPEN, text(b"/f") + READING)
         assert status == 0
-        # 4 MiB each, which the client does not take yet.
+        # 4 MiB each, which the client does not read yet.
         for number in range(3):
             slow.send(READ, body[:8] + struct.pack(">QIBB", number * (4 << 20), 4 << 20, 0, 0))
         time.sleep(0.3)
@@ -154,7 +155,7 @@ def drained(place: Place) -> Outcome:
         except (Closed, OSError):
             refused = -1
         if refused == 0:
-            return failed("somebody new is let in")
+            return failed("a new session is accepted")
 
         def ask_on() -> None:
             try:
@@ -166,15 +167,15 @@ def drained(place: Place) -> Outcome:
         thread = threading.Thread(target=ask_on)
         thread.start()
         time.sleep(1)
-        # Later than idle sessions have been let go.
+        # Later than the end of idle sessions.
         whole = noise(64 << 20)
         for number in range(3):
             status, _, data = slow.receive()
-            # What the daemon had not looked at before the stop is new.
+            # Requests that the daemon had not read before the stop are new.
             if number and status == errno.ESHUTDOWN:
                 continue
             if status or not data or data != whole[number * (4 << 20):][:len(data)]:
-                return failed(f"read {number} that was under way is answered with {status} and {len(data)} bytes")
+                return failed(f"read {number} under way is answered with {status} and {len(data)} bytes")
         ended = service.daemon.finish(time.monotonic() + 30)
         service.daemon = None
         took = time.monotonic() - begun
@@ -185,7 +186,7 @@ def drained(place: Place) -> Outcome:
 
 
 def drained_in_time(place: Place) -> Outcome:
-    """A client that takes nothing does not keep a service from its end."""
+    """A client that reads nothing does not keep a service from ending."""
     with Service(place, "tcp", "--stop-timeout", "2") as service:
         (service.export / "f").write_bytes(noise(64 << 20))
         peers = [session(service) for _ in range(4)]
@@ -201,7 +202,7 @@ def drained_in_time(place: Place) -> Outcome:
 
 
 def uploads_are_closed(place: Place) -> Outcome:
-    """What was written and acknowledged before the stop may be closed during it."""
+    """Files with acknowledged writes before the stop may be closed during it."""
     with Service(place, "tcp") as service:
         peer = session(service)
         _, body, _ = peer.ask(OPEN, text(b"/f") + WRITING)

@@ -45,7 +45,7 @@ subjectAltName = DNS:worker7.example.org,URI:spiffe://example.org/robot
 
 
 def openssl(*arguments: object) -> str:
-    """Runs it: what it says."""
+    """Runs openssl; returns its output."""
     done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"openssl {' '.join(map(str, arguments))}:\n{done.stderr}")
@@ -73,7 +73,7 @@ class Certificate:
 
 
 class Authority:
-    """An authority with a directory of its own, which may have its certificate from another."""
+    """An authority with a directory of its own; another authority may sign its certificate."""
 
     def __init__(self, directory: Path, name: str = "authority", above: Optional["Authority"] = None):
         self.directory = directory / name
@@ -101,7 +101,7 @@ class Authority:
         certificate.chmod(0o644)
 
     def issue(self, subject: str, extensions: str = "client", start: str = "", end: str = "20491231235959Z") -> Certificate:
-        """A certificate for a subject such as /O=Example/CN=Ann, from now on unless it is said."""
+        """Issues a certificate for a subject such as /O=Example/CN=Ann, by default valid from now on."""
         self.issued += 1
         front = self.directory / f"client{self.issued}"
         path, key, request = (front.with_suffix(suffix) for suffix in (".pem", ".key", ".csr"))
@@ -123,7 +123,7 @@ class Authority:
         openssl("ca", "-config", self.configuration, "-revoke", certificate.path)
 
     def list(self, *how: str) -> str:
-        """The list of what is revoked, as text."""
+        """Returns the list of revoked certificates as text."""
         path = self.directory / "revoked.pem"
         openssl("ca", "-config", self.configuration, "-gencrl", *how, "-out", path)
         return path.read_text()

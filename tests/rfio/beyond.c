@@ -1,7 +1,5 @@
-/*
- * The functions beyond the classic interface, on a remote directory and on a local one alike. Arguments: a remote
- * directory that holds "f", and the local original of "f".
- */
+/* The functions beyond the classic interface, on a remote directory and equally on a local one. Arguments: a remote
+ * directory with the file "f", and the local original of "f". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +48,7 @@ static void examined(const char *name, const struct stat *original)
 	CHECK(rfio_examine(name, NULL) == -1 && errno == EINVAL);
 }
 
-/* Reads at offsets leave the position alone; what was written is seen at once, whatever was read ahead. */
+/* Reads at offsets leave the position unchanged; written data are visible at once despite read-ahead. */
 static void positioned(const char *directory)
 {
 	char name[1024], line[64];
@@ -143,7 +141,7 @@ static void copied(const char *directory, const struct stat *original)
 	while ((more = rfio_copy_range(from, at, to, at, 7 << 20)) > 0)
 		at += more;
 	CHECK(more == 0 && at == original->st_size);
-	/* Behind what was read ahead, too. */
+	/* Past the data that were read ahead, too. */
 	char byte, moved;
 	CHECK(rfio_read64(to, &byte, 1) == 1);
 	CHECK(rfio_copy_range(from, 1001, to, 0, 1) == 1);

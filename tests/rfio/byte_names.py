@@ -1,4 +1,4 @@
-"""Names are bytes: what is not UTF-8 is a name like any other, for every tool and for the C library."""
+"""Names are bytes: a name that is not UTF-8 works like any other, for every tool and for the C library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .libraries import LIBRARIES
 from .python_package import PYTHON
 from .service import Service
 
-#: Not UTF-8, and a backslash, which is what escapes are told by.
+#: Not UTF-8, and with a backslash, the mark of an escape.
 FILE, DIRECTORY = os.fsdecode(b"f\xff\\xfe"), os.fsdecode(b"d\xe2\x80")
 SHOWN_FILE, SHOWN_DIRECTORY = "f\\xff\\\\xfe", "d\\xe2\\x80"
 SCRIPT = """

@@ -1,4 +1,4 @@
-"""Certificates of clients: who gets in by one, and every way of making more of it than it is."""
+"""Certificates of clients: valid ones, and every way of misusing one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DATA = noise(300_001)
 
 
 class Asking(Service):
-    """A service that asks for certificates, and a client of it that has nothing else to say who it is."""
+    """A service that requests certificates, and a client whose only identity is its certificate."""
 
     def __init__(self, place: Place, users: str, *options: object, revoked: Optional[str] = None, **more: object):
         self.own = Path(tempfile.mkdtemp(prefix="asking-", dir=place.directory))
@@ -47,26 +47,26 @@ class Asking(Service):
         (self.export / "f").write_bytes(DATA)
 
     def file(self, name: str, content: str) -> Path:
-        """A file that nobody else may change."""
+        """Writes a file that other users cannot change."""
         path = self.own / name
         path.write_text(content)
         path.chmod(0o644)
         return path
 
     def shown(self, certificate: Optional[Certificate], program: str, *arguments: object, **more: str) -> Ended:
-        """A tool under TLS that shows a certificate, if there is one, and knows no secret unless one is given."""
+        """Runs a tool under TLS that shows a certificate, if there is one, and has no secret unless one is given."""
         own = certificate.options() if certificate else []
         return self.tool(program, "--tls-ca", self.chain, *own, *arguments,
                          **{"RFIO_SECRETS": str(self.directory / "none"), **more})
 
     def peer(self, certificate: Optional[Certificate] = None, session: Optional[ssl.SSLSession] = None,
              context: Optional[ssl.SSLContext] = None) -> Peer:
-        """A client under TLS that says whatever it is told to."""
+        """A client under TLS that sends any message."""
         return Peer(self.port, context=context or self.context(certificate), session=session)
 
     @staticmethod
     def context(certificate: Optional[Certificate]) -> ssl.SSLContext:
-        """How such a client does TLS. It trusts everybody."""
+        """Returns such a client's TLS context. It accepts every server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if certificate:
@@ -79,7 +79,7 @@ class Asking(Service):
         return [line for line in lines if line["event"] == event]
 
     def change(self, what: Path, content: str) -> str:
-        """Has another file read: what the daemon says to that."""
+        """Reloads another file; returns the daemon's message."""
         before = len(self.daemon.output())
         what.write_text(content)
         os.kill(self.daemon.pid, signal.SIGHUP)
@@ -101,8 +101,8 @@ def with_openssl(case: Callable[[Place], Outcome]) -> Callable[[Place], Outcome]
 
 @with_openssl
 def lets_in(place: Place) -> Outcome:
-    """By the subject as openssl writes it, the fingerprint, and the alternative names: copies both ways as the user of the line, whoever the client
-    says it is; the audit log has the certificate."""
+    """By the subject as openssl writes it, the fingerprint, and the alternative names: copies both ways as the user of
+    the line, for any name that the client sends; the audit log has the certificate."""
     with Asking(place, "") as service:
         authority = service.authority
         ann, bob = authority.issue(ANN), authority.issue("/O=Example/CN=Bob")
@@ -119,7 +119,7 @@ def lets_in(place: Place) -> Outcome:
                 for source, sink in ((service.at("f"), back), (back, service.at(f"of-{user}"))):
                     ended = service.shown(certificate, "rfcp", "--user", "root", source, sink)
                     if not ended.succeeded:
-                        return failed(f"{user} is not let in", ended.evidence())
+                        return failed(f"{user} is refused", ended.evidence())
                 if (service.export / f"of-{user}").read_bytes() != DATA:
                     return failed("the bytes differ")
                 back.unlink()
@@ -134,7 +134,7 @@ def lets_in(place: Place) -> Outcome:
 
 @with_openssl
 def refused(place: Place) -> Outcome:
-    """A certificate that is not valid ends the connection, even where the client has a secret, and both sides are told why."""
+    """An invalid certificate ends the connection, even where the client has a secret, and both sides get the reason."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         authority, other = service.authority, Authority(service.own, "other")
         good, revoked = authority.issue(ANN), authority.issue(ANN)
@@ -149,7 +149,7 @@ def refused(place: Place) -> Outcome:
             "signed it": (authority.alone(ANN), "no authority known here has signed it"),
         }
         for _ in range(3):
-            # What is sent and what has come cross in each of many ways.
+            # Sent and received data cross in each of many ways.
             for words, (certificate, reason) in certificates.items():
                 for secrets in (service.directory / "none", service.secrets):
                     ended = service.shown(certificate, "rfcat", service.at("f"), RFIO_SECRETS=str(secrets))
@@ -159,14 +159,15 @@ def refused(place: Place) -> Outcome:
                     if reason not in last["reason"] or last["status"] != errno.EACCES:
                         return failed(f"where '{reason}' is expected the audit log says {last}")
         if service.metric("rfio_authentication_failures_total") < 36 or service.log("session"):
-            return failed("refusals are not counted, or somebody got in")
+            return failed("refusals are not counted, or a session was accepted")
         ended = service.shown(good, "rfcat", service.at("f"))
         return passed() if ended.succeeded else failed("a good one is refused", ended.evidence())
 
 
 @with_openssl
 def lists(place: Place) -> Outcome:
-    """Where there are lists of revoked certificates, one that is out of date, or none for an authority, lets none of its certificates in."""
+    """With lists of revoked certificates, an authority whose list is out of date or missing has none of its
+    certificates accepted."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         certificate, other = service.authority.issue(ANN), Authority(service.own, "other")
         for content, words in (
@@ -186,7 +187,8 @@ def lists(place: Place) -> Outcome:
 
 @with_openssl
 def between(place: Place) -> Outcome:
-    """An authority between that of the file and the certificate: what leads from one to the other comes with it, and each has its list."""
+    """An authority between that of the file and the certificate: the client sends the intermediate certificate, and
+    each has its list."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         below = Authority(service.own, "below", service.authority)
         ann = below.issue(ANN)
@@ -194,7 +196,7 @@ def between(place: Place) -> Outcome:
         for certificate, is_taken in ((ann, False), (whole, True)):
             ended = service.shown(certificate, "rfcat", service.at("f"))
             if ended.succeeded != is_taken or not is_taken and "no authority known to the server" not in ended.output:
-                return failed(f"with what leads to the authority: {is_taken}", ended.evidence())
+                return failed(f"with the intermediate certificate: {is_taken}", ended.evidence())
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         below = Authority(service.own, "below", service.authority)
         ann = below.issue(ANN)
@@ -209,9 +211,9 @@ def between(place: Place) -> Outcome:
 
 
 @with_openssl
-def nobodys(place: Place) -> Outcome:
-    """A valid certificate without a line is nobody's: named in the refusal and the audit log. Its holder gets in by a secret, or as
-    nobody in particular where that is allowed, with the rights of that."""
+def anonymous(place: Place) -> Outcome:
+    """A valid certificate without a line is anonymous: named in the refusal and the audit log. Its holder gets in by a
+    secret, or anonymously where that is allowed, with anonymous rights."""
     with Asking(place, f"ann:{ANN_WRITTEN}\nbob:CN=Ann Example\nroot:CN=Ann Example,O=Example\\, Inc.\n", "--anonymous", "nothing") as service:
         stranger = service.authority.issue(ANN.replace("Ann", "ann"))
         written = ANN_WRITTEN.replace("Ann", "ann")
@@ -222,7 +224,7 @@ def nobodys(place: Place) -> Outcome:
                 path.write_bytes(USER + b":another secret than the server's\n")
             ended = service.shown(stranger, "rfcat", service.at("f"), RFIO_SECRETS=str(path))
             if ended.status != 2 or f"{words} mapped to the certificate of {written}" not in ended.output:
-                return failed("a stranger", ended.evidence())
+                return failed("an unknown certificate", ended.evidence())
             last = service.log("authentication refused")[-1]
             if last.get("certificate") != written or written not in last["reason"]:
                 return failed(f"the audit log says {last}")
@@ -234,15 +236,15 @@ def nobodys(place: Place) -> Outcome:
         stranger = service.authority.issue(ANN)
         ended = service.shown(stranger, "rfcp", service.at("f"), service.here / "f")
         if not ended.succeeded or not service.log("session")[-1]["user"].startswith("anonymous@"):
-            return failed("as nobody in particular", ended.evidence())
+            return failed("anonymously", ended.evidence())
         ended = service.shown(stranger, "rfcp", service.here / "f", service.at("g"))
-        return passed() if ended.status == 2 else failed("nobody in particular writes", ended.evidence())
+        return passed() if ended.status == 2 else failed("an anonymous client writes", ended.evidence())
 
 
 @with_openssl
 def without(place: Place) -> Outcome:
-    """Who shows none gets in by a secret as ever, and otherwise not; a server that asks for none is told apart; and with one that knows
-    the certificate, a wrong secret does no harm."""
+    """A client without a certificate gets in by a secret as before, and otherwise not; a server that requests none is
+    recognized; and with one that knows the certificate, a wrong secret does no harm."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann = service.authority.issue(ANN)
         ended = service.shown(None, "rfcat", service.at("f"), RFIO_SECRETS=str(service.secrets))
@@ -272,7 +274,8 @@ def without(place: Place) -> Outcome:
 
 @with_openssl
 def asserted(place: Place) -> Outcome:
-    """The method without TLS, without a certificate, or with one that is nobody's; a proof before the greeting; another user's name."""
+    """The method without TLS, without a certificate, or with an anonymous one; a proof before the handshake; another
+    user's name."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann, stranger = service.authority.issue(ANN), service.authority.issue("/CN=ann")
         for what, connect in {"without TLS": lambda: Peer(service.port), "without a certificate": service.peer,
@@ -280,32 +283,32 @@ def asserted(place: Place) -> Outcome:
             for user in (b"ann", b"root", USER):
                 peer = connect()
                 if peer.log_in(user, None, wire.CERTIFICATE) != errno.EACCES or not peer.closed():
-                    return failed(f"{what}, {user!r} is not turned away")
-            # The server chooses the secret, and a proof of nothing is none.
+                    return failed(f"{what}, {user!r} is not refused")
+            # The server chooses the secret, and an empty proof is not accepted.
             if connect().log_in(USER, None, wire.CERTIFICATE | wire.SECRET) != errno.EACCES:
-                return failed(f"{what}, a proof of zeros gets in")
+                return failed(f"{what}, a proof of zeros is accepted")
         for connect in (lambda: Peer(service.port), lambda: service.peer(ann)):
             peer = connect()
             peer.send(wire.PROVE, bytes(32))
             if not peer.closed():
                 return failed("a proof before the greeting is answered")
         if service.log("session"):
-            return failed("somebody got in")
+            return failed("a session was accepted")
         peer = service.peer(ann)
         if peer.log_in(b"root", None, wire.CERTIFICATE):
             return failed("the holder is refused")
         status, _, _ = peer.ask(wire.PING)
         if status or service.log("session")[-1]["user"] != "ann":
-            return failed(f"somebody else is let in: {service.log('session')}")
-        # Who does not offer the method is not taken for the certificate's user.
+            return failed(f"another user is accepted: {service.log('session')}")
+        # A client that does not offer the method is not taken for the certificate's user.
         if service.peer(ann).log_in(b"ann", None, wire.SECRET) != errno.EACCES:
-            return failed("without the method the certificate lets in")
+            return failed("without the method the certificate is accepted")
         return passed()
 
 
 @with_openssl
 def taken_up_again(place: Place) -> Outcome:
-    """No TLS session is taken up again: its certificate may have expired or be revoked since."""
+    """No TLS session is resumed: its certificate may have expired or been revoked since."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann = service.authority.issue(ANN)
         context = service.context(ann)
@@ -321,12 +324,12 @@ def taken_up_again(place: Place) -> Outcome:
 
 @with_openssl
 def rights(place: Place) -> Outcome:
-    """A user is the same by a certificate and by a secret: what an export forbids, and how many sessions."""
+    """A user is the same by a certificate and by a secret: the export's permissions, and the number of sessions."""
     read_only = Path(tempfile.mkdtemp(prefix="rfio-test-", dir="/dev/shm"))
     try:
         (read_only / "export").mkdir()
         (read_only / "export" / "f").write_bytes(DATA)
-        # What the daemon takes for an option of the export is a name for everybody else.
+        # The daemon reads the word as an option of the export; elsewhere it is a name.
         with Asking(place, f"{USER.decode()}:{ANN_WRITTEN}\n", "--sessions-per-user", "1", export=read_only / "export:ro") as service:
             ann = service.authority.issue(ANN)
             ended = service.shown(ann, "rfcp", service.at("f"), service.here / "f")
@@ -336,7 +339,7 @@ def rights(place: Place) -> Outcome:
                                        ("rfmkdir", (service.at("d"),)), ("rfchmod", ("600", service.at("f")))):
                 ended = service.shown(ann, program, *arguments)
                 if ended.status != 2:
-                    return failed("the holder changes what is read-only", ended.evidence())
+                    return failed("the holder changes a read-only file", ended.evidence())
             if [path.name for path in (read_only / "export").iterdir()] != ["f"]:
                 return failed("something was changed")
             by_certificate, by_secret = ["--tls-ca", service.chain, *ann.options()], ["--secrets", service.secrets]
@@ -352,7 +355,7 @@ def rights(place: Place) -> Outcome:
                     time.sleep(0.05)
                 ended = second.finish(time.monotonic())
                 if ended.status != 16 or "sessions" not in ended.output:
-                    return failed("a user has more sessions by having two ways in", ended.evidence())
+                    return failed("a user has more sessions by two methods of authentication", ended.evidence())
                 kept.close()
         return passed()
     finally:
@@ -361,7 +364,8 @@ def rights(place: Place) -> Outcome:
 
 @with_openssl
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: other lines, lists and authorities are in force for new sessions, those that stand go on, and a bad file changes nothing and is named."""
+    """SIGHUP: new lines, lists and authorities are in force for new sessions, existing ones go on, and a bad file
+    changes nothing and is named."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n", revoked="") as service:
         ann, other = service.authority.issue(ANN), Authority(service.own, "other")
         others = other.issue(ANN)
@@ -399,19 +403,20 @@ def reloaded(place: Place) -> Outcome:
                 return failed(f"step {number}: '{words}' is not in {said}")
             found = is_let_in(ann), is_let_in(others)
             if found != (first, second):
-                return failed(f"step {number}: {found} are let in, not {(first, second)}")
+                return failed(f"step {number}: {found} are accepted, not {(first, second)}")
             if standing.ask(wire.PING)[0]:
-                return failed("a session that stood has ended")
+                return failed("an existing session has ended")
         service.authority.certificate.write_text(kept)
         service.authority.revoke(ann)
         if "rfiod: reloaded" not in service.change(service.revoked, service.authority.list()) or is_let_in(ann):
-            return failed("what is revoked now lets in")
+            return failed("a newly revoked certificate is accepted")
         return passed()
 
 
 @with_openssl
 def set_up_wrongly(place: Place) -> Outcome:
-    """Files that others can change or read, keys of other certificates, and halves: each is refused at the start, and named."""
+    """Files that others can change or read, keys of other certificates, and halves: each is refused at the start, and
+    named."""
     with Asking(place, f"ann:{ANN_WRITTEN}\n") as service:
         ann, bob = service.authority.issue(ANN), service.authority.issue("/CN=bob")
         chain, key = server_certificate(place, "again")
@@ -459,7 +464,8 @@ def set_up_wrongly(place: Place) -> Outcome:
 
 @with_openssl
 def by_the_environment(place: Place) -> Outcome:
-    """The C library, and so whatever is built on it, shows the certificate that the environment names; what was typed goes before."""
+    """The C library, and so every program on it, shows the certificate that the environment names; command-line options
+    take precedence."""
     with Asking(place, f"ann:{ANN_WRITTEN}\nbob:CN=bob\n") as service:
         ann, bob = service.authority.issue(ANN), service.authority.issue("/CN=bob")
         environment = {**service.environment(), "RFIO_SECRETS": str(service.directory / "none"), "RFIO_FABRIC": "tcp",
@@ -475,9 +481,9 @@ def by_the_environment(place: Place) -> Outcome:
             return failed(f"by {users}", ended.evidence())
         ended = service.tool("rfcat", *bob.options(), service.at("f"), **environment)
         last = service.log("session")[-1]["user"]
-        return passed() if ended.succeeded and last == "bob" else failed(f"what was typed: {last}", ended.evidence())
+        return passed() if ended.succeeded and last == "bob" else failed(f"by the command line: {last}", ended.evidence())
 
 
-CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "an authority between": between, "nobody's": nobodys, "without one": without, "asserted": asserted,
+CASES = {"lets in": lets_in, "refused": refused, "lists of revoked ones": lists, "an authority between": between, "nobody's": anonymous, "without one": without, "asserted": asserted,
          "sessions taken up again": taken_up_again, "rights": rights, "reloaded": reloaded, "set up wrongly": set_up_wrongly,
          "by the environment": by_the_environment}

@@ -1,4 +1,4 @@
-"""Which files a copy takes and which it leaves, and at which rate."""
+"""The files that a copy takes and those that it skips, and its rate."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ from .service import Service, noise
 SEEDS = 12
 
 
-def what_is_there_stays(place: Place, direction: str) -> Outcome:
-    """--no-clobber and --update, for one file and for trees: what is replaced, what is left, and what is said of it."""
+def existing_files_stay(place: Place, direction: str) -> Outcome:
+    """--no-clobber and --update, for one file and for trees: which files are replaced, which are kept, and the report
+    of both."""
     with Service(place, "tcp") as service:
         source, sink = (service.here, service.export) if direction == "upload" else (service.export, service.here)
         (source / "tree").mkdir()
         (sink / "tree").mkdir()
         now = int(time.time()) - 1000
-        # There already: older, newer, as old and as long, as old and of another length. Missing: new, and its second name.
+        # There already: older, newer, as old and as long, as old and of another length. Missing: new, and its second
+        # name.
         states = {"older": (now - 10, b"old"), "newer": (now + 10, b"old"), "same": (now, b"old"), "longer": (now, b"older")}
         for name in (*states, "new"):
             (source / "tree" / name).write_bytes(b"new")
@@ -32,7 +34,7 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
         for name, (changed, data) in states.items():
             (sink / "tree" / name).write_bytes(data)
             os.utime(sink / "tree" / name, (changed, changed))
-        # Of two names of one file, one is taken: the other is a file of its own then, not a link to what stays.
+        # Of two names of one file, one is taken: the other becomes a separate file then, not a link to the kept one.
         for name in ("twice a", "twice b"):
             (source / "tree" / name).unlink(missing_ok=True)
         (source / "tree" / "twice a").write_bytes(b"new")
@@ -56,17 +58,17 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
             if wrong or set(there) != {*states, "new", "twice a", "twice b"}:
                 return failed(f"{option}: {wrong} of {there}", ended.evidence())
             if os.readlink(sink / "tree" / "link") != "old":
-                return failed(f"{option} replaced a link that is there", ended.evidence())
-            # What the first run brought is there in the second.
+                return failed(f"{option} replaced an existing link", ended.evidence())
+            # In the second run the files of the first are there.
             left = len(kept[option]) + 1 + (2 if option == "--update" else 0)
             if (said := json.loads(ended.output)["files_left"]) != left:
-                return failed(f"{option} says that {said} files were left, not {left}", ended.evidence())
+                return failed(f"{option} reports {said} kept files, not {left}", ended.evidence())
         for option, name, data in (("--no-clobber", "longer", b"new"), ("--update", "newer", b"old")):
             ended = service.tool("rfcp", option, at_source(f"tree/{name}"), at_sink(f"tree/{name}"))
             if not ended.succeeded or (sink / "tree" / name).read_bytes() != data:
                 return failed(f"{option} of one file", ended.evidence())
             if "1 existing file kept" not in ended.output:
-                return failed("nothing is said of a file that was left", ended.evidence())
+                return failed("a kept file is not reported", ended.evidence())
         for arguments in (("--no-clobber", "--update", "a", "b"), ("--exclude", "x", "a", "b"),
                           ("-r", "--exclude", "[a", "a", "b"), ("--limit-rate", "10k", "a", "b")):
             ended = service.tool("rfcp", *arguments)
@@ -76,7 +78,7 @@ def what_is_there_stays(place: Place, direction: str) -> Outcome:
 
 
 def a_rate(place: Place, direction: str) -> Outcome:
-    """--limit-rate: large files and small, one session or several, never faster than was said."""
+    """--limit-rate: large files and small, one session or several, never faster than the limit."""
     with Service(place, "tcp") as service:
         source = service.here if direction == "upload" else service.export
         (source / "tree").mkdir()
@@ -132,7 +134,7 @@ def plant(at: Path, chance: random.Random, depth: int) -> None:
 
 
 def pattern(chance: random.Random) -> str:
-    """What both programs read alike."""
+    """Returns a pattern that both programs read alike."""
     known = ("a", "b", "*", "a*", "*.o", "?", "[ab]", "[!a]", "[[:alpha:]]", ".a", "\\*", "*.?", "**", "a**", "**o", "***", "{a,b}")
     parts = [chance.choice(known) for _ in range(chance.randint(1, 3))]
     return chance.choice(("", "/")) + "/".join(parts) + chance.choice(("", "", "/"))

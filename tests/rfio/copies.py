@@ -1,4 +1,4 @@
-"""Whole copies: both directions, every size, pipes, trees, and what the tools say and return."""
+"""Whole copies: both directions, every size, pipes, trees, and the tools' messages and exit codes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SIZES = {"0": 0, "1": 1, "4095": 4095, "4 KiB": 4096, "1 MiB + 1": (1 << 20) + 1
 
 
 def both_ways(place: Place, fabric: str, size: int) -> Outcome:
-    """To the server and back: the same bytes, and nothing left beside them."""
+    """To the server and back: the same bytes, and no other files."""
     with Service(place, fabric) as service:
         original, back = service.here / "original", service.here / "back"
-        # A gibibyte of noise takes long to make; its half does as well, twice.
+        # A gibibyte of noise takes long to make; half of it, twice, does as well.
         with open(original, "wb") as file:
             part = noise(min(size, 64 << 20))
             written = 0
@@ -36,14 +36,14 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
         if service.fabric == "verbs" and size > 1 << 20:
             moved = service.metric("rfio_fabric_sent_bytes_total")
             came = service.metric("rfio_fabric_received_bytes_total")
-            # What is less than 16 KiB may go with the request or the reply.
+            # The request or the reply may carry data of less than 16 KiB.
             if min(moved, came) < size - (16 << 10):
-                return failed(f"only {moved} and {came} of {size} bytes travelled by RDMA")
+                return failed(f"only {moved} and {came} of {size} bytes were moved by RDMA")
         for kind, operations in {"session": ("Hello", "Prove", "Connect", "Ping"), "open": ("Open", "Close"),
                                  "read": ("Read",), "write": ("Write",)}.items():
             timed = service.metric(f'rfio_request_seconds_count{{kind="{kind}"}}')
             counted = sum(service.metric(f'rfio_requests_total{{operation="{name}"}}') for name in operations)
-            # Greetings and queue pairs are the session's, which the count of requests knows nothing of.
+            # Handshakes and queue pairs are the session's; the count of requests leaves them out.
             if timed < max(counted, 1 if size else 0):
                 return failed(f"{counted} requests of kind {kind}, and {timed} were timed")
         return passed()
@@ -75,7 +75,7 @@ def pipes(place: Place, fabric: str) -> Outcome:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """-r both ways: files small and large, links, empty directories, names that are not text."""
+    """-r in both directions: files small and large, links, empty directories, names that are not text."""
     with Service(place, fabric) as service:
         tree = service.here / "tree"
         (tree / "a" / "empty").mkdir(parents=True)
@@ -100,7 +100,7 @@ def trees(place: Place, fabric: str) -> Outcome:
 
 
 def names(place: Place, fabric: str) -> Outcome:
-    """The tools that act on names, and every exit code that can be had without breaking anything."""
+    """The tools that act on names, and every exit code that is possible without breaking anything."""
     with Service(place, fabric) as service:
         steps = [
             (0, "rfmkdir", "-p", "-m", "750", service.at("d/e/f")),
@@ -126,7 +126,7 @@ def names(place: Place, fabric: str) -> Outcome:
 
 
 def summary(place: Place, fabric: str) -> Outcome:
-    """--json: one object, with what it moved and the processor time."""
+    """--json: one object, with the bytes moved and the processor time."""
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(5_000_000))
         ended = service.tool("rfcp", "--json", service.at("f"), "/dev/null")

@@ -1,4 +1,4 @@
-"""Reading over a long way, by the C interface's options READAHEAD and STREAM, and trees over it."""
+"""Reading with a long round-trip time, by the C interface's options READAHEAD and STREAM, and trees over it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DIRECTORIES, FILES = 60, 4
 #: Bytes of a file that takes several connections.
 LONG = 2_500_001
 
-# The classic calls, of which the options are: a read at an offset says nothing about the next one.
+# The classic calls, whose options these are: a read at an offset does not predict the next one.
 SCRIPT = """
 import ctypes, os, sys, time
 rfio = ctypes.CDLL(os.environ["RFIO_LIBRARY"])
@@ -45,8 +45,8 @@ for option, length in (1, 64), (2, 64), (2, 256), (16, 64):
 
 
 class LongWay:
-    """A relay that delivers what it gets a while later, as much at once as comes, and may end each connection after so many bytes to the
-    server or to the client: for each connection the next number of those that are given."""
+    """A relay that delivers data a while later, all available data at once, and may end each connection after so many
+    bytes to the server or to the client: for each connection the next number of the given ones."""
 
     def __init__(self, port: int, way: float = WAY, ups: tuple[int, ...] = (), downs: tuple[int, ...] = ()):
         self.to, self.socket = port, socket.create_server(("127.0.0.1", 0))
@@ -83,7 +83,7 @@ class LongWay:
 
     @staticmethod
     def give(stream: socket.socket, held: queue.Queue, most: int) -> None:
-        """Delivers it when it is time, and after `most` bytes nothing, unless that is 0."""
+        """Delivers it when it is due, and nothing after `most` bytes, unless that is 0."""
         left = most or 1 << 62
         try:
             while (item := held.get())[1]:
@@ -103,7 +103,7 @@ class LongWay:
 
 
 def read_options(place: Place) -> Outcome:
-    """At 40 ms, reads that follow each other take a fraction of the time with READAHEAD and with STREAM."""
+    """At 40 ms, sequential reads take a fraction of the time with READAHEAD and with STREAM."""
     with Service(place, "tcp") as service:
         file = service.export / "f"
         file.write_bytes(noise(8 << 20))
@@ -130,12 +130,12 @@ def grow(tree: Path) -> None:
         for file in range(FILES):
             (tree / f"{number:02}" / str(file)).write_bytes(noise(1024, file))
         (tree / f"{number:02}" / "link").symlink_to("0")
-    time.sleep(0.1)  # what was changed this very moment is copied with more care
+    time.sleep(0.1)  # files changed this very moment are copied with more care
 
 
 def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
-    """A tree at 40 ms: no step waits for a round trip for each name. Where connections are cut again and again, in the middle of
-    whatever is asked for together, all of it arrives too."""
+    """A tree at 40 ms: no step waits for a round trip for each name. Where connections are cut again and again, in the
+    middle of batches of requests, all of it arrives, too."""
     with Service(place, "tcp") as service:
         tree = service.export / "tree" if direction == "download" else service.here / "tree"
         grow(tree)
@@ -163,8 +163,8 @@ def trees(place: Place, direction: str, is_cut: bool = False) -> Outcome:
 
 
 def short_lives(place: Place, direction: str) -> Outcome:
-    """Files over a link that ends each connection after 0.1 to 2.5 MB, whatever is under way: as long as some connections carry a block,
-    they arrive. Over one that carries less, --retry ends the copy."""
+    """Files over a link that ends each connection after 0.1 to 2.5 MB, at any point: as long as some connections carry
+    a block, they arrive. Over one that carries less, --retry ends the copy."""
     with Service(place, "tcp") as service:
         original = service.here / "original"
         original.write_bytes(noise(LONG))
@@ -201,7 +201,7 @@ def short_lives(place: Place, direction: str) -> Outcome:
 
 
 def difference(tree: Path, copy: Path) -> str:
-    """What of a tree its copy does not have."""
+    """Returns the part of a tree that its copy lacks."""
     for path in tree.rglob("*"):
         there = copy / path.relative_to(tree)
         if path.is_symlink():

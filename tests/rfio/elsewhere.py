@@ -12,7 +12,8 @@ TOLD = "RFIO_TEST_AT"
 
 
 class Elsewhere(NamedTuple):
-    """The service's host: its address and that of the one where the tests are, who keeps its network namespace, its interface."""
+    """The service's host: its address and that of the host of the tests, the process that keeps its network namespace,
+    its interface."""
 
     address: str
     own: str
@@ -23,7 +24,7 @@ class Elsewhere(NamedTuple):
 ELSEWHERE: Optional[Elsewhere] = Elsewhere(*os.environ[TOLD].split()) if TOLD in os.environ else None
 #: Where the service is reached.
 HOST = ELSEWHERE.address if ELSEWHERE else "127.0.0.1"
-#: Where who talks to it comes from.
+#: The address of clients.
 OWN = ELSEWHERE.own if ELSEWHERE else "127.0.0.1"
 
 

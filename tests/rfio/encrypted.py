@@ -1,4 +1,4 @@
-"""TLS: copies inside it, and every way of getting past it."""
+"""TLS: copies inside it, and every attempt to get past it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def certificate(place: Place, name: str) -> tuple[str, str]:
 
 
 def tls(place: Place) -> Outcome:
-    """A copy both ways inside TLS; a client with another's certificate, one without TLS, and one with a wrong secret
-    do not get in."""
+    """Copies in both directions inside TLS; a client with another's certificate, one without TLS, and one with a wrong
+    secret are refused."""
     if shutil.which("openssl") is None:
         return skipped("needs openssl, to make certificates")
     chain, key = certificate(place, "ours")
@@ -42,20 +42,20 @@ def tls(place: Place) -> Outcome:
             return failed("the bytes differ")
         ended = service.tool("rfcat", "--tls-ca", other, service.at("f"))
         if ended.status != 2:
-            return failed("a server that is not trusted is used", ended.evidence())
+            return failed("an untrusted server is used", ended.evidence())
         ended = service.tool("rfcat", service.at("f"))
         if ended.status != 2:
-            return failed("a client without TLS gets in", ended.evidence())
+            return failed("a client without TLS is accepted", ended.evidence())
         peer = Peer(service.port)
         try:
             if peer.log_in(USER, SECRET) == 0:
-                return failed("a client without TLS gets in")
-        except Exception:  # noqa: BLE001 - the connection ends, in whatever way
+                return failed("a client without TLS is accepted")
+        except Exception:  # noqa: BLE001 - the connection ends by any error
             pass
         wrong = place.directory / "wrong"
         wrong.touch(0o600)
         wrong.write_bytes(USER + b":" + b"another secret than the server's\n")
         ended = service.tool("rfcat", "--tls-ca", chain, "--secrets", wrong, service.at("f"))
         if ended.status != 2 or "access denied" not in ended.output:
-            return failed("TLS alone gets a client in", ended.evidence())
+            return failed("a client is accepted by TLS alone", ended.evidence())
         return passed()

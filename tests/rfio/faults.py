@@ -1,4 +1,4 @@
-"""What goes wrong around a copy: acceptance 3."""
+"""Faults during a copy: acceptance 3."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def disk_full(place: Place, fabric: str) -> Outcome:
 
 
 def changed_while_read(place: Place, fabric: str, how: str) -> Outcome:
-    """The source is truncated, or replaced by another: an error that says so, and no file."""
+    """The source is truncated, or replaced by another: an error with the reason, and no file."""
     with Service(place, fabric) as service:
         source = service.export / "f"
         source.write_bytes(noise(64 << 20))
@@ -67,7 +67,7 @@ def changed_while_read(place: Place, fabric: str, how: str) -> Outcome:
 
 
 def slow_readers(place: Place, fabric: str) -> Outcome:
-    """Clients that ask and do not take: others read on, and the server's memory stays bounded."""
+    """Clients that send requests and do not read the replies: others read on, and the server's memory stays bounded."""
     with Service(place, fabric, "--cache", "8M") as service:
         data = noise(16 << 20)
         (service.export / "f").write_bytes(data)
@@ -88,7 +88,7 @@ def slow_readers(place: Place, fabric: str) -> Outcome:
         grown = service.resident_mebibytes() - before
         if grown > 8 + 32 + 24:
             return failed(f"the server grew by {grown:.0f} MiB")
-        # They get what they asked for in the end, piece by piece.
+        # They get all their data in the end, piece by piece.
         for peer in slow[::20]:
             status, body, payload = peer.receive()
             length = struct.unpack(">I", body[:4])[0]
@@ -100,7 +100,7 @@ def slow_readers(place: Place, fabric: str) -> Outcome:
 
 
 def half_open(place: Place, fabric: str) -> Outcome:
-    """Ten thousand connections that say nothing: others come through, the server stays small."""
+    """Ten thousand silent connections: others are served, the server stays small."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < 10_500:
         return skipped("needs 10,500 open files")
@@ -110,27 +110,27 @@ def half_open(place: Place, fabric: str) -> Outcome:
         before = service.resident_mebibytes()
         silent = []
         for number in range(10_000):
-            # Far up, so that what watches the tools' ends by select(2) keeps low numbers.
+            # A high number, so that programs which watch the tools' ends by select(2) keep low numbers.
             with socket.create_connection(("127.0.0.1", service.port), 20) as connection:
                 silent.append(fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, 2000))
             if number % 2500 == 0:
                 ended = service.tool("rfcp", service.at("f"), service.here / f"copy{number}")
                 if not ended.succeeded:
-                    return failed(f"nobody gets through {number} silent connections", ended.evidence())
+                    return failed(f"no client is served beside {number} silent connections", ended.evidence())
         ended = service.tool("rfcp", service.at("f"), service.here / "copy")
         grown = service.resident_mebibytes() - before
         turned_away = service.metric("rfio_connections_turned_away_total")
         for connection in silent:
             os.close(connection)
         if not ended.succeeded:
-            return failed("nobody gets through 10,000 silent connections", ended.evidence())
+            return failed("no client is served beside 10,000 silent connections", ended.evidence())
         if grown > 64 or turned_away < 9_000:
             return failed(f"grew by {grown:.0f} MiB, turned {turned_away} away")
         return passed(f"grew by {grown:.0f} MiB")
 
 
 def server_restarted(place: Place, fabric: str) -> Outcome:
-    """A clean stop lets nobody in and loses nothing; a new server serves the same."""
+    """A clean stop accepts no session and loses nothing; a new server serves the same."""
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(1 << 20))
         ended = service.stop()
@@ -145,7 +145,7 @@ def server_restarted(place: Place, fabric: str) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: new secrets are in force for new sessions, those that stand go on, and a bad file changes nothing."""
+    """SIGHUP: new secrets are in force for new sessions, existing ones go on, and a bad file changes nothing."""
     with Service(place, "tcp") as service:
         standing = Peer(service.port)
         assert standing.log_in(USER, SECRET) == 0
@@ -175,7 +175,7 @@ def reloaded(place: Place) -> Outcome:
 
 
 def two_writers(place: Place, fabric: str) -> Outcome:
-    """A second copy to the same place is told that it is busy: exit code 16."""
+    """A second copy to the same place fails because it is busy: exit code 16."""
     with Service(place, fabric) as service:
         (service.here / "f").write_bytes(noise(1000))
         fifo = service.here / "fifo"

@@ -1,4 +1,4 @@
-"""What is read is what the file holds: after writes that its times do not show, and while it grows."""
+"""Reads return the file's current content: after writes that its times do not show, and while it grows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SIZE = 4 << 20
 
 
 def read_by(service: Service, name: str) -> bytes:
-    """What rfcat gets."""
+    """Returns rfcat's output."""
     cat = service.begin("rfcat", service.at(name))
     ended = cat.finish(time.monotonic() + 60)
     return cat.log.read_bytes() if ended.succeeded else b""
 
 
 def mapped_writes(place: Place, fabric: str) -> Outcome:
-    """Stores through a mapping after the file was read: the next reader sees them, and a copy is of them."""
+    """Stores through a mapping after the file was read: the next reader sees them, and a copy contains them."""
     with Service(place, fabric) as service:
         file = service.export / "f"
         file.write_bytes(bytes(SIZE))
@@ -48,14 +48,14 @@ def mapped_writes(place: Place, fabric: str) -> Outcome:
                 return failed(f"copy number {turn} has old bytes and says it is right", ended.evidence())
         memory.close()
         if read_by(service, "f")[:1] != b"7":
-            return failed("old bytes after the mapping is gone")
+            return failed("old bytes after the mapping was removed")
         hits = service.metric("rfio_cache_hits_total")
         time.sleep(0.1)
         for _ in range(2):
             if read_by(service, "f")[:1] != b"7":
                 return failed("other bytes")
         if service.metric("rfio_cache_hits_total") <= hits:
-            return failed("a file that nobody writes is not cached any more")
+            return failed("a file without writers is not cached any more")
         return passed()
 
 
@@ -85,7 +85,7 @@ def whole_second_times(place: Place) -> Outcome:
 
 
 def growing_files(place: Place, fabric: str) -> Outcome:
-    """A file that is written at its end: what was there before is read by anybody, and rfcat takes what it finds."""
+    """A file that is written at its end: every reader gets the earlier data, and rfcat copies the data it finds."""
     with Service(place, fabric) as service:
         file = service.export / "log"
         front = noise(2_000_000)

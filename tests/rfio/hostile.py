@@ -1,5 +1,5 @@
-"""Servers that try to take a client's memory, time, disk or terminal: every size, count, depth, text and rate that a server
-states has a bound that the client sets (docs/rfio.md, "What a server can do to a client")."""
+"""Servers that try to take a client's memory, time, disk or terminal: every size, count, depth, text and rate that a
+server states has a bound that the client sets (docs/rfio.md, on servers that attack a client)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .wire import OPEN, READ, text
 CLOSE, EXAMINE, EXTENTS = 11, 15, 23
 BLOCK = 256 << 10
 MEBIBYTE = 1 << 20
-#: What docs/rfio.md states of a tool's memory beside what its sessions have under way.
+#: docs/rfio.md's limit of a tool's memory beside its sessions' data under way.
 STATED = 512
 FIFO = stat.S_IFIFO | 0o644
 
@@ -42,7 +42,7 @@ def page(entries: list[tuple[bytes, int]], cookie: int, first: int = 100) -> byt
 
 
 class Huge(Liar):
-    """One file of 64 TiB, all of it zeros, or as many extents as anybody asks for."""
+    """One file of 64 TiB, all of it zeros, or as many extents as requested."""
 
     SIZE = 1 << 46
 
@@ -136,7 +136,7 @@ class Watched:
         self.thread.start()
 
     def watch(self) -> None:
-        """Looks until the tool ends."""
+        """Measures until the tool ends."""
         while self.process.running:
             try:
                 said = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -175,7 +175,7 @@ class Against:
 
 
 def huge_files(place: Place) -> Outcome:
-    """A file of 64 TiB to a device, and one with extents without end to a file: memory stays small while it goes on."""
+    """A file of 64 TiB to a device, and one with endless extents to a file: memory stays small while it goes on."""
     figures = []
     for what, allocated, target in (("64 TiB", Huge.SIZE, "/dev/null"), ("extents", 0, "copy")):
         liar = Huge(allocated)
@@ -196,7 +196,7 @@ GOES_ON = 6 if tiers.by_night() else 2
 
 
 def endless_listings(place: Place) -> Outcome:
-    """rfdir and rfrm end with an error within the stated memory; rfcp goes on in little of it."""
+    """rfdir and rfrm end with an error within the stated memory; rfcp goes on in little memory."""
     figures = []
     for program, arguments, limit in (("rfdir", [], STATED), ("rfrm", ["-r"], STATED), ("rfcp", ["-q", "-r"], 256)):
         with Against(place, Endless()) as service:
@@ -206,7 +206,7 @@ def endless_listings(place: Place) -> Outcome:
             if tool.most >= limit:
                 return failed(f"{program}: {tool.most:.0f} MiB of memory", ended.evidence())
             if limit == STATED and (not by_itself or ended.status == 0 or "memory" not in ended.output):
-                return failed(f"{program}: no error says why it ended", ended.evidence())
+                return failed(f"{program}: no error has the reason", ended.evidence())
             figures.append(f"{program}: {tool.most:.0f} MiB")
     return passed(", ".join(figures))
 
@@ -230,14 +230,15 @@ def names_without_sense(place: Place) -> Outcome:
 
 
 def endless_depth(place: Place) -> Outcome:
-    """A directory in itself without end: entered to the depth that the client has set, and an error says so."""
+    """A directory that contains itself endlessly: entered to the depth that the client has set, then an error with the
+    depth."""
     for program, arguments in (("rfcp", ["-q", "-r"]), ("rfdir", ["-R"]), ("rfrm", ["-r"])):
         liar = Deep()
         with Against(place, liar) as service:
             places = [service.at("d"), *([service.here / "copy"] if program == "rfcp" else [])]
             ended = service.tool(program, *arguments, *places)
             if ended.status in (0, None) or "directories deep" not in ended.output:
-                return failed(f"{program}: no error says how deep", ended.evidence())
+                return failed(f"{program}: no error has the depth", ended.evidence())
             if liar.listed > 260:
                 return failed(f"{program} entered {liar.listed} directories")
     return passed()
@@ -290,7 +291,7 @@ NASTY = "\x1b[2J\x1b]0;owned\x07\r\nrfcp: all is well\u202egnp\u2028\x9b1m"
 
 
 def texts(place: Place) -> Outcome:
-    """Reasons, names and paths of a server are shown on one line, and control nothing."""
+    """A server's reasons, names and paths are shown on one line, without control characters."""
     name = NASTY.encode() + b"\xff"
 
     class Speaking(Liar):
@@ -315,7 +316,7 @@ def texts(place: Place) -> Outcome:
             if strange or "\nrfcp: all is well" in said or ended.timed_out:
                 return failed(f"{program} writes {strange}", ended.evidence())
             if program == "rfdir" and "\\xff" not in said:
-                return failed("a byte of a name is not told", ended.evidence())
+                return failed("a byte of a name is not printed", ended.evidence())
     return passed()
 
 

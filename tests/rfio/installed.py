@@ -1,4 +1,4 @@
-"""What `make install` puts where, and that it works there."""
+"""The files that `make install` installs, and that they work there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ int main(void) { puts(rfio_serror() ? "linked" : ""); return 0; }
 
 
 def symbols_apart(programs: Path, program: str) -> str | None:
-    """What is wrong with a program that is to be small and have its symbols beside it, where debuggers look."""
+    """Returns an error of a program that should be small and have its symbols beside it, where debuggers look, or
+    None."""
     shown = subprocess.run(["readelf", "-W", "--sections", programs / program], capture_output=True, text=True, check=True)
     sections = set(re.findall(r"\] (\.\S+)", shown.stdout))
     if sections & {".symtab", ".debug_info"} or ".gnu_debuglink" not in sections:
@@ -32,7 +33,7 @@ def symbols_apart(programs: Path, program: str) -> str | None:
 
 
 def verbena_package(at: Path, place: Place) -> Outcome | None:
-    """What is wrong with `import verbena`, with the installed program in the path."""
+    """Returns the failure of `import verbena`, with the installed program in the path, if any."""
     package = at / "lib/verbena/python"
     script = "import verbena; print(verbena.program()); print(verbena.run('true').returncode, verbena.__version__)"
     ended = place.run("verbena", [sys.executable, "-c", script], 20, PYTHONPATH=str(package), PATH=f"{at}/bin:{os.environ['PATH']}")
@@ -42,12 +43,12 @@ def verbena_package(at: Path, place: Place) -> Outcome | None:
 
 
 def everything(place: Place) -> Outcome:
-    """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each of
-    them can be used from there."""
+    """Into an empty DESTDIR: programs, libraries, header, manual pages, completions, unit and Python package, and each
+    of them can be used from there."""
     if VERBENA.parent != TARGET / "release" or TARGET != ROOT / "target":
         return skipped("another build than this tree's is tested")
     root, prefix = place.directory / "root", "/opt/verbena"
-    # The build is what is tested; installing must not need to build again.
+    # The tested build is installed; installing must not need to build again.
     made = place.run("make", ["make", "-C", str(ROOT), "-o", "build", "install", f"DESTDIR={root}", f"PREFIX={prefix}"], 120)
     if not made.succeeded:
         return failed("make install failed", made.evidence())

@@ -1,4 +1,4 @@
-"""What a tree holds besides files: special files, bits and times of directories and links, and the tree's own copy."""
+"""A tree's content besides files: special files, bits and times of directories and links, and the tree's own copy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_AGO = 10 ** 18 + 123_456_789
 
 
 def ends(service: Service, direction: str) -> tuple[Path, Path]:
-    """Where the tree is, and where it is to be."""
+    """Returns the directories of the tree and of its copy."""
     return (service.export, service.here) if direction == "download" else (service.here, service.export)
 
 
@@ -52,7 +52,7 @@ def special_files(place: Place, direction: str) -> Outcome:
             return failed("the count is wrong", ended.evidence())
         told = {name.split("/tree/", 1)[1] for name in report["special_file_names"]}
         if told != set(names):
-            return failed(f"--json tells {told}", ended.evidence())
+            return failed(f"--json has {told}", ended.evidence())
         for name, kind in names.items():
             if f"/tree/{name}: left out: {kind} is not copied" not in ended.output:
                 return failed(f"{name} is not named", ended.evidence())
@@ -63,7 +63,7 @@ def special_files(place: Place, direction: str) -> Outcome:
 
 
 def bits_and_times(place: Place, direction: str) -> Outcome:
-    """Sticky and set-group-ID bits of directories, also where they come from above, and times of links. Files get neither."""
+    """Sticky and set-group-ID bits of directories, also inherited ones, and times of links. Files get neither."""
     with Service(place, "tcp") as service:
         base, target = ends(service, direction)
         tree = base / "tree"
@@ -96,8 +96,8 @@ def bits_and_times(place: Place, direction: str) -> Outcome:
 
 
 def into_itself(place: Place) -> Outcome:
-    """A tree into itself is refused, by whatever way the two are named, and nothing is left of the attempt where that can be told
-    beforehand."""
+    """A tree into itself is refused, under any two names of it, and nothing is left of the attempt where the refusal
+    can be decided beforehand."""
     with Service(place, "tcp", "--local", str(place.directory / "s")) as service:
         here, there = service.here, service.export
         for base in (here, there):
@@ -133,5 +133,5 @@ def into_itself(place: Place) -> Outcome:
                                (here / "tree/sub", here / "tree/other")):
             ended = service.tool("rfcp", "-q", "-r", source, target)
             if not ended.succeeded:
-                return failed("what is apart is refused", ended.evidence())
+                return failed("a copy to another tree is refused", ended.evidence())
         return passed()

@@ -48,7 +48,7 @@ def c_program(place: Place, fabric: str, library: str, source: str = "trfio") ->
 
 
 def many_files(place: Place, fabric: str) -> Outcome:
-    """640 files open at a time by the classic calls, of a user who may have 24 sessions; a new connection is rare."""
+    """640 files open at a time by the classic calls, by a user with at most 24 sessions; a new connection is rare."""
     program, problem = compiled(place, "rfio", "many_files")
     if problem:
         return problem
@@ -67,7 +67,7 @@ def many_files(place: Place, fabric: str) -> Outcome:
 
 
 def symbols(place: Place) -> Outcome:
-    """No function of the library runs commands, and nothing but RFIO's names is exported."""
+    """No function of the library runs commands, and only RFIO's names are exported."""
     listed = subprocess.run(["nm", "-D", "--defined-only", LIBRARIES / "librfio.so.2"],
                             capture_output=True, text=True, check=True).stdout
     names = {line.split()[2].split("@")[0] for line in listed.splitlines() if len(line.split()) == 3}

@@ -69,7 +69,7 @@ static void *reader(void *argument) {
     return NULL;
 }
 
-/* What one descriptor has written another reads, whichever connections they have. */
+/* One descriptor reads the data that another has written, on any connections. */
 static void write_and_read(void) {
     for (int number = 1000; number < 1040; number++) {
         int into = open_one(number, O_RDWR | O_CREAT | O_TRUNC), from = open_one(number, O_RDONLY);
@@ -81,7 +81,7 @@ static void write_and_read(void) {
     }
 }
 
-/* A child has connections of its own, and what the parent had open is as it was. */
+/* A child has its own connections, and the parent's open files are unchanged. */
 static void across_a_fork(void) {
     int file = open_one(3, O_RDONLY), status;
     CHECK(file >= 0);
@@ -99,7 +99,7 @@ static void across_a_fork(void) {
     CHECK(rfio_close(file) == 0);
 }
 
-/* Who the environment says the user is counts when a file is opened, whatever connections there are. */
+/* The user of the environment at the time of opening counts, even where connections of another exist. */
 static void as_somebody_else(void) {
     char before[64];
     const char *user = getenv("RFIO_USER");

@@ -1,5 +1,5 @@
-"""The classic calls of the C library against a mirror: random reads that follow each other or do not, writes and cuts between
-them, with each way of reading ahead. The oracle is a file of this host on which the same is done."""
+"""The classic calls of the C library against a mirror: random sequential and other reads, writes and truncations
+between them, with each way of reading ahead. The oracle is a local file with the same operations."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print("all alike")
 
 
 def reads_and_writes(place: Place, fabric: str) -> Outcome:
-    """Every byte is the one that a local file has there, whatever was fetched ahead."""
+    """Every byte equals that of a local file, despite read-ahead."""
     with Service(place, fabric) as service:
         there, here = service.export / "f", service.here / "f"
         for file in (there, here):

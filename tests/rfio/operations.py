@@ -1,4 +1,4 @@
-"""What a site runs the service by: logs that are rotated and disks that fill, accounting, metrics, dashboard, storage report."""
+"""Operation at a site: logs that are rotated and disks that fill, accounting, metrics, dashboard, storage report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ SHIPPED = ROOT / "crates/rfio-tools/packaging"
 CLOSE, WRITE = 11, 14
 CARRIED = {"sent_tcp": "rfio_stream_sent_bytes_total", "sent_verbs": "rfio_fabric_sent_bytes_total",
            "received_tcp": "rfio_stream_received_bytes_total", "received_verbs": "rfio_fabric_received_bytes_total"}
-# Control characters, ends of lines that only some readers know, text that runs backwards, JSON, and what is not UTF-8.
+# Control characters, ends of lines that only some readers know, text that runs backwards, JSON, and bytes that are not
+# UTF-8.
 HOSTILE = [b"a\nb\rc\x1b[2J", "\u0085\u2028\u2029\u202e\U0001f600".encode(), b'"},{"event":"forged', b"\xff\xfe\n not UTF-8", b"\\u0000"]
 
 
@@ -64,7 +65,7 @@ class Long(Kept):
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 20) -> bool:
-    """Whether a condition comes to hold."""
+    """Waits; returns whether the condition became true."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -87,7 +88,8 @@ def ends(log: Path) -> list[dict]:
 
 
 def rotation(place: Place) -> Outcome:
-    """Renamed logs keep what they have, SIGHUP begins new ones, whatever else SIGHUP cannot read; a directory that is gone is said."""
+    """Renamed logs keep their records, and SIGHUP begins new ones, even if it cannot read other files; a removed
+    directory is reported."""
     with Kept(place) as service:
         (service.export / "f").write_bytes(noise(100_000))
         logs = (service.audit, service.accounting)
@@ -100,7 +102,7 @@ def rotation(place: Place) -> Outcome:
         service.secrets.write_bytes(b"no secrets file\n")
         service.reload()
         if "reload failed" not in service.daemon.output():
-            return failed("a bad file of secrets is not said")
+            return failed("a bad file of secrets is not reported")
         ended = service.tool("rfcp", service.at("f"), service.here / "two", RFIO_SECRETS=secrets_of_old(place))
         if not ended.succeeded or not wait_for(lambda: len(ends(service.accounting)) == 1):
             return failed("the new logs get nothing", ended.evidence())
@@ -115,8 +117,8 @@ def rotation(place: Place) -> Outcome:
 
 
 def logrotate(place: Place) -> Outcome:
-    """The shipped logrotate file, with this service's directory and process in place of the installed one's: both logs are rotated twice, and
-    nothing is lost."""
+    """The shipped logrotate file, with this service's directory and process in place of the installed one's: both logs
+    are rotated twice, and nothing is lost."""
     tool = shutil.which("logrotate", path=f"{os.environ['PATH']}:/usr/sbin")
     if tool is None:
         return skipped("needs logrotate (package logrotate)")
@@ -144,7 +146,7 @@ def logrotate(place: Place) -> Outcome:
             if not ended.succeeded:
                 return failed("logrotate refuses the file", ended.evidence())
             if not wait_for(lambda: service.daemon.output().count("rfiod: reopened") == before + 2):
-                return failed("the daemon is not told", ended.evidence())
+                return failed("the daemon gets no signal", ended.evidence())
             time.sleep(1.1)
         service.tool("rfcat", service.at("f"))
         wait_for(lambda: len(ends(service.accounting)) == 1)
@@ -155,7 +157,7 @@ def logrotate(place: Place) -> Outcome:
 
 
 def opened(path: Path) -> str:
-    """What a rotated log has, compressed or not."""
+    """Returns the content of a rotated log, compressed or not."""
     return gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
 
 
@@ -168,8 +170,8 @@ def secrets_of_old(place: Place) -> str:
 
 
 def full_disk(place: Place) -> Outcome:
-    """Logs that may not grow, with room for a part of a line: no half line is left, what is lost is counted in the log, in the metrics and on
-    standard error, the service goes on, and so do the logs afterwards."""
+    """Logs that may not grow, with room for a part of a line: no half line is left, lost records are counted in the
+    log, in the metrics and on standard error, the service goes on, and so do the logs afterwards."""
     with Long(place) as service:
         (service.export / "f").write_bytes(noise(1000))
         soft, hard = resource.prlimit(service.daemon.pid, resource.RLIMIT_FSIZE)
@@ -189,17 +191,18 @@ def full_disk(place: Place) -> Outcome:
             lost = sum(record["records"] for record in records(log) if record["event"] == "lost")
             counted = service.metric(f"rfio_{name}_lost_records_total")
             if lost == 0 or lost != counted:
-                return failed(f"the {name} log tells of {lost} lost records, the metrics of {counted}")
+                return failed(f"the {name} log has {lost} lost records, the metrics of {counted}")
         if (total := sessions_in(service.accounting)) != 24:
             return failed(f"records and lost records make {total} of 24 sessions and files")
         said = service.daemon.output()
         if said.count("records are lost until") < 2 or said.count("writable again") < 2:
-            return failed("it is not said", said)
+            return failed("it is not reported", said)
         return passed()
 
 
 def sessions_in(log: Path) -> int:
-    """How many sessions a log tells of or has lost, where each has a record of its file and one of its end."""
+    """Returns the number of sessions that a log records or has lost, where each has a record of its file and one of its
+    end."""
     count = sum(record["records"] if record["event"] == "lost" else record["event"] in ("file", "session end") for record in records(log))
     return count // 2
 
@@ -214,12 +217,12 @@ def no_room_at_all(place: Place) -> Outcome:
         if not wait_for(lambda: service.metric("rfio_accounting_lost_records_total") >= 7):
             return failed("lost records are not counted")
         said = service.daemon.output()
-        return passed() if said.count("records are lost until") == 1 else failed("it is not said once", said)
+        return passed() if said.count("records are lost until") == 1 else failed("it is not reported once", said)
 
 
 def accounting(place: Place, fabric: str) -> Outcome:
-    """Copies both ways, trees, hostile names, a killed client, a stopped service: each file and each session has a record, and their bytes are
-    those of the metrics."""
+    """Copies both ways, trees, hostile names, a killed client, a stopped service: each file and each session has a
+    record, and their bytes are those of the metrics."""
     data = noise(3_000_001)
     with Kept(place, fabric) as service:
         (service.export / "f").write_bytes(data)
@@ -236,7 +239,7 @@ def accounting(place: Place, fabric: str) -> Outcome:
         killed.finish(time.monotonic())
         peer = Peer(service.port)
         if peer.log_in(USER, SECRET):
-            return failed("a client is not let in")
+            return failed("a client is refused")
         for name in HOSTILE:
             status, body, _ = peer.ask(OPEN, text(b"/" + name) + struct.pack(">II", 6, 0o644))
             peer.ask(WRITE, body[:8] + struct.pack(">QI", 0, 5) + struct.pack(">I", 0) + b"\0", b"12345")
@@ -261,13 +264,13 @@ def accounting(place: Place, fabric: str) -> Outcome:
 
 
 def lacking(found: list[dict]) -> list[bytes]:
-    """The hostile names that no record gives back byte for byte."""
+    """Returns the hostile names that no record has byte for byte."""
     names = [bytes.fromhex(record["path_hex"]) if "path_hex" in record else record["path"].encode() for record in found]
     return [name for name in HOSTILE if b"/" + name not in names]
 
 
 def judge(found: list[dict], counters: dict[str, int]) -> Optional[str]:
-    """What is wrong with the records of `accounting`."""
+    """Returns an error in the records of `accounting`, or None."""
     files = [record for record in found if record["event"] == "file"]
     sessions = {record["session"]: record for record in found if record["event"] == "session end"}
     if missing := lacking(files):
@@ -278,7 +281,7 @@ def judge(found: list[dict], counters: dict[str, int]) -> Optional[str]:
     for number, record in sessions.items():
         own = [file for file in files if file["session"] == number]
         if len(own) != record["files"] or any(sum(file[key] for file in own) != record[key] for key in CARRIED):
-            return f"the files of session {number} are not what it says: {record}, {own}"
+            return f"the files of session {number} differ from its record: {record}, {own}"
         if record["user"] != USER.decode() or not record["began_us"] <= record["time_us"]:
             return f"{record} is of another user or time"
     results = Counter(record["result"] for record in files)
@@ -300,12 +303,13 @@ print(json.dumps([[s.name, s.labels, s.value] for f in families for s in f.sampl
 
 
 def parse(pages: list[str]) -> subprocess.CompletedProcess:
-    """What prometheus_client makes of a page as OpenMetrics and as Prometheus' text: names, labels and values."""
+    """Parses a page with prometheus_client as OpenMetrics and as Prometheus' text: names, labels and values."""
     return subprocess.run([PYTHON, "-c", PARSE], input=json.dumps(pages), capture_output=True, text=True, check=False)
 
 
 def openmetrics(place: Place) -> Outcome:
-    """Both formats are what a parser of others takes, users have counters of their own up to a bound, and no name breaks a label."""
+    """Third-party parsers accept both formats, users have their own counters up to a bound, and no name breaks a
+    label."""
     users = [b'we"ird\\user', b"back\\", "\u202eann\u2028".encode(), b"one too many", b"other"]
     with Kept(place, "tcp", "--metrics-users", "3") as service:
         (service.export / "f").write_bytes(noise(1000))
@@ -336,7 +340,7 @@ def exposed(service: Kept) -> set[str]:
 
 
 def expressions(dashboard: dict) -> list[str]:
-    """What the panels of a dashboard show, with Grafana's variables replaced."""
+    """Returns the expressions of a dashboard's panels, with Grafana's variables replaced."""
     replaced = {"$__rate_interval": "5m", "$__range": "1h", "$instance": ".*"}
     found = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     for variable, value in replaced.items():
@@ -352,7 +356,7 @@ def dashboard_and_rules(place: Place) -> Outcome:
 
 
 def unshown(place: Place, there: set[str]) -> Optional[str]:
-    """What is wrong with the shipped dashboard and rules for a service with these metrics."""
+    """Returns an error in the shipped dashboard and rules for a service with these metrics, or None."""
     dashboard = json.loads((SHIPPED / "rfiod-dashboard.json").read_text())
     rules = (SHIPPED / "rfiod-alerts.yml").read_text()
     if nothing := set(re.findall(r"\brfio_\w+", " ".join(expressions(dashboard)) + rules)) - there:
@@ -370,7 +374,7 @@ def unshown(place: Place, there: set[str]) -> Optional[str]:
 
 
 def grafana(dashboard: dict) -> Optional[str]:
-    """What Grafana would miss in a dashboard."""
+    """Returns an element that Grafana would miss in a dashboard, or None."""
     for key, kind in {"title": str, "uid": str, "schemaVersion": int, "panels": list, "templating": dict, "time": dict}.items():
         if not isinstance(dashboard.get(key), kind):
             return f"the dashboard has no {key}"
@@ -391,7 +395,7 @@ def grafana(dashboard: dict) -> Optional[str]:
     return None
 
 
-# Schema 4.2 of WLCG's Storage Resource Reporting: what each object must have, and may have.
+# Schema 4.2 of WLCG's Storage Resource Reporting: the fields that each object must have, and may have.
 REPORT = ({"implementation": str, "implementationversion": str, "storageendpoints": list, "storageshares": list},
           {"name": str, "id": str, "servicetype": str, "capabilities": list, "qualitylevel": str, "message": str, "latestupdate": int,
            "lastupdated": int, "storagecapacity": dict, "datastores": list})
@@ -404,7 +408,7 @@ SIZES = ({"totalsize": int, "usedsize": int}, {"reservedsize": int})
 
 
 def against(schema: tuple[dict, dict], thing: dict, where: str) -> Optional[str]:
-    """What is wrong with an object of the report."""
+    """Returns an error in an object of the report, or None."""
     required, optional = schema
     if lacking := set(required) - set(thing):
         return f"{where} lacks {lacking}"
@@ -416,7 +420,8 @@ def against(schema: tuple[dict, dict], thing: dict, where: str) -> Optional[str]
 
 
 def storage_report(place: Place) -> Outcome:
-    """rfsrr writes what the schema asks for: sizes of the file system, shares of one counted once, a file that is replaced whole."""
+    """rfsrr writes a report that fits the schema: sizes of the file system, shares of one counted once, a file that is
+    replaced as a whole."""
     with Kept(place) as service:
         (service.export / "cms").mkdir()
         out = place.directory / "srr.json"
@@ -442,7 +447,7 @@ def storage_report(place: Place) -> Outcome:
         before = out.read_text()
         ended = service.tool("rfsrr", "--share", f"x:atlas={service.at('nothing')}", "--out", out)
         if ended.status != 2 or "/nothing" not in ended.output or out.read_text() != before:
-            return failed("a share that is not there", ended.evidence())
+            return failed("a missing share", ended.evidence())
         if list(place.directory.glob("srr.json.*")):
             return failed("a temporary file is left")
         return passed()

@@ -1,4 +1,5 @@
-"""In which order a session's requests are answered: version 2 in theirs, version 3 as they are done; and taking one back."""
+"""In which order a session's requests are answered: version 2 in theirs, version 3 as they are done; and taking one
+back."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ import struct
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .intruders import alive
+from .attacks import alive
 from .service import SECRET, USER, Service
 from .wire import CANCEL, CHECKSUM, OPEN, PING, Peer, text
 
@@ -17,12 +18,12 @@ READING = struct.pack(">II", 1, 0)
 BLOCK = 256 << 10
 #: Requests that a session may have under way.
 MOST = 64
-#: This process may be kept from running between what is slow and what is quick: then it is tried again.
+#: This process may be kept from running between slow and quick requests: then the test is repeated.
 TRIES = 20
 
 
 def begun(service: Service, newest: int, count: int) -> tuple[Peer, list[int]]:
-    """A session with so many requests under way of which each takes its time: sums of a file without end."""
+    """A session with so many requests under way, each of which takes time: checksums of an endless file."""
     with open(service.export / "large", "wb") as file:
         file.truncate(4 << 30)
     peer = Peer(service.port)
@@ -39,7 +40,8 @@ def answers(peer: Peer, count: int) -> list[tuple[int, int]]:
 
 
 def of_replies(place: Place) -> Outcome:
-    """What is quick overtakes what is slow in version 3 and not in version 2; no session has more under way than it may."""
+    """Quick requests overtake slow ones in version 3 and not in version 2; no session has more under way than it
+    may."""
     with Service(place, "tcp") as service:
         old, numbers = begun(service, 2, 20)
         numbers.append(old.send(PING))
@@ -56,8 +58,8 @@ def of_replies(place: Place) -> Outcome:
             if place_of_ping < MOST - 1:
                 break
         else:
-            return failed("a ping waits for all that was asked before")
-        # One more than may be under way is not looked at before one of the others has ended.
+            return failed("a ping waits for all earlier requests")
+        # One request more than the limit is not read before one of the others has ended.
         full, numbers = begun(service, 3, MOST)
         late = full.send(PING)
         came = answers(full, MOST + 1)
@@ -74,7 +76,7 @@ def of_replies(place: Place) -> Outcome:
 
 
 def of_cancels(place: Place) -> Outcome:
-    """What is taken back is refused or was done, once; a version without taking back has none."""
+    """A cancelled request is refused or was done, once; a version without cancelling has none."""
     with Service(place, "tcp") as service:
         for _ in range(TRIES):
             peer, numbers = begun(service, 3, 60)
@@ -84,19 +86,19 @@ def of_cancels(place: Place) -> Outcome:
             if len(statuses) != len(came):
                 return failed(f"something is answered twice: {came}")
             if any(statuses[number] for number in (*numbers[:-3], *cancels)):
-                return failed(f"what was not taken back is refused: {came}")
+                return failed(f"a request that was not cancelled is refused: {came}")
             refused = {statuses[number] for number in numbers[-3:]}
             if refused - {0, ECANCELED}:
-                return failed(f"of those taken back: {refused}")
+                return failed(f"of the cancelled ones: {refused}")
             if ECANCELED in refused:
                 break
         else:
-            return failed("what is taken back is carried out all the same")
+            return failed("a cancelled request is carried out all the same")
         old, _ = begun(service, 2, 0)
         old.send(CANCEL, struct.pack(">Q", 1))
         if not old.closed():
             return failed("version 2 knows Cancel")
-        # Who goes in the midst of it leaves nothing open.
+        # A client that leaves in the midst of it leaves nothing open.
         for _ in range(5):
             begun(service, 3, MOST)[0].close()
         return passed() if alive(service) else failed("it is not there any more")

@@ -1,4 +1,4 @@
-"""What rfcp promises, held for every size and direction: stable storage, verification, one state of the source, continuing,
+"""rfcp's guarantees for every size and direction: stable storage, verification, one state of the source, continuing,
 attributes and holes."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Disk:
         self.mount()
 
     def mount(self) -> None:
-        """Nothing is written by itself before it is asked for."""
+        """No write-back happens before it is requested."""
         subprocess.run(["mount", "-o", "loop,commit=300,noatime", self.image, self.at], check=True)
 
     def cut(self) -> None:
@@ -50,7 +50,7 @@ class Disk:
         self.mount()
 
     def close(self) -> None:
-        """Unmounted. Whoever was killed with files open may still be leaving."""
+        """Unmounts. Killed processes with open files may still be ending."""
         deadline = time.monotonic() + 10
         while (ended := subprocess.run(["umount", self.at], capture_output=True, text=True)).returncode:
             if "busy" not in ended.stderr or time.monotonic() > deadline:
@@ -60,8 +60,8 @@ class Disk:
 
 @contextmanager
 def disk(place: Place, name: str) -> Iterator[Disk]:
-    """A disk for as long as it is needed."""
-    mounts.keep_own()
+    """A disk for the duration of a context."""
+    mounts.unshare()
     made = Disk(place, name)
     try:
         yield made
@@ -86,7 +86,7 @@ def listing(tree: Path) -> dict[str, bytes]:
 
 
 def power_cut(place: Place, direction: str, kind: str) -> Outcome:
-    """--sync and exit 0, then the power fails: everything is there, under its name."""
+    """--sync and exit 0, then the power fails: every file is there, under its name."""
     if os.geteuid() != 0 or which("mkfs.ext4") is None:
         return skipped("needs root and mkfs.ext4, for a disk whose power can be cut")
     with disk(place, "disk") as target:
@@ -115,7 +115,7 @@ def power_cut(place: Place, direction: str, kind: str) -> Outcome:
                 service.stop()
             target.cut()
         if not arrived.exists():
-            return failed("nothing is there after the power cut")
+            return failed("no file is there after the power cut")
         found = listing(arrived) if kind == "tree" else arrived.read_bytes()
         if found != expected:
             lost = len(set(expected.items()) - set(found.items())) if kind == "tree" else 1
@@ -124,7 +124,7 @@ def power_cut(place: Place, direction: str, kind: str) -> Outcome:
 
 
 def torn_small_files(place: Place, direction: str) -> Outcome:
-    """Small files that are rewritten all the time: whatever exits 0 is of one state."""
+    """Small files that are rewritten all the time: a copy that exits 0 is of one state."""
     with Service(place, "tcp") as service:
         base = service.export if direction == "download" else service.here
         tree = base / "tree"
@@ -137,7 +137,7 @@ def torn_small_files(place: Place, direction: str) -> Outcome:
         def rewrite(name: Path) -> None:
             turn = 0
             while not stop.is_set():
-                # Each state is of one byte throughout: whatever is mixed was read in two states.
+                # Each state is of one byte throughout: a mix was read in two states.
                 until = time.monotonic() + 0.08
                 with open(name, "r+b", buffering=0) as file:
                     while time.monotonic() < until:
@@ -165,7 +165,7 @@ def torn_small_files(place: Place, direction: str) -> Outcome:
                         torn += 1
                 refused += len(names) - len(copies)
                 if len(copies) < len(names) and (ended.status == 0 or "changed" not in ended.output):
-                    return failed("files are missing and nobody says so", ended.evidence())
+                    return failed("files are missing without a message", ended.evidence())
         finally:
             stop.set()
             for thread in threads:
@@ -177,7 +177,7 @@ def torn_small_files(place: Place, direction: str) -> Outcome:
             ended = service.tool("rfcp", "-r", service.at("tree"), service.here / "last")
         else:
             ended = service.tool("rfcp", "-r", tree, service.at("last"))
-        return passed(f"{whole} whole, {refused} refused") if ended.succeeded else failed("nothing comes", ended.evidence())
+        return passed(f"{whole} whole, {refused} refused") if ended.succeeded else failed("nothing is copied", ended.evidence())
 
 
 def kept_attributes(place: Place, direction: str) -> Outcome:
@@ -215,7 +215,7 @@ def kept_attributes(place: Place, direction: str) -> Outcome:
         os.chmod(copy / ".large.rfpart", 0o600)
         options = ["-r", "--continue", "--checksum", *(["--xattrs"] if with_extended else [])]
         places = (service.at("tree"), service.here / "copy/") if direction == "download" else (tree, service.at("copy"))
-        # Into a directory that is there, the tree keeps its name; its content is wanted beside the part.
+        # In an existing directory the tree keeps its name; its content is expected beside the part.
         (copy / ".large.rfpart").rename(copy.parent / "part")
         copy.rmdir()
         copy.mkdir()
@@ -254,7 +254,7 @@ def kept_attributes(place: Place, direction: str) -> Outcome:
 
 
 def continued_trees(place: Place, direction: str) -> Outcome:
-    """-r --continue moves what is missing and what changed, and nothing else."""
+    """-r --continue moves missing and changed files, and nothing else."""
     with Service(place, "tcp") as service:
         base = service.export if direction == "download" else service.here
         tree = tree_of(base)
@@ -265,7 +265,7 @@ def continued_trees(place: Place, direction: str) -> Outcome:
             return failed("rfcp -r failed", ended.evidence())
         (copy / "a/small 3").unlink()
         (tree / "a/small 4").write_bytes(noise(SMALL, 99))
-        # A copy that is there is continued by giving it the content of the tree.
+        # An existing copy is continued by the content of the tree.
         arranged = (service.at("tree/."), copy) if direction == "download" else (f"{tree}/.", service.at("copy"))
         for options, expected in (([], 2 * SMALL), ([], 0), (["--checksum"], 0)):
             ended = service.tool("rfcp", "-r", "--json", "--continue", *options, *arranged)
@@ -332,13 +332,13 @@ def lost_server(place: Place) -> Outcome:
 
 
 def said_path(place: Place, fabric: str) -> Outcome:
-    """The last line and --json say which way the data went."""
+    """The last line and --json name the path of the data."""
     with Service(place, fabric) as service:
         (service.export / "f").write_bytes(noise(5_000_000))
         ended = service.tool("rfcp", service.at("f"), "/dev/null")
         wanted = "by verbs" if fabric == "verbs" else "by TCP"
         if wanted not in ended.output.splitlines()[-1]:
-            return failed("the last line does not say how", ended.evidence())
+            return failed("the last line does not name the path", ended.evidence())
         ended = service.tool("rfcp", "--json", service.at("f"), "/dev/null")
         report = json.loads(ended.output)
-        return passed() if report.get("path") == fabric else failed("--json does not say how", ended.evidence())
+        return passed() if report.get("path") == fabric else failed("--json does not name the path", ended.evidence())

@@ -1,5 +1,5 @@
-"""rfio_fsspec as users have it: installed by pip, from the wheel of this build, for the interpreter that has the libraries that the
-tests use it under."""
+"""rfio_fsspec as users have it: installed by pip, from the wheel of this build, for the interpreter that has the
+libraries that the tests use it under."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from wheel.installation import NotInstalled, make, ours
 
 from .service import SECONDS, Service, noise
 
-# The environment that `setup/python` makes, or whatever runs these tests.
+# The environment that `setup/python` makes, or the interpreter of these tests.
 PYTHON = next((path for path in [TARGET / "python/bin/python"] if path.exists()), Path(sys.executable))
 SCRIPTS = ROOT / "tests/rfio/scripts"
-# What a library's script takes beside it.
+# Further packages that a library's script needs.
 BESIDE = {"pandas": ("pyarrow",), "dask": ("dask.dataframe", "pyarrow"), "uproot": ("awkward",)}
 _ONE_AT_A_TIME = threading.Lock()
 RESTARTED = """
@@ -55,13 +55,13 @@ def _installed() -> Path:
 
 
 def installed() -> Path:
-    """Where it is, for PYTHONPATH: made and installed once for all cases."""
+    """Returns its directory for PYTHONPATH: made and installed once for all cases."""
     with _ONE_AT_A_TIME:
         return _installed()
 
 
 def lacks(*modules: str) -> Outcome | None:
-    """Why a case cannot be tried, or that what it needs cannot be made."""
+    """Returns why a case cannot run, or the failure to make the modules that it needs."""
     if not ours():
         return skipped("another build than this tree's is tested")
     for module in modules:
@@ -84,7 +84,7 @@ def under(place: Place, fabric: str, needs: str) -> Outcome:
 
 
 def promise(place: Place, fabric: str, name: str, needs: tuple[str, ...]) -> Outcome:
-    """A script about what the filesystem promises."""
+    """A script on the filesystem's guarantees."""
     if problem := lacks("fsspec", *needs):
         return problem
     with Service(place, fabric) as service:
@@ -101,7 +101,7 @@ def script(place: Place, service: Service, fabric: str, file: Path, *arguments: 
 
 
 def module(place: Place, fabric: str) -> Outcome:
-    """The compiled module by itself: bytes of many threads, errors, names, signals, and other threads while one waits."""
+    """The compiled module alone: bytes of many threads, errors, names, signals, and other threads while one waits."""
     if problem := lacks("fsspec"):
         return problem
     with Service(place, fabric) as service:
@@ -116,7 +116,8 @@ def module(place: Place, fabric: str) -> Outcome:
 
 
 def restarted(place: Place, fabric: str) -> Outcome:
-    """A server that is started anew between two requests: what changes nothing is asked again, and an open file goes on."""
+    """A server that is restarted between two requests: requests that change nothing are repeated, and an open file goes
+    on."""
     if problem := lacks("fsspec"):
         return problem
     with Service(place, fabric) as service:
@@ -133,16 +134,16 @@ def restarted(place: Place, fabric: str) -> Outcome:
         return passed() if ended.succeeded and "after" in ended.output else failed("the script failed", ended.evidence())
 
 
-#: Scripts about what the filesystem promises, and the packages that they need.
+#: Scripts on the filesystem's guarantees, and the packages that they need.
 PROMISES = {"abstract_suite": ("pytest",), "link_policy": ("pyarrow", "zarr"), "processes": (),
             "pyarrow_tests": ("hypothesis", "pyarrow", "pytest"), "replaced_files": (), "whole_files": ("pandas", "pyarrow"),
             "zarr_store_tests": ("pytest_asyncio", "zarr")}
-#: Other people's tests, over one of the transports.
+#: Third-party tests, over one of the transports.
 SUITES = ("abstract_suite", "pyarrow_tests", "zarr_store_tests")
 
 
 def asynchronous(place: Place, fabric: str) -> Outcome:
-    """The coroutines, near and over a way of 40 ms."""
+    """The coroutines, locally and with a round-trip time of 40 ms."""
     from .distance import LongWay
     if problem := lacks("fsspec"):
         return problem
@@ -178,7 +179,7 @@ def interrupted(place: Place, fabric: str) -> Outcome:
 
 
 def types(place: Place) -> Outcome:
-    """What is said of the types: the package is consistent with it, and so is the compiled module as it is."""
+    """The type stubs: the package is consistent with them, and so is the compiled module."""
     if problem := lacks("fsspec", "mypy"):
         return problem
     for name, words in {

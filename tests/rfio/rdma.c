@@ -1,7 +1,7 @@
-/* One end of a reliable connection that does what it is told: rdma SOCKET
+/* One end of a reliable connection that executes commands: rdma SOCKET
  *
  * It connects to a Unix socket and reads commands, a line each, and answers each with a line. The tests use it as a
- * client that keeps to no rules, and as a server that keeps to none.
+ * client and as a server that break the protocol's rules.
  *
  *   open                          a fresh queue pair; QPN PSN LID GID MTU ADDRESS KEY, the last two of 4 MiB of memory
  *   connect QPN PSN LID GID MTU   to the peer's end
@@ -11,8 +11,7 @@
  *   read ADDRESS KEY LENGTH       to the front of the memory
  *   wait                          the next completion: STATUS OPCODE LENGTH
  *   fill BYTE, peek LENGTH        the memory
- *   exit
- */
+ *   exit */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MEMORY = 4 << 20, DEPTH = 32, PATIENCE_SECONDS = 10 };
+enum { MEMORY = 4 << 20, DEPTH = 32, TIMEOUT_SECONDS = 10 };
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -128,7 +127,7 @@ static int post(enum ibv_wr_opcode opcode, unsigned long long address, unsigned 
 static void wait_for_one(FILE *out)
 {
 	struct ibv_wc wc;
-	time_t until = time(NULL) + PATIENCE_SECONDS;
+	time_t until = time(NULL) + TIMEOUT_SECONDS;
 	while (time(NULL) < until)
 		if (ibv_poll_cq(cq, 1, &wc) > 0) {
 			fprintf(out, "%d %d %u\n", wc.status, wc.opcode, wc.status ? 0 : wc.byte_len);

@@ -62,7 +62,7 @@ class Reader:
         wait_for(lambda: not self.process.running or "a third" in self.process.output(), SECONDS)
 
     def rest(self) -> Ended:
-        """Its end, after it was told to go on."""
+        """Lets the program go on; returns its end."""
         self.go.touch()
         return self.process.finish(time.monotonic() + SECONDS)
 
@@ -73,7 +73,8 @@ def grow(at: Path, seed: int = 1) -> None:
 
 
 def over_restarts(place: Place, fabric: str) -> Outcome:
-    """READAHEAD and STREAM go on where they were over a server that is killed and comes back meanwhile or later; each byte is the file's."""
+    """READAHEAD and STREAM go on at their position over a server that is killed and restarted meanwhile or later; each
+    byte is the file's."""
     with Service(place, fabric) as service:
         grow(service.export / "f")
         grow(service.here / "f")
@@ -94,8 +95,8 @@ def over_restarts(place: Place, fabric: str) -> Outcome:
 
 
 def in_vain(place: Place) -> Outcome:
-    """What does not go on: other options, files that are open for writing, RFIO_RETRY=0, another file under the name; and the time is
-    limited."""
+    """Reads that do not go on: other options, files that are open for writing, RFIO_RETRY=0, another file under the
+    name; and the time is limited."""
     with Service(place, "tcp") as service:
         grow(service.export / "f")
         grow(service.here / "f")

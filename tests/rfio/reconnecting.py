@@ -1,4 +1,5 @@
-"""Servers that go away in the middle of a copy and come back: the copy goes on by itself, within the time of --retry."""
+"""Servers that end in the middle of a copy and are restarted: the copy goes on by itself, within the time of
+--retry."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from harness.process import Ended, Process
 
 from .service import SECONDS, SECRET, USER, Service, noise, same
 
-#: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed while there is more to come.
+#: More than is under way at once (16 MiB) and in sockets, so that a loss is noticed before the end.
 SIZE = 64 << 20
 RATE = "48M"
 
@@ -47,7 +48,7 @@ def finish(copy: Process) -> Ended:
 
 
 def files(place: Place, fabric: str) -> Outcome:
-    """One file each way, and to a FIFO: two restarts, the same bytes, and no more moved than was lost on the way."""
+    """One file in each direction, and to a FIFO: two restarts, the same bytes, and only lost data are moved again."""
     figures = []
     with Service(place, fabric) as service:
         original = service.here / "original"
@@ -70,8 +71,8 @@ def files(place: Place, fabric: str) -> Outcome:
                 return failed(f"{direction}: not the same file", ended.evidence())
             report = json.loads(ended.output.splitlines()[-1])
             if report["tried_again"] < 2 or ended.output.count("retrying") < 2:
-                return failed(f"{direction}: {report['tried_again']} restarts are told", ended.evidence())
-            # What was under way each time, and never what is on the disk.
+                return failed(f"{direction}: {report['tried_again']} restarts are reported", ended.evidence())
+            # The data under way each time, and never data on the disk.
             lost = report["moved_bytes"] - SIZE
             if not 0 <= lost < SIZE // 2 or report["bytes"] != report["moved_bytes"] + report["kept_bytes"]:
                 return failed(f"{direction}: {report}", ended.evidence())
@@ -102,8 +103,8 @@ def files(place: Place, fabric: str) -> Outcome:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """A tree each way, with small and large files, directories and links, and restarts at several points: all of it arrives, once,
-    and nothing is left beside it."""
+    """A tree in each direction, with small and large files, directories and links, and restarts at several points: all
+    of it arrives, once, and no other files are left."""
     with Service(place, fabric) as service:
         for direction in ("download", "upload"):
             source, sink = (service.export, service.here) if direction == "download" else (service.here, service.export)
@@ -148,7 +149,8 @@ def trees(place: Place, fabric: str) -> Outcome:
 
 
 def one_failure(place: Place) -> Outcome:
-    """Whoever is not let in is told once, and the server sees one failure: of each tool, with several places, sessions and files."""
+    """A refused client fails once, and the server sees one failure: of each tool, with several places, sessions and
+    files."""
     with Service(place, "tcp") as service:
         wrong = service.directory / "wrong"
         wrong.touch(0o600)
@@ -173,12 +175,13 @@ def one_failure(place: Place) -> Outcome:
             if ended.status != 2 or failures != 1 or ended.output.count("access denied") != 1 or len(ended.output.splitlines()) != 1:
                 return failed(f"{program}: {failures} failures", ended.evidence())
         if (here / "new").exists():
-            return failed("a directory is made for nothing")
+            return failed("a needless directory is made")
         return passed()
 
 
 def in_vain(place: Place) -> Outcome:
-    """What is no use trying again ends at once: servers that were never reached, refusals, --retry 0; and --retry ends."""
+    """Errors that a retry cannot repair end the tool at once: servers that were never reached, refusals, --retry 0; and
+    --retry ends."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(SIZE))
         copy = service.here / "copy"
@@ -221,6 +224,6 @@ def in_vain(place: Place) -> Outcome:
         service.start()
         ended, seconds = lost(30, with_other_secrets)
         if ended.status != 2 or seconds > 8:
-            return failed(f"a refused secret is tried again for {seconds:.1f} s", ended.evidence())
+            return failed(f"a refused secret is retried for {seconds:.1f} s", ended.evidence())
         service.secrets.write_bytes(USER + b":" + SECRET + b"\n")
         return passed()

@@ -1,5 +1,5 @@
-"""Exports whose directory is mounted over, unmounted, replaced or removed while they are served: nothing is uploaded to where
-nobody looks for it."""
+"""Exports whose directory is mounted over, unmounted, replaced or removed while they are served: uploads never go to a
+hidden or removed directory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness import mounts
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-from .hoarders import CLOSE, WRITE, WRITING, session
+from .exhaustion import CLOSE, WRITE, WRITING, session
 from .service import Service, noise, same
 from .wire import OPEN, text
 
@@ -23,7 +23,7 @@ STORE = 44
 
 
 def hang_up(service: Service, words: str) -> bool:
-    """Has the configuration read again; whether the daemon answers in these words."""
+    """Has the configuration reloaded; returns whether the daemon's message has these words."""
     before = service.daemon.output().count(words)
     os.kill(service.daemon.pid, signal.SIGHUP)
     deadline = time.monotonic() + 20
@@ -45,15 +45,15 @@ def mount(service: Service) -> None:
 
 
 def unmount(service: Service) -> None:
-    """Takes it away, although the daemon has a directory of it open."""
+    """Unmounts it, although the daemon has a directory of it open."""
     subprocess.run(["umount", "-l", service.export], check=True)
 
 
 class Mounted:
-    """A service that is stopped before what was mounted is taken away."""
+    """Stops a service before its file systems are unmounted."""
 
     def __init__(self, place: Place, *options: str, mounted: bool = False):
-        mounts.keep_own()
+        mounts.unshare()
         self.place, self.options, self.mounted = place, options, mounted
 
     def __enter__(self) -> Service:
@@ -79,8 +79,8 @@ class Mounted:
 
 
 def mounted_over(place: Place) -> Outcome:
-    """An upload after something was mounted over the export is in what was mounted. One that was under way is not said to be
-    done."""
+    """An upload after a file system was mounted over the export is in that file system. One that was under way is not
+    reported as done."""
     with Mounted(place) as service:
         peer = session(service)
         status, body, _ = peer.ask(OPEN, text(b"/under-way") + WRITING)
@@ -91,14 +91,14 @@ def mounted_over(place: Place) -> Outcome:
         mount(service)
         status = late.ask(CLOSE, body_late[:8])[0]
         if status != errno.ESTALE:
-            return failed(f"a file below what was mounted is closed with {status}: its data are lost silently")
+            return failed(f"a file below the new mount is closed with {status}: its data are lost silently")
         for name in ("file", "another"):
             ended = upload(service, name)
             if not ended.succeeded or not same(service.here / name, service.export / name):
-                return failed("an upload went below what was mounted", ended.evidence() + service.daemon.output())
+                return failed("an upload went below the new mount", ended.evidence() + service.daemon.output())
         status, _, _ = peer.ask(WRITE, body[:8] + struct.pack(">QIIB", 0, 4, 0, 0), b"lost")
         if status != errno.ESTALE:
-            return failed(f"a write below what was mounted is answered with {status}")
+            return failed(f"a write below the new mount is answered with {status}")
         names = [line.split()[-1] for line in service.tool("rfdir", service.at("")).output.splitlines()]
         if sorted(names) != ["another", "file"]:
             return failed(f"a listing has {names}")
@@ -106,8 +106,8 @@ def mounted_over(place: Place) -> Outcome:
 
 
 def unmounted(place: Place) -> Outcome:
-    """A file system that is gone takes the export with it: nothing is put below its mount point, and it is served when it is
-    back. SIGHUP is the administrator's word that the directory below is meant."""
+    """Without its file system the export is unavailable: nothing is put below its mount point, and it is served when it
+    is mounted again. By SIGHUP the administrator confirms that the directory below is meant."""
     with Mounted(place, mounted=True) as service:
         ended = upload(service, "first")
         if not ended.succeeded:
@@ -117,11 +117,11 @@ def unmounted(place: Place) -> Outcome:
         if ended.status != 2 or "not available on the server" not in ended.output or list(service.export.iterdir()):
             return failed("an upload went below the mount point", ended.evidence())
         if "no longer a mount point" not in service.daemon.output():
-            return failed("the daemon does not say what is wrong", service.daemon.output())
+            return failed("the daemon does not report the reason", service.daemon.output())
         mount(service)
         ended = upload(service, "third")
         if not ended.succeeded or not (service.export / "third").exists():
-            return failed("not served when it is back", ended.evidence())
+            return failed("not served after it is mounted again", ended.evidence())
         unmount(service)
         if not hang_up(service, "rfiod: reloaded"):
             return failed("SIGHUP does nothing", service.daemon.output())
@@ -133,23 +133,23 @@ def unmounted(place: Place) -> Outcome:
 
 def must_be_mounted(place: Place) -> Outcome:
     """--require-mount: no start, no reload and no upload without the file system."""
-    mounts.keep_own()
+    mounts.unshare()
     try:
         with Service(place, "tcp", "--require-mount"):
             return failed("a directory that is no mount point is served")
     except RuntimeError as error:
         if "--require-mount demands" not in str(error):
-            return failed("the daemon does not say what is wrong", str(error))
+            return failed("the daemon does not report the reason", str(error))
     with Mounted(place, "--require-mount", mounted=True) as service:
         unmount(service)
         if not hang_up(service, "reload failed"):
-            return failed("SIGHUP takes a directory that is no mount point", service.daemon.output())
+            return failed("SIGHUP accepts a directory that is no mount point", service.daemon.output())
         ended = upload(service, "file")
         if ended.succeeded or list(service.export.iterdir()):
             return failed("an upload went below the mount point", ended.evidence())
         mount(service)
         ended = upload(service, "file")
-        return passed() if ended.succeeded else failed("not served when it is back", ended.evidence())
+        return passed() if ended.succeeded else failed("not served after it is mounted again", ended.evidence())
 
 
 def renamed(place: Place) -> Outcome:
@@ -159,17 +159,18 @@ def renamed(place: Place) -> Outcome:
         service.export.rename(aside)
         ended = upload(service, "nowhere")
         if ended.status != 2 or "not available on the server" not in ended.output or list(aside.iterdir()):
-            return failed("an upload to a directory that is gone", ended.evidence())
+            return failed("an upload to a removed directory succeeded", ended.evidence())
         service.export.mkdir()
         ended = upload(service, "file")
         if not ended.succeeded or not (service.export / "file").exists() or list(aside.iterdir()):
-            return failed("an upload went to the directory of before", ended.evidence())
+            return failed("an upload went to the earlier directory", ended.evidence())
         return passed()
 
 
 def under_fire(place: Place) -> Outcome:
-    """Directories take turns at the export's name while small files are stored: each that was said to be stored is where the
-    name led at some moment of its request, so in one of the two, and never in one that had lost the name before."""
+    """Directories take turns at the export's name while small files are stored: each file that was reported as stored
+    is in the directory that had the name at some moment of its request, so in one of the two, and never in one that had
+    lost the name before."""
     with Service(place, "tcp") as service:
         aside = service.directory / "aside"
         aside.mkdir()
@@ -186,7 +187,7 @@ def under_fire(place: Place) -> Outcome:
             if status == 0:
                 stored.append(number)
                 if not (service.export / f"f{number}").exists():
-                    return failed(f"file {number} is said to be stored and is not in the export")
+                    return failed(f"file {number} is reported as stored and is not in the export")
             elif status == errno.ESTALE:
                 refused += 1
             else:

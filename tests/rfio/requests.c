@@ -1,8 +1,6 @@
-/*
- * Requests under way, on a remote directory and on a local one alike: many at once, finished in no order, by several
- * threads, by a loop of the program's own, taken back, and over a fork. Arguments: a remote directory that holds "f", and
- * the local original of "f".
- */
+/* Requests under way, on a remote directory and equally on a local one: many at once, finished in no order, by several
+ * threads, by a loop of the program's own, cancelled, and over a fork. Arguments: a remote directory with the file "f",
+ * and the local original of "f". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -197,7 +195,7 @@ static void ordered(const char *directory)
 		free(buffers[i]);
 		free(images[i]);
 	}
-	/* The classic calls see it, whatever they had read ahead. */
+	/* The classic calls see it despite their read-ahead. */
 	unsigned char first[2] = {0};
 	CHECK(rfio_lseek64(descriptor, 0, SEEK_SET) == 0 && rfio_read64(descriptor, first, 1) == 1);
 	rfio_request *request = rfio_begin_pwrite(descriptor, "\xa5\x5a", 2, 0);
@@ -208,7 +206,7 @@ static void ordered(const char *directory)
 	free(model);
 }
 
-/* Whatever is taken back is finished all the same, and the others are as ever. */
+/* A cancelled request completes all the same, and the others are as before. */
 static void taken_back(int descriptor)
 {
 	struct piece pieces[MANY];

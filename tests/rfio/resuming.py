@@ -22,7 +22,7 @@ REPETITIONS = int(os.environ.get("RFIO_INTERRUPTIONS", "5"))
 
 
 def wrong_bytes(partial: Path, original: bytes) -> int:
-    """Bytes of the blocks of a partial file that are not right: what is still to be moved."""
+    """Returns the bytes of the wrong blocks of a partial file: those still to be moved."""
     have = partial.read_bytes() if partial.exists() else b""
     return sum(len(original[at:at + BLOCK]) for at in range(0, len(original), BLOCK)
                if have[at:at + BLOCK] != original[at:at + BLOCK])
@@ -71,12 +71,12 @@ def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) 
                 return failed("a part has the whole's name", ended.evidence())
             if victim == "daemon":
                 if not final.exists() and ended.status != 2:
-                    return failed("the loss of the server is not the exit code 2", ended.evidence())
+                    return failed("the loss of the server does not give exit code 2", ended.evidence())
                 service.start()
             if final.exists():
                 continue
             interrupted += 1
-            # The server still writes what had reached it when its client was ended.
+            # The server still writes the data that had reached it when its client was ended.
             service.quiet()
             missing = wrong_bytes(partial, data)
             ended = service.tool("rfcp", "--json", "--continue", *pair)
@@ -85,7 +85,7 @@ def ended_and_continued(place: Place, fabric: str, direction: str, victim: str) 
             moved = json.loads(ended.output.splitlines()[-1])["moved_bytes"]
             if moved != missing:
                 return failed(f"{moved} bytes were moved, {missing} were missing", ended.evidence())
-    # The last daemon may have been the last process of its kind: nobody came after it to clean up.
+    # The last daemon may have been the last process of its kind: no other has run after it to clean up.
     place.run("info", [str(VERBENA), "info"], 30)
     return passed(f"{interrupted} of {attempts} were caught under way")
 
@@ -108,8 +108,8 @@ def a_damaged_part(place: Place, fabric: str) -> Outcome:
 
 
 def begun_trees(place: Place, direction: str) -> Outcome:
-    """`rfcp -r TREE NEW`, ended when NEW was there and not complete: --continue goes on in NEW, and nothing of the first
-    attempt is left. A tree that is complete, or of another source, is a directory that receives, as for cp."""
+    """`rfcp -r TREE NEW`, ended when NEW existed and was incomplete: --continue goes on in NEW, and nothing of the
+    first attempt is left. If NEW is complete, or of another source, the tree is copied into it, as by cp."""
     with Service(place, "tcp") as service:
         source, sink = (service.export, service.here) if direction == "download" else (service.here, service.export)
         tree, new = source / "tree", sink / "new"
@@ -129,13 +129,13 @@ def begun_trees(place: Place, direction: str) -> Outcome:
             deadline = time.monotonic() + SECONDS
             while copy.running and length(new / ".large.rfpart") == 0 and time.monotonic() < deadline:
                 time.sleep(0.005)
-            # Somebody else's copy to the same place is told.
+            # Another client's copy to the same place is refused.
             second = service.tool("rfcp", "-q", "-r", "--continue", at_source("tree"), at_sink("new"))
             os.kill(copy.pid, ending)
             copy.finish(time.monotonic() + SECONDS)
             if second.status != 16 or not (new / ".large.rfpart").exists():
-                return failed("not interrupted, or a second copy is not told", second.evidence())
-            # Another source goes below what is there.
+                return failed("not interrupted, or a second copy is not refused", second.evidence())
+            # Another source goes below the existing directory.
             (source / "other").mkdir(exist_ok=True)
             (source / "other/f").write_bytes(b"x")
             ended = service.tool("rfcp", "-q", "-r", "--continue", at_source("other"), at_sink("new"))
@@ -150,6 +150,6 @@ def begun_trees(place: Place, direction: str) -> Outcome:
             # It is complete, so it is a directory like any other.
             ended = service.tool("rfcp", "-q", "-r", "--continue", at_source("tree"), at_sink("new"))
             if not ended.succeeded or listing(new / "tree") != wanted:
-                return failed("a complete tree does not receive", ended.evidence())
+                return failed("a complete tree is not copied into", ended.evidence())
             ended = service.place.run("rm", ["rm", "-r", str(new)], 30)
         return passed()

@@ -1,4 +1,4 @@
-"""Rights by user and path, users who act as local users, and what tries to get round them."""
+"""Rights by user and path, requests under local user IDs, and attempts to get round the rights."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Restricted(Service):
 
     @staticmethod
     def file(place: Place, name: str) -> Path:
-        """Where the file of an option is."""
+        """Returns the path of an option's file."""
         return place.directory / name
 
     def change(self, name: str, content: bytes, words: str = "rfiod: reloaded") -> bool:
-        """Writes such a file and has it read; whether the daemon answers in these words."""
+        """Writes such a file and has it reloaded; returns whether the daemon's message has these words."""
         self.file(self.place, name).write_bytes(content)
         return hang_up(self, words)
 
@@ -87,7 +87,8 @@ def populate(service: Service) -> None:
 
 
 def by_path(place: Place) -> Outcome:
-    """Each operation, where a line gives the right and where none does. What is refused changes nothing and tells nothing."""
+    """Each operation, where a line gives the right and where none does. A refused one changes nothing and reveals
+    nothing."""
     with Restricted(place, (b"ann", b"bob"), {"rights": RIGHTS}) as service:
         populate(service)
         ann = service.enter(b"ann")
@@ -155,8 +156,8 @@ GROUPS = b"""\
 
 
 def by_group(place: Place) -> Outcome:
-    """Members have the rights of their groups and nobody else has, a user who is called like one neither; who leaves a group loses them in the
-    session that stands. A group of nobody is a mistake."""
+    """Members have the rights of their groups and no other user has, nor one with a group's name; a user that leaves a
+    group loses them in the open session. An unknown group is an error."""
     with Restricted(place, (b"ann", b"bob", b"cy", b"@readers", b"readers"), {"rights": GROUPS}) as service:
         populate(service)
         (service.export / "pub/sealed").mkdir()
@@ -165,19 +166,19 @@ def by_group(place: Place) -> Outcome:
         bad = wrong(ann, [(on(OPEN, b"/pub/f", READING), OK), (on(OPEN, b"/pub/f", WRITING), DENIED),
                           (on(OPEN, b"/pub/sealed/f", READING), DENIED), (on(OPEN, b"/private/f", READING), DENIED)])
         bad += wrong(bob, [(on(OPEN, b"/pub/f", READING), OK), (on(OPEN, b"/pub/f", WRITING), OK), (on(UNLINK, b"/pub/f"), DENIED)])
-        for nobody in (cy, odd, plain):
-            bad += wrong(nobody, [(on(OPEN, b"/pub/f", READING), DENIED), (on(STATUS, b"/pub"), DENIED)])
+        for other in (cy, odd, plain):
+            bad += wrong(other, [(on(OPEN, b"/pub/f", READING), DENIED), (on(STATUS, b"/pub"), DENIED)])
         bad += wrong(odd, [(on(OPEN, b"/private/f", READING), OK)])
         if not service.change("rights", b"@readers members bob\n@readers read,list /pub\n"):
             return failed("a good file is not taken", service.daemon.output())
         bad += wrong(ann, [(on(OPEN, b"/pub/f", READING), DENIED)]) + wrong(bob, [(on(OPEN, b"/pub/f", READING), OK)])
         if not service.change("rights", b"* all /\n@reader read /pub\n", "reload failed") or "line 2: group 'reader'" not in service.daemon.output():
-            return failed("a group without members is taken, or not named", service.daemon.output())
+            return failed("a group without members is accepted, or not named", service.daemon.output())
         return failed("\n".join(bad)) if bad else passed()
 
 
 def reloaded(place: Place) -> Outcome:
-    """New rights hold for sessions that stand; a file that is wrong changes nothing; names of any bytes have lines."""
+    """New rights hold for existing sessions; an invalid file changes nothing; names of any bytes have lines."""
     with Restricted(place, (b"ann", "zoë mü".encode()), {"rights": RIGHTS}) as service:
         populate(service)
         odd = service.export / os.fsdecode(b"a b\xff#")
@@ -186,7 +187,7 @@ def reloaded(place: Place) -> Outcome:
         ann, zoe = service.enter(b"ann"), service.enter("zoë mü".encode())
         bad = wrong(ann, [(on(OPEN, b"/ann/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         if not service.change("rights", b"* all /\nann reed /ann\n", "reload failed") or "line 2" not in service.daemon.output():
-            return failed("a bad file is taken, or not named", service.daemon.output())
+            return failed("a bad file is accepted, or not named", service.daemon.output())
         bad += wrong(ann, [(on(OPEN, b"/ann/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         new = b"ann read /bob\nzo\xc3\xab\\040m\xc3\xbc read /a\\040b\xff\\043\n"
         if not service.change("rights", new):
@@ -195,11 +196,11 @@ def reloaded(place: Place) -> Outcome:
         bad += wrong(zoe, [(on(OPEN, b"/a b\xff#/f", READING), OK), (on(OPEN, b"/bob/secret", READING), DENIED)])
         os.chmod(service.file(place, "rights"), 0o666)
         if not hang_up(service, "reload failed"):
-            return failed("a file that others may change is taken")
+            return failed("a file that others may change is accepted")
         many = b"".join(b"user%d all /home/user%d\n" % (number, number) for number in range(100_000))
         os.chmod(service.file(place, "rights"), 0o644)
         if not service.change("rights", many + new):
-            return failed("100,000 lines are not taken")
+            return failed("100,000 lines are refused")
         bad += wrong(ann, [(on(OPEN, b"/ann/f", READING), DENIED), (on(OPEN, b"/bob/secret", READING), OK)])
         return failed("\n".join(bad)) if bad else passed(f"{service.resident_mebibytes():.0f} MiB with 100,000 lines")
 
@@ -209,10 +210,10 @@ DAEMON, BIN = ("daemon", 1), ("bin", 2)
 
 
 def as_local_users(place: Place) -> Outcome:
-    """A file of mode 0600 is its owner's alone, however it is asked for, and also when its blocks are in the cache. What is
-    made belongs to who made it."""
+    """A file of mode 0600 is its owner's alone, for every operation, and also when its blocks are in the cache. New
+    files belong to the user that made them."""
     if os.geteuid() != 0:
-        return skipped("acting as others takes root")
+        return skipped("serving under local user IDs needs root")
     mapping = b"ann daemon\nbob bin\nbin =\n"
     with Restricted(place, (b"ann", b"bob", b"bin", b"cy", b"root"), {"map": mapping}) as service:
         os.chmod(service.export, 0o777)
@@ -226,7 +227,7 @@ def as_local_users(place: Place) -> Outcome:
         status, body, _ = ann.ask(OPEN, text(b"/f") + READING)
         whole = struct.pack(">QIBB", 0, 256 << 10, 0, 0)
         if status or any(ann.ask(READ, body[:8] + whole)[2] != noise(1 << 20)[:256 << 10] for _ in range(3)):
-            return failed(f"its owner does not get a file: {status}")
+            return failed(f"its owner cannot read a file: {status}")
         denied = [
             on(OPEN, b"/f", READING), on(OPEN, b"/f", WRITING), on(FETCH, b"/f", struct.pack(">I", 4 << 20)),
             on(ACCESS, b"/f", struct.pack(">I", 4)), on(LIST, b"/closed", struct.pack(">QI", 0, 10)), on(STATUS, b"/closed/f"),
@@ -234,7 +235,7 @@ def as_local_users(place: Place) -> Outcome:
             on(RENAME, b"/closed/f", text(b"/stolen")), on(HARD_LINK, b"/closed/f", text(b"/stolen")),
         ]
         bad = []
-        # Twice: what a worker did for another user leaves nothing behind, and event loops look at what is remembered.
+        # Twice: a worker's request for another user leaves nothing behind, and event loops look at cached results.
         for _ in range(2):
             bad += wrong(bob, [(request, DENIED) for request in denied])
             bad += wrong(bob, [(on(CHANGE_MODE, b"/f", struct.pack(">I", 0o666)), errno.EPERM), (on(STATUS, b"/f"), OK)])
@@ -244,7 +245,7 @@ def as_local_users(place: Place) -> Outcome:
         owners = {name: os.stat(service.export / name).st_uid for name in ("of-bob", "also-of-bob", "d", "of-ann")}
         if owners != {"of-bob": BIN[1], "also-of-bob": BIN[1], "d": BIN[1], "of-ann": DAEMON[1]}:
             bad.append(f"owners are {owners}")
-        # A local user of the same name, a user without a line, and root, who is always refused.
+        # A local user of the same name, a user without a line, and root, which is always refused.
         bad += wrong(service.enter(b"bin"), [(on(OPEN, b"/of-bob", READING), OK), (on(OPEN, b"/f", READING), DENIED)])
         bad += wrong(service.enter(b"cy"), [(on(STATUS, b"/f"), DENIED)])
         if not service.change("map", b"* =\n"):
@@ -256,9 +257,9 @@ def as_local_users(place: Place) -> Outcome:
 
 
 def quotas_of_the_system(place: Place) -> Outcome:
-    """A worker that acts as a user has none of the capabilities that are above permissions and disk quotas."""
+    """A worker with a user's ID has none of the capabilities that override permissions and disk quotas."""
     if os.geteuid() != 0:
-        return skipped("acting as others takes root")
+        return skipped("serving under local user IDs needs root")
     with Restricted(place, (b"ann",), {"map": b"ann daemon\n"}) as service:
         os.chmod(service.export, 0o777)
         ann = service.enter(b"ann")
@@ -275,9 +276,9 @@ def quotas_of_the_system(place: Place) -> Outcome:
 
 
 def root_is_warned_of(place: Place) -> Outcome:
-    """A daemon that serves as root without rights or local users says what that means."""
+    """A daemon that serves as root without rights or local users prints the consequences."""
     if os.geteuid() != 0:
-        return skipped("only root is warned of")
+        return skipped("the warning concerns root alone")
     with Service(place, "tcp") as service:
         if "warning: serving as root" not in service.daemon.output():
             return failed("no warning", service.daemon.output())

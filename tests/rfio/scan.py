@@ -1,4 +1,4 @@
-"""What many read stays in the cache while somebody reads, once, what is ten times as large."""
+"""Files with many readers stay in the cache while a file ten times as large is read once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOT, BESIDE, LONG = 12 << 20, 2 << 20, 10 * CACHE
 
 
 def hot_files_stay(place: Place, fabric: str) -> Outcome:
-    """The blocks that the server loads for a file that was read twice before somebody read the long one."""
+    """Returns the number of blocks that the server loads for a file that was read twice before a long file was read."""
     with Service(place, fabric, "--cache", str(CACHE)) as service:
         for seed, (name, size) in enumerate({"hot": HOT, "beside": BESIDE, "long": LONG}.items()):
             (service.export / name).write_bytes(noise(1 << 20, seed) * (size >> 20))
@@ -24,7 +24,7 @@ def hot_files_stay(place: Place, fabric: str) -> Outcome:
                 return failed(f"{name} cannot be read", ended.evidence())
         before = service.metric("rfio_cache_fills_total")
         if before < (HOT + BESIDE + LONG) // BLOCK:
-            return failed(f"the long file did not come through the cache: {before} blocks loaded")
+            return failed(f"the long file did not pass through the cache: {before} blocks loaded")
         copy = service.here / "hot"
         ended = service.tool("rfcp", service.at("hot"), copy)
         if not ended.succeeded or copy.read_bytes() != (service.export / "hot").read_bytes():

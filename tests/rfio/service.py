@@ -1,4 +1,4 @@
-"""A running rfiod and the tools that talk to it."""
+"""A running rfiod and its clients."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ TOOLS = Path(os.environ.get("RFIO_TOOLS", VERBENA.parent if VERBENA.is_file() el
 SECRET = b"the secret of the tests, long enough"
 USER = b"tester"
 SECONDS = 60.0
-#: How data travel: over TCP alone, or by RDMA on the software adapter.
+#: The transports of data: over TCP alone, or by RDMA on the software adapter.
 FABRICS = ("tcp", "verbs")
-#: Ways of the software adapter to a peer, besides the one that it chooses by itself.
+#: Paths of the software adapter to a peer, besides the default.
 PATHS = ("cma", "ring")
-#: Little memory, so that tests come to its end.
+#: Little memory, so that tests reach the limit.
 SMALL = ("--buffers", "32M", "--cache", "32M")
 
 
 class Service:
     """An export of its own in memory, a daemon, and a way to run tools against it."""
 
-    #: What the daemon is started by.
+    #: The command that starts the daemon.
     wrapper: tuple[str, ...] = ()
     #: Where the tools and the daemon are.
     programs = daemons = TOOLS
@@ -41,7 +41,7 @@ class Service:
         self.place = place
         self.path = fabric if fabric in PATHS else None
         self.fabric = "verbs" if self.path else fabric
-        # What a test chooses itself stands instead of the limit.
+        # A test's own value replaces the limit.
         for name, value in zip(limits[::2], limits[1::2]):
             options = options if name in options else (name, value, *options)
         self.options = options
@@ -66,10 +66,10 @@ class Service:
         ended = self.stop()
         shutil.rmtree(self.directory, ignore_errors=True)
         if ended and ended.timed_out and wrong is None:
-            raise RuntimeError(f"rfiod does not end when it is told to: {ended.describe()}\n{ended.output}")
+            raise RuntimeError(f"rfiod does not end after its signal: {ended.describe()}\n{ended.output}")
 
     def environment(self) -> dict[str, str]:
-        """What the tools and the daemon are told besides."""
+        """Returns the environment of the tools and the daemon."""
         return {"RFIO_SECRETS": str(self.secrets), "RFIO_USER": USER.decode(),
                 "RFIO_PORT": str(self.port), "RFIO_TIMEOUT": "30", "HOME": str(self.directory)}
 
@@ -145,11 +145,11 @@ class Service:
         return int(re.search(rf"^{re.escape(name)} (\d+)$", page, re.M)[1])
 
     def quiet(self) -> None:
-        """Waits until the daemon has ended the sessions of clients that are gone, and closed their files."""
+        """Waits until the daemon has ended the sessions of ended clients, and closed their files."""
         deadline = time.monotonic() + SECONDS
         while self.metric("rfio_sessions") or self.metric("rfio_open_files"):
             if time.monotonic() > deadline:
-                raise RuntimeError("rfiod keeps sessions or files of clients that are gone")
+                raise RuntimeError("rfiod keeps sessions or files of ended clients")
             time.sleep(0.005)
 
 

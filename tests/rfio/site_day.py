@@ -1,5 +1,5 @@
-"""A day of a site, by its real programs: users by certificate and by token, rights, limits, a ban, rotated logs, a restart under a
-recursive copy, metrics, dashboard and alert rules."""
+"""A day of a site, by the real programs: users by certificate and by token, rights, limits, a ban, rotated logs, a
+restart under a recursive copy, metrics, dashboard and alert rules."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Site(Asking):
         return self.begin(program, "--tls-ca", self.chain, *certificate.options(), *arguments, RFIO_SECRETS=str(self.directory / "none"))
 
     def by_token(self, program: str, *arguments: object, scope: str = "storage.read:/data storage.create:/data/in", **more: object) -> Ended:
-        """A tool of somebody who has a token and nothing else."""
+        """Runs a tool with a token and no other credentials."""
         token = self.key.token(tokens.claims(scope, sub="cy", **more))
         return self.tool(program, "--tls-ca", self.chain, *arguments, RFIO_SECRETS=str(self.directory / "none"), BEARER_TOKEN=token.decode())
 
@@ -91,7 +91,7 @@ def finish(process: Process) -> Ended:
 
 
 def users_and_rights(site: Site) -> Optional[str]:
-    """Everybody does what the rights say, and nothing else; what goes wrong."""
+    """Every user has exactly the rights of the file; returns the failure."""
     here, at = site.here, site.at
     (here / "f").write_bytes(DATA)
     steps = [
@@ -118,7 +118,7 @@ def users_and_rights(site: Site) -> Optional[str]:
 
 
 def limit_and_ban(site: Site) -> Optional[str]:
-    """One session for bob, and then none: what goes wrong."""
+    """One session for bob, and then none; returns the failure."""
     slow = site.begun(site.bob, "rfcp", "-q", "--limit-rate", "8M", "--retry", "20", site.at("data/long"), site.here / "slow")
     if not wait_for(lambda: site.metric("rfio_open_files") == 1):
         return f"bob's copy does not begin\n{finish(slow).evidence()}"
@@ -129,7 +129,7 @@ def limit_and_ban(site: Site) -> Optional[str]:
     if "rfiod: reloaded" not in site.change(site.tokens / "banned", "bob\n"):
         return "the ban is not read"
     ended, took = finish(slow), time.monotonic() - begun
-    # What was on its way (16 MiB at most) is taken at the copy's rate before its end is seen.
+    # Data under way (16 MiB at most) are taken at the copy's rate before its end is seen.
     if ended.status != 2 or took > 15 or "banned" not in ended.output:
         return f"bob's copy ends after {took:.1f} s\n{ended.evidence()}"
     ended = site.shown(site.bob, "rfcat", site.at("data/f"))
@@ -141,7 +141,8 @@ def limit_and_ban(site: Site) -> Optional[str]:
 
 
 def restart_under_a_copy(site: Site) -> Optional[str]:
-    """The service is stopped as a service manager does and started while ann copies a tree; the logs are rotated before that."""
+    """The service is stopped as a service manager does and started while ann copies a tree; the logs are rotated before
+    that."""
     tree, there = site.here / "tree", site.export / "home/ann/tree"
     for number in range(FILES):
         (tree / f"d{number % 7}").mkdir(parents=True, exist_ok=True)
@@ -166,7 +167,7 @@ def restart_under_a_copy(site: Site) -> Optional[str]:
 
 
 def after_the_day(site: Site) -> Optional[str]:
-    """What the scrape, the dashboard, the rules and the logs say."""
+    """Checks the scrape, the dashboard, the rules and the logs."""
     pages = [site.page("application/openmetrics-text; version=1.0.0"), site.page()]
     parsed = parse(pages)
     if "No module named 'prometheus_client'" not in parsed.stderr:
@@ -190,7 +191,7 @@ def after_the_day(site: Site) -> Optional[str]:
         return f"sessions ended as {sessions}"
     seen = [record for log in (f"{site.audit}.1", site.audit) for record in records(Path(log))]
     audit = Counter(record["event"] for record in seen)
-    # Nobody, eve, and bob under the ban; bob's second session is refused for another reason.
+    # An anonymous client, eve, and bob under the ban; bob's second session is refused for another reason.
     if audit["authentication refused"] < 3 or audit["ended"] != 1 or not any("token" in record for record in seen):
         return f"the audit log has {audit}"
     if len(ends(site.accounting)) + len(ends(Path(f"{site.accounting}.1"))) != audit["session"]:

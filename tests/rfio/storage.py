@@ -1,4 +1,4 @@
-"""What lies on storage, read by io_uring and by threads: the same bytes, and the daemon says which it is."""
+"""Files on storage, read by io_uring and by threads: the same bytes, and the daemon says which method it uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ METRIC = "rfio_reads_together_total"
 
 
 def both_ways(place: Place, fabric: str) -> Outcome:
-    """A file that no cache has, larger than the daemon's own, copied from a daemon of each way."""
+    """A file larger than the daemon's cache, and in no other one, copied from a daemon of each method."""
     export = place.directory / "export"
     export.mkdir(exist_ok=True)
     content = noise(1 << 20, 5) * (SIZE >> 20)

@@ -1,4 +1,5 @@
-"""The file service: copies, resuming, faults, and attempts to break in, over TCP and by RDMA on the software adapter."""
+"""The file service: copies, resuming, faults, and attempts to break in, over TCP and by RDMA on the software
+adapter."""
 
 from __future__ import annotations
 
@@ -8,8 +9,10 @@ from typing import Iterator
 from harness import tiers
 from harness.case import Case
 
-from . import (across, addresses, administration, byte_names, certificates, choices, copies, distance, encrypted, fabric_intruders, faults, forks, freshness, hoarders, hostile, installed, intruders, kinds, libraries, mirrored,
-               misfortunes, operations, order, promises, python_package, reading_on, reconnecting, replaced, resuming, rights, scan, site_day, storage, tickets, tokens, traps, versions)
+from . import (across, addresses, administration, attacks, byte_names, certificates, choices, copies, distance,
+               encrypted, exhaustion, fabric_attacks, faults, forks, freshness, hostile, installed, kinds, libraries,
+               mirrored, operations, order, power_cuts, promises, python_package, reading_on, reconnecting, replaced,
+               resuming, rights, scan, site_day, storage, tickets, tokens, traps, versions)
 from .service import FABRICS, PATHS
 
 TITLE = "remote files over TCP and RDMA"
@@ -19,7 +22,7 @@ WHOLE = tiers.by_night()
 
 
 def cases() -> Iterator[Case]:
-    """The matrix: what is tried, by how the data travel."""
+    """Every test with every transport."""
     for fabric in FABRICS:
         for name, size in copies.SIZES.items():
             yield Case(f"both ways, {name} bytes", fabric, partial(both_ways, fabric=fabric, size=size))
@@ -70,16 +73,16 @@ def cases() -> Iterator[Case]:
             yield Case(f"power cut after a {kind} with --sync", direction,
                        partial(promises.power_cut, direction=direction, kind=kind))
         for name, function in {
-                "what is there stays": choices.what_is_there_stays, "a rate": choices.a_rate, "rules, against rsync": choices.rules,
+                "what is there stays": choices.existing_files_stay, "a rate": choices.a_rate, "rules, against rsync": choices.rules,
                 "torn small files": promises.torn_small_files, "kept attributes": promises.kept_attributes,
                 "continued trees": promises.continued_trees,
                 "begun trees": resuming.begun_trees, "special files": kinds.special_files,
                 "bits and times of every kind": kinds.bits_and_times}.items():
             yield Case(name, direction, partial(function, direction=direction))
-        for misfortune in misfortunes.MISFORTUNES:
+        for fault in power_cuts.FAULTS:
             for fabric in FABRICS:
-                yield Case(f"misfortune and a power cut: {misfortune}", f"{direction}, {fabric}",
-                           partial(misfortunes.survived, fabric=fabric, direction=direction, misfortune=misfortune))
+                yield Case(f"misfortune and a power cut: {fault}", f"{direction}, {fabric}",
+                           partial(power_cuts.survived, fabric=fabric, direction=direction, fault=fault))
     yield Case("times of whole seconds", "copy", freshness.whole_second_times)
     yield Case("READAHEAD and STREAM at 40 ms", "library", distance.read_options)
     for direction in ("download", "upload"):
@@ -110,26 +113,26 @@ def cases() -> Iterator[Case]:
     yield Case("make install", "library", installed.everything)
     yield Case("Python: types", "library", python_package.types)
     for name, function in {
-            "asserted identity": intruders.asserted_identity,
-            "nothing before the proof": intruders.nothing_before_the_proof,
-            "commands": intruders.commands, "outside the root": intruders.outside_the_root,
-            "sizes and counts": intruders.sizes, "stolen handles": intruders.stolen_handles,
-            "tampering": intruders.tampering, "supplementary groups": intruders.groups,
-            "a process per connection": intruders.no_process_per_connection,
-            "silence": intruders.silence, "TLS": encrypted.tls, "read-only strangers": intruders.read_only,
-            "tokens": fabric_intruders.tokens, "bad keys": fabric_intruders.bad_keys,
-            "the server's memory": fabric_intruders.server_memory,
-            "a late server": fabric_intruders.late_server}.items():
+            "asserted identity": attacks.asserted_identity,
+            "nothing before the proof": attacks.nothing_before_the_proof,
+            "commands": attacks.commands, "outside the root": attacks.outside_the_root,
+            "sizes and counts": attacks.sizes, "stolen handles": attacks.stolen_handles,
+            "tampering": attacks.tampering, "supplementary groups": attacks.groups,
+            "a process per connection": attacks.no_process_per_connection,
+            "silence": attacks.silence, "TLS": encrypted.tls, "read-only strangers": attacks.read_only,
+            "tokens": fabric_attacks.tokens, "bad keys": fabric_attacks.bad_keys,
+            "the server's memory": fabric_attacks.server_memory,
+            "a late server": fabric_attacks.late_server}.items():
         yield Case(name, "intruder", function)
     for name, function in {
-            "replies that nobody takes": hoarders.replies_that_nobody_takes,
-            "waiting writes": hoarders.waiting_writes, "unfinished writes": hoarders.unfinished_writes, "open files": hoarders.open_files,
-            "long bodies and names": hoarders.long_bodies, "swapped links": hoarders.swapped_links,
-            "half a handshake": hoarders.half_a_handshake,
-            "checksums of nothing": hoarders.checksums_of_nothing,
-            "bodies that do not come": hoarders.bodies_that_do_not_come, "idle strangers": hoarders.idle_strangers,
-            "a vanished writer": hoarders.vanished_writer, "idle scrapers": hoarders.idle_scrapers,
-            "FIFOs": hoarders.fifos_and_devices}.items():
+            "replies that nobody takes": exhaustion.unread_replies,
+            "waiting writes": exhaustion.waiting_writes, "unfinished writes": exhaustion.unfinished_writes, "open files": exhaustion.open_files,
+            "long bodies and names": exhaustion.long_bodies, "swapped links": exhaustion.swapped_links,
+            "half a handshake": exhaustion.half_a_handshake,
+            "checksums of nothing": exhaustion.checksums_of_nothing,
+            "bodies that do not come": exhaustion.missing_bodies, "idle strangers": exhaustion.idle_clients,
+            "a vanished writer": exhaustion.vanished_writer, "idle scrapers": exhaustion.idle_scrapers,
+            "FIFOs": exhaustion.fifos_and_devices}.items():
         yield Case(name, "hoarder", function)
     for name, function in hostile.CASES.items():
         yield Case(name, "hostile server", function)

@@ -1,5 +1,5 @@
-"""Tickets: what one is good for, and every way of making more of it. They are made here a second time, as
-docs/rfio-protocol.md has it."""
+"""Tickets: their rights, and every way of misusing one. They are made here a second time, as docs/rfio-protocol.md has
+it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DATA = noise(300_001)
 
 def claims(path: bytes = b"/f", access: int = READING, *, user: bytes = b"ann", issuer: bytes = ISSUER, issued: int = 0,
            life: int = 60 * SECOND, nonce: bytes = b"") -> bytes:
-    """What a ticket says; issued now unless it is said."""
+    """Returns a ticket's content; issued now by default."""
     issued = issued or time.time_ns()
     return (text(issuer) + text(user) + text(path) + struct.pack(">Iqq", access, issued, issued + life)
             + (nonce or os.urandom(16)))
@@ -41,7 +41,7 @@ def key(what: bytes, secret: bytes = SHARED) -> bytes:
 
 
 class Taking(Service):
-    """A service that takes the issuer's tickets, at once: its clock is the issuer's."""
+    """A service that accepts the issuer's tickets, at once: its clock is the issuer's."""
 
     def __init__(self, place: Place, fabric: str = "tcp", *options: str, skew: int = 0):
         self.shared = place.directory / "tickets"
@@ -59,13 +59,13 @@ def enter(service: Service, what: bytes, proof: bytes = b"") -> tuple[Peer, int,
 
 
 def opened(peer: Peer, path: bytes, flags: int) -> tuple[int, bytes]:
-    """Opens a file: the status, and the handle or the words."""
+    """Opens a file; returns the status, and the handle or the message."""
     status, body, _ = peer.ask(OPEN, text(path) + struct.pack(">II", flags, 0o644))
     return status, body[:8] if status == 0 else body[4:]
 
 
 def good_once(place: Place) -> Outcome:
-    """A ticket reads its file; a second time it opens nothing, and says so."""
+    """A ticket reads its file; a second use opens nothing and is refused with the reason."""
     with Taking(place) as service:
         what = claims()
         peer, status, words = enter(service, what)
@@ -87,7 +87,8 @@ def good_once(place: Place) -> Outcome:
 
 
 def good_for_nothing_else(place: Place) -> Outcome:
-    """Another file, more than the ticket says, the same file again, anything by name: refused, and the session goes on."""
+    """Another file, more access than the ticket grants, the same file again, any operation by name: refused, and the
+    session goes on."""
     with Taking(place) as service:
         (service.export / "d").mkdir()
         peer, status, words = enter(service, claims())
@@ -123,11 +124,11 @@ def good_for_nothing_else(place: Place) -> Outcome:
 def not_in_time(place: Place) -> Outcome:
     """Expired, of the future, for longer than any may be, for no time; clocks that differ by seconds do no harm."""
     with Taking(place, skew=2) as service:
-        # What may be from before the start is refused: until a ticket of a second ago cannot be.
+        # Tickets possibly from before the start are refused: until one of a second ago cannot be.
         deadline = time.monotonic() + 30
         while enter(service, claims(issued=time.time_ns() - SECOND))[1] != 0:
             if time.monotonic() > deadline:
-                return failed("no ticket is ever taken")
+                return failed("no ticket is ever accepted")
             time.sleep(0.1)
         now = time.time_ns()
         for issued, life, accepted in ((now + SECOND, 60, ""), (now - 61 * SECOND, 60, "predate this server's start"),
@@ -141,8 +142,8 @@ def not_in_time(place: Place) -> Outcome:
 
 
 def forged(place: Place) -> Outcome:
-    """Another secret, an issuer whom nobody knows, changed claims, a proof that was heard: nothing of it lets in, and it does not use
-    up the real ticket. Whoever is refused is told no more than that."""
+    """Another secret, an unknown issuer, changed claims, a proof that was overheard: none of it is accepted, nor uses
+    up the real ticket. The refusal says no more than that."""
     with Taking(place) as service:
         real = claims()
         attempts: list[tuple[bytes, bytes]] = [(real, bytes(32)), (real, key(real, b"another secret than theirs")),
@@ -161,13 +162,13 @@ def forged(place: Place) -> Outcome:
                 return failed(f"{what!r} is answered with {status} {words}")
         _, status, words = enter(service, claims(access=8))
         if status != errno.EINVAL:
-            return failed(f"an access that there is not: {status} {words}")
+            return failed(f"an unknown access: {status} {words}")
         _, status, words = enter(service, real)
         return passed() if status == 0 else failed(f"forgeries have used the real ticket up: {words}")
 
 
 def raced(place: Place) -> Outcome:
-    """A ticket that many redeem at the same moment lets one of them in."""
+    """Of many clients that redeem a ticket at the same moment exactly one is accepted."""
     with Taking(place, "tcp", "--threads", "4") as service:
         for _ in range(20):
             what, let_in = claims(), []
@@ -184,7 +185,7 @@ def raced(place: Place) -> Outcome:
             for thread in threads:
                 thread.join()
             if len(let_in) != 1:
-                return failed(f"{len(let_in)} of 8 are let in")
+                return failed(f"{len(let_in)} of 8 are accepted")
         return passed()
 
 
@@ -203,7 +204,8 @@ def restarted(place: Place) -> Outcome:
 
 
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: a new issuer is known, the old one is not; a bad file changes nothing. A server without issuers says that it takes none."""
+    """SIGHUP: a new issuer is known, the old one is not; a bad file changes nothing. A server without issuers refuses
+    tickets with the reason."""
     with Taking(place) as service:
         def reload(content: bytes, words: str) -> None:
             before = service.daemon.output().count(words)
@@ -227,7 +229,7 @@ def reloaded(place: Place) -> Outcome:
 
 
 def nonsense(place: Place) -> Outcome:
-    """Claims that are cut off, too long, or noise end the connection or are refused; the server goes on."""
+    """Truncated, too long and random claims end the connection or are refused; the server goes on."""
     with Taking(place) as service:
         dice = random.Random(3)
         longest = claims(path=b"/" + b"x" * 4094, user=b"u" * 1024)

@@ -1,5 +1,5 @@
-"""Tokens: SciTokens and WLCG tokens, whom they let in to do what, and every way of making more of one than it is. They are made here
-with openssl."""
+"""Tokens: SciTokens and WLCG tokens, the rights of each, and every way of misusing one. They are made here with
+openssl."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def fixed(der: bytes) -> bytes:
 
 
 def claims(scope: str = "storage.read:/data", **more: object) -> dict:
-    """What a good token says."""
+    """Returns the claims of a good token."""
     now = int(time.time())
     return {"iss": ISSUER, "sub": "ann", "aud": AUDIENCE, "nbf": now - 5, "exp": now + 600, "scope": scope, "wlcg.ver": "1.0", **more}
 
 
 class Trusting(Service):
-    """A service under TLS that takes an issuer's tokens, and a client that has nothing else."""
+    """A service under TLS that accepts an issuer's tokens, and a client without other credentials."""
 
     def __init__(self, place: Place, kind: str = "ES256", *, words: str = "", jwks: bool = False, options: tuple[str, ...] = ()):
         self.own = place.directory / "issuer"
@@ -111,7 +111,7 @@ class Trusting(Service):
         path.chmod(0o644)
 
     def bearing(self, token: bytes, program: str, *arguments: object, **more: str) -> Ended:
-        """A tool under TLS that has a token and nothing else."""
+        """Runs a tool under TLS with a token and no other credentials."""
         return self.tool(program, "--tls-ca", self.chain, *arguments,
                          **{"RFIO_SECRETS": str(self.directory / "none"), "BEARER_TOKEN": token.decode("latin-1"), **more})
 
@@ -121,7 +121,7 @@ class Trusting(Service):
         return peer, *present(peer, token)
 
     def reload(self) -> str:
-        """What the daemon says to SIGHUP."""
+        """Sends SIGHUP; returns the daemon's message."""
         before = len(self.daemon.output())
         os.kill(self.daemon.pid, signal.SIGHUP)
         wait_for(lambda: "\n" in self.daemon.output()[before:])
@@ -129,7 +129,7 @@ class Trusting(Service):
 
 
 def present(peer: Peer, token: bytes) -> tuple[int, str]:
-    """The greeting by a token: the status of the first refusal and its words, or 0."""
+    """The handshake by a token: returns the status of the first refusal and its message, or 0."""
     hello = struct.pack(">HHI", 2, 4, TOKEN) + text(b"root") + bytes(32)
     status, body, _ = peer.ask(HELLO, hello)
     if status == 0:
@@ -147,14 +147,15 @@ def with_openssl(case: Callable[[Place], Outcome]) -> Callable[[Place], Outcome]
 
 @with_openssl
 def lets_in(place: Place) -> Outcome:
-    """By RS256 with a key set and by ES256 with PEM: reads within the scope, is refused beside it, the logs have issuer and subject."""
+    """By RS256 with a key set and by ES256 with PEM: reads within the scope, is refused beside it, the logs have issuer
+    and subject."""
     for kind, jwks in (("RS256", True), ("ES256", False)):
         with Trusting(place, kind, jwks=jwks) as service:
             token = service.key.token(claims(), **({"kid": "k1"} if jwks else {}))
             back = service.here / "back"
             ended = service.bearing(token, "rfcp", service.at("data/f"), back)
             if not ended.succeeded or back.read_bytes() != DATA:
-                return failed(f"{kind}: the file does not come", ended.evidence())
+                return failed(f"{kind}: the file is not copied", ended.evidence())
             for arguments, words in ((("rfcp", service.at("data2/f"), back), "lacks the scope storage.read"),
                                      (("rfcp", service.at("data/../data2/f"), back), "'..'"),
                                      (("rfcp", back, service.at("data/g")), "may only read"),
@@ -174,7 +175,8 @@ def lets_in(place: Place) -> Outcome:
 
 @with_openssl
 def changes(place: Place) -> Outcome:
-    """storage.create uploads what is new and replaces nothing, storage.modify replaces and removes, and SciTokens' write as well."""
+    """storage.create uploads new files and replaces none, storage.modify replaces and removes, and SciTokens' write as
+    well."""
     with Trusting(place) as service:
         source, small = service.here / "source", service.here / "tree"
         source.write_bytes(noise(200_000, 2))
@@ -200,7 +202,7 @@ def changes(place: Place) -> Outcome:
                 if not ended.succeeded:
                     return failed(f"{scope}: {arguments[0]}", ended.evidence())
             if (service.export / "mine/f").exists() or (service.export / "mine/tree/x").read_bytes() != b"small":
-                return failed(f"{scope} has done something else")
+                return failed(f"{scope} allowed another operation")
             ended = service.bearing(modify, "rfrm", service.at("data/f"))
             if ended.succeeded:
                 return failed(f"{scope} removes of /data")
@@ -209,8 +211,8 @@ def changes(place: Place) -> Outcome:
 
 @with_openssl
 def forged(place: Place) -> Outcome:
-    """No algorithm, an HMAC with the public key, another key, another issuer, audience and time, cut off, long, nonsense: refused, and each refusal
-    is said and counted. A good one is taken afterwards."""
+    """No algorithm, an HMAC with the public key, another key, another issuer, audience and time, cut off, long,
+    nonsense: refused, and each refusal is logged and counted. A good one is accepted afterwards."""
     with Trusting(place, "RS256") as service:
         other = Key(service.own, "other", "RS256")
         good = service.key.token(claims())
@@ -257,7 +259,8 @@ def only_encrypted(place: Place) -> Outcome:
 
 @with_openssl
 def beside_the_scope(place: Place) -> Outcome:
-    """On the wire, with every spelling of a path beside the scope, by links, and by a handle that is open for reading."""
+    """On the wire, with every spelling of a path beside the scope, by links, and by a handle that is open for
+    reading."""
     with Trusting(place) as service:
         (service.export / "data/outside").symlink_to("/etc/passwd")
         peer, status, words = service.enter(service.key.token(claims("storage.read:/data storage.modify:/mine")))
@@ -283,7 +286,8 @@ def beside_the_scope(place: Place) -> Outcome:
 
 @with_openssl
 def base_user_and_expiry(place: Place) -> Outcome:
-    """The issuer's paths begin at its base, its users are one if the line says so, and an expired token opens nothing more."""
+    """The issuer's paths begin at its base, its users are one if the line says so, and an expired token opens no
+    further file."""
     with Trusting(place, words="path=/mine user=atlas skew=0") as service:
         now = int(time.time())
         peer, status, words = service.enter(service.key.token(claims("storage.read:/", exp=now + 3)))
@@ -300,7 +304,8 @@ def base_user_and_expiry(place: Place) -> Outcome:
 
 @with_openssl
 def reloaded(place: Place) -> Outcome:
-    """SIGHUP: a new key is known and the old one is not; a bad file changes nothing; without a file no token is taken."""
+    """SIGHUP: a new key is known and the old one is not; a bad file changes nothing; without a file no token is
+    accepted."""
     with Trusting(place) as service:
         old, new = service.key, Key(service.own, "two", "ES256")
         service.write(service.keys, new.public.read_text())

@@ -1,4 +1,4 @@
-"""What a server, or a tree that an earlier copy brought, sets up so that a client writes where it was not told to."""
+"""Traps of a server, or of a tree from an earlier copy, that would make a client write outside its destination."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def crc32c(data: bytes) -> int:
 
 
 def attributes(mode: int, size: int = 0, inode: int = 1) -> bytes:
-    """What a file is, settled long ago."""
+    """Returns the attributes of a file that was changed long ago."""
     return struct.pack(">QQIQIIQQqqqQB", 1, inode, mode, 1, 0, 0, size, 8, 0, 10 ** 18, 10 ** 18, inode, 1)
 
 
 class Liar:
-    """A server that knows the secret and lists whatever it is told to: a tree by path."""
+    """A server that knows the secret and lists arbitrary directories: a tree by path."""
 
     #: Largest payload, most ranges, block, most requests, fabric, writable.
     terms = (4 << 20, 8192, 256 << 10, 64, 0, 1)
@@ -129,12 +129,12 @@ class Liar:
 
 
 def untouched(outside) -> bool:
-    """Whether nothing was made or changed beside the target."""
+    """Whether no file was made or changed beside the target."""
     return sorted(os.listdir(outside)) == ["keep"] and (outside / "keep").read_bytes() == b"mine"
 
 
 def prepared(place: Place):
-    """A target for copies, and something beside it that must stay as it is."""
+    """A target for copies, and a file beside it that must not change."""
     here, outside = place.directory / "here", place.directory / "outside"
     here.mkdir()
     outside.mkdir()
@@ -143,8 +143,8 @@ def prepared(place: Place):
 
 
 def links_that_become_directories(place: Place) -> Outcome:
-    """An honest server whose user swaps a link for a directory between two copies: the second one does not go through the
-    link that the first one brought. The same for a link to a file, and for the target's own name."""
+    """A regular server whose user replaces a link by a directory between two copies: the second one does not follow the
+    link of the first. The same for a link to a file, and for the target's own name."""
     with Service(place, "tcp") as service:
         here, outside = prepared(place)
         tree = service.export / "tree"
@@ -153,7 +153,7 @@ def links_that_become_directories(place: Place) -> Outcome:
         (tree / "f").symlink_to(outside / "keep")
         ended = service.tool("rfcp", "-r", service.at("tree"), here)
         if not ended.succeeded or os.readlink(here / "tree/d") != str(outside):
-            return failed("the links did not come", ended.evidence())
+            return failed("the links were not copied", ended.evidence())
         (tree / "d").unlink()
         (tree / "f").unlink()
         (tree / "d").mkdir()
@@ -190,7 +190,8 @@ def links_that_become_directories(place: Place) -> Outcome:
 
 
 def names_listed_twice(place: Place) -> Outcome:
-    """A server lists a name as a link and then as a directory, or a name that leads out: nothing is written outside."""
+    """A server lists a name as a link and then as a directory, or a name that leads outside: nothing is written
+    outside."""
     here, outside = prepared(place)
     target = str(outside).encode()
     listings = {
@@ -208,9 +209,9 @@ def names_listed_twice(place: Place) -> Outcome:
                 if not untouched(outside) or tree not in os.listdir(here):
                     return failed(f"{tree}: written outside", ended.evidence())
                 if ended.status == 0 or "it lists" not in ended.output:
-                    return failed(f"{tree}: the server's lie is not reported", ended.evidence())
+                    return failed(f"{tree}: the server's wrong answer is not reported", ended.evidence())
                 if (here / tree / "z").read_bytes() != liar.content:
-                    return failed(f"{tree}: what is honest did not come", ended.evidence())
+                    return failed(f"{tree}: the harmless part was not copied", ended.evidence())
             service.port = honest
     finally:
         liar.close()

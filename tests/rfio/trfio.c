@@ -1,8 +1,6 @@
-/*
- * What ROOT's TRFIOFile does, with exactly the functions that it links: stat, open, announce a list of
- * ranges, seek and read them in order, write another file, list and remove. Arguments: a remote
- * directory that holds "f", and the local original of "f".
- */
+/* The calls of ROOT's TRFIOFile, with exactly the functions that it links: stat, open, announce a list of ranges, seek
+ * and read them in order, write another file, list and remove. Arguments: a remote directory with the file "f", and the
+ * local original of "f". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

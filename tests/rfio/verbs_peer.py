@@ -1,4 +1,4 @@
-"""An end of a reliable connection that the tests lead by the hand: `rdma.c` on the software adapter."""
+"""An end of a reliable connection that the tests control step by step: `rdma.c` on the software adapter."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Clients and servers of different ages: today's pair in each older version of the protocol, and, by night, today's programs with those
-of an older build."""
+"""Clients and servers of different versions: today's pair in each older version of the protocol, and, by night, today's
+programs with those of an older build."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from .libraries import LIBRARIES, compiled
 from .service import SECONDS, TOOLS, Service, noise
 from .wire import HEADER
 
-#: The versions of the protocol that today's programs know.
+#: The versions of the protocol that today's programs support.
 OLDEST, NEWEST = 2, 4
-#: The commit whose programs are the old ones: the oldest that today's compiler still builds. Its protocol has versions 2 and 3.
+#: The commit whose programs are the old ones: the oldest that today's compiler still builds. Its protocol has versions
+# 2 and 3.
 COMMIT = "c1b8727"
 #: More than one request and one checksum carry.
 SIZE = 5_000_001
 
-# Replacing a file keeps its mode, whether the server does it (version 4) or the client; ranges of many requests under way.
+# Replacing a file keeps its mode, whether the server does it (version 4) or the client; ranges of many requests under
+# way.
 PYTHON_SCRIPT = """
 import os, sys
 import fsspec
@@ -53,8 +55,8 @@ print("it all")
 
 
 class Older:
-    """A relay that states other versions in a client's `Hello`, so that both ends take each other for older or newer programs. Nothing proves
-    the greeting of a client without a name, so neither end notices."""
+    """A relay that changes the versions in a client's `Hello`, so that both ends take each other for older or newer
+    programs. The handshake of an anonymous client has no proof, so neither end notices."""
 
     def __init__(self, port: int, lowest: int, highest: int):
         self.to, self.lowest, self.highest = port, lowest, highest
@@ -117,7 +119,7 @@ def frame(stream: socket.socket) -> tuple[bytes, bytes]:
 
 
 def pass_on(one: socket.socket, other: socket.socket) -> None:
-    """Passes on what comes, and its end."""
+    """Forwards data, and their end."""
     try:
         while data := one.recv(1 << 20):
             other.sendall(data)
@@ -137,7 +139,7 @@ def grow(tree: Path) -> None:
 
 
 def tools(service: Service, at: Callable[[str], str], **more: str) -> Optional[Outcome]:
-    """Whole copies both ways, trees, a part that is continued, listings, checksums, names: what goes wrong."""
+    """Whole copies both ways, trees, a part that is continued, listings, checksums, names; returns the failure."""
     here, there = service.here, service.export
     data = noise(SIZE)
     (there / "f").write_bytes(data)
@@ -190,7 +192,7 @@ def tools(service: Service, at: Callable[[str], str], **more: str) -> Optional[O
 
 
 def c_programs(service: Service, programs: list[Path], port: int, **more: str) -> Optional[Outcome]:
-    """The C library's programs: what goes wrong."""
+    """Runs the C library's programs; returns the failure."""
     original = service.export / "f"
     original.write_bytes(noise(20 << 20))
     for program in programs:
@@ -203,7 +205,8 @@ def c_programs(service: Service, programs: list[Path], port: int, **more: str) -
 
 
 def of_protocol(place: Place, fabric: str, version: int) -> Outcome:
-    """Today's tools, C library and Python package with today's server, who take each other for programs of an older version."""
+    """Today's tools, C library and Python package with today's server, each of which takes the other for an older
+    version."""
     programs = []
     # Servers of version 2 cannot copy between their files, which `beyond` does: rfio_copy_range says EXDEV.
     for source in ("trfio", "requests", *(["beyond"] if version > 2 else [])):
@@ -212,46 +215,47 @@ def of_protocol(place: Place, fabric: str, version: int) -> Outcome:
             return problem
         programs.append(program)
     with Service(place, fabric, "--anonymous", "write") as service, Older(service.port, OLDEST, version) as older:
-        nobody = {"RFIO_SECRETS": str(service.directory / "none")}
-        if problem := tools(service, lambda name: f"rfio://127.0.0.1:{older.port}/{name}", **nobody):
+        anonymous = {"RFIO_SECRETS": str(service.directory / "none")}
+        if problem := tools(service, lambda name: f"rfio://127.0.0.1:{older.port}/{name}", **anonymous):
             return problem
-        if problem := c_programs(service, programs, older.port, **nobody):
+        if problem := c_programs(service, programs, older.port, **anonymous):
             return problem
         if not python_package.lacks("fsspec"):
             script = place.directory / "script.py"
             script.write_text(PYTHON_SCRIPT)
             plain = [str(python_package.PYTHON), str(script), f"rfio://127.0.0.1:{older.port}", str(service.export)]
             ended = place.run("python", run(*plain) if fabric == "verbs" else plain, SECONDS, RFIO_FABRIC=fabric,
-                              PYTHONPATH=str(python_package.installed()), **{**service.environment(), **nobody})
+                              PYTHONPATH=str(python_package.installed()), **{**service.environment(), **anonymous})
             if not ended.succeeded or "it all" not in ended.output:
                 return failed("the Python script fails", ended.evidence())
         if older.chosen != {version}:
-            return failed(f"versions {older.chosen} were spoken")
+            return failed(f"versions {older.chosen} were used")
         carried = service.metric("rfio_fabric_sent_bytes_total")
-        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes went by RDMA")
+        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes were moved by RDMA")
 
 
 def without_a_common_one(place: Place) -> Outcome:
-    """A client from before or after all versions of the server is told both ranges, at once; one that knows newer versions too is served."""
+    """A client from before or after all versions of the server gets both ranges, at once; one that knows newer
+    versions, too, is served."""
     with Service(place, "tcp", "--anonymous", "write") as service:
         (service.export / "f").write_bytes(noise(1000))
-        nobody = {"RFIO_SECRETS": str(service.directory / "none")}
+        anonymous = {"RFIO_SECRETS": str(service.directory / "none")}
         for lowest, highest in ((1, 1), (NEWEST + 1, NEWEST + 5)):
             with Older(service.port, lowest, highest) as older:
                 for program, *more in (("rfcp", service.here / "f"), ("rfcat",), ("rfdir",)):
-                    ended = service.tool(program, f"rfio://127.0.0.1:{older.port}/f", *more, **nobody)
+                    ended = service.tool(program, f"rfio://127.0.0.1:{older.port}/f", *more, **anonymous)
                     said = f"the client supports versions {lowest} to {highest}, the server {OLDEST} to {NEWEST}"
                     if ended.status != 2 or said not in ended.output or (service.here / "f").exists():
                         return failed(f"{program} of versions {lowest} to {highest}", ended.evidence())
         with Older(service.port, OLDEST, NEWEST + 5) as older:
-            ended = service.tool("rfcp", f"rfio://127.0.0.1:{older.port}/f", service.here / "f", **nobody)
+            ended = service.tool("rfcp", f"rfio://127.0.0.1:{older.port}/f", service.here / "f", **anonymous)
             if not ended.succeeded or older.chosen != {NEWEST}:
                 return failed(f"a newer client: {older.chosen}", ended.evidence())
         return passed()
 
 
 class NotBuilt(Exception):
-    """The old programs cannot be had."""
+    """The old programs are not available."""
 
 
 def old_programs() -> Path:
@@ -279,22 +283,24 @@ def old_programs() -> Path:
         return built
 
 
-def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
-    """Programs of an older build with today's: the tools and the C library, by a secret; what the older ones do not have is a clear error."""
+def of_programs(place: Place, fabric: str, old_side: str) -> Outcome:
+    """Programs of an older build with today's: the tools and the C library, by a secret; features that the older ones
+    lack are a clear error."""
     try:
         old = old_programs()
     except NotBuilt as why:
         return skipped(str(why))
-    clients, daemon = (old, TOOLS) if who_is_old == "clients" else (TOOLS, old)
+    clients, daemon = (old, TOOLS) if old_side == "clients" else (TOOLS, old)
 
     class Mixed(Service):
         """A service and tools of two builds."""
         programs, daemons = clients, daemon
 
-    libraries = old / "lib" if who_is_old == "clients" else LIBRARIES
+    libraries = old / "lib" if old_side == "clients" else LIBRARIES
     programs = []
     for source in ("trfio", "beyond", "requests"):
-        # Compiled against today's header; the old library is looked for when it starts, as with a program that was there before an update.
+        # Compiled against today's header; the old library is found at run time, as with a program from before an
+        # update.
         program, problem = compiled(place, "rfio", source)
         if problem:
             return problem
@@ -304,7 +310,7 @@ def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
             return problem
         if problem := c_programs(service, programs, service.port, LD_PRELOAD=str(libraries / "librfio.so.2")):
             return problem
-        if who_is_old == "server" and not python_package.lacks("fsspec"):
+        if old_side == "server" and not python_package.lacks("fsspec"):
             script = place.directory / "script.py"
             script.write_text(PYTHON_SCRIPT)
             ended = place.run("python", [str(python_package.PYTHON), str(script), f"rfio://127.0.0.1:{service.port}", str(service.export)],
@@ -318,7 +324,7 @@ def of_programs(place: Place, fabric: str, who_is_old: str) -> Outcome:
         if ended.status != 2 or "access denied" not in ended.output:
             return failed("a wrong secret", ended.evidence())
         carried = service.metric("rfio_fabric_sent_bytes_total")
-        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes went by RDMA")
+        return passed() if (carried > 0) == (fabric == "verbs") else failed(f"{carried} bytes were moved by RDMA")
 
 
 CASES: dict[tuple[str, str], Callable[[Place], Outcome]] = {
@@ -327,5 +333,5 @@ CASES: dict[tuple[str, str], Callable[[Place], Outcome]] = {
     ("no common version of the protocol", "protocol"): without_a_common_one,
 }
 if tiers.by_night():
-    CASES |= {(f"an older build's {who}", fabric): partial(of_programs, fabric=fabric, who_is_old=who)
-              for who in ("clients", "server") for fabric in ("tcp", "verbs")}
+    CASES |= {(f"an older build's {side}", fabric): partial(of_programs, fabric=fabric, old_side=side)
+              for side in ("clients", "server") for fabric in ("tcp", "verbs")}

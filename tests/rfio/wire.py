@@ -1,5 +1,5 @@
-"""The protocol as docs/rfio-protocol.md has it, written a second time: what the tests say on the wire does not come
-from the code under test."""
+"""A second implementation of the protocol of docs/rfio-protocol.md: the tests' messages do not come from the code under
+test."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Closed(Exception):
 
 
 class Peer:
-    """A client that says whatever it is told to."""
+    """A client that sends any message."""
 
     def __init__(self, port: int, seconds: float = 20.0, source: str = OWN, context: Optional[ssl.SSLContext] = None,
                  session: Optional[ssl.SSLSession] = None):
@@ -42,7 +42,7 @@ class Peer:
     def send(self, operation: int, body: bytes = b"", payload: bytes = b"", *,
              body_length: Optional[int] = None, payload_length: Optional[int] = None,
              damage_tag: bool = False) -> int:
-        """A frame; the lengths may be lies."""
+        """Sends a frame; the lengths may be wrong."""
         header = HEADER.pack(MAGIC, operation, len(body) if body_length is None else body_length,
                              len(payload) if payload_length is None else payload_length, self.next)
         tag = b""
@@ -97,7 +97,7 @@ class Peer:
         return self._enter(user, secret, methods, newest, PROVE)[0]
 
     def redeem(self, claims: bytes, key: bytes) -> tuple[int, str]:
-        """The greeting by a ticket: the status of the first refusal and its words, or 0."""
+        """The handshake by a ticket: returns the status of the first refusal and its message, or 0."""
         return self._enter(b"", key, TICKET, 3, REDEEM, claims)
 
     def _enter(self, user: bytes, secret: Optional[bytes], methods: int, newest: int, operation: int,
@@ -124,7 +124,7 @@ class Peer:
         return 0, ""
 
     def closed(self) -> bool:
-        """Whether the server has ended the connection, without another word."""
+        """Whether the server has ended the connection, without a further message."""
         try:
             self.receive()
         except Closed:

@@ -1,4 +1,4 @@
-"""What stands on the verbs, between two hosts: UCX, and Open MPI and MPICH over it, started from one host on both."""
+"""Software on the verbs, between two hosts: UCX, and Open MPI and MPICH over it, started from one host on both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .hosts import PORT, Hosts
 
 SECONDS = 120
 MPI_PROGRAMS = Path(__file__).resolve().parent.parent / "mpi"
-# What each program says in the end: the ranks, and how much was right.
+# The last line of each program: the ranks, and how many bytes were right.
 SAID = {"verified.c": re.compile(r"(\d+) ranks verified (\d+ bytes)"), "fetched.c": re.compile(r"(\d+) ranks took (\d+ tickets)")}
 RESULT = re.compile(r"^Final: +\d+", re.MULTILINE)
 # UCX wires rc_verbs up by messages over a transport without connections, so it needs one beside it.
@@ -25,7 +25,7 @@ ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "MPIR_CVAR_NOLOCAL": "1",
 }
-# libfabric's ways over the verbs, by provider and kind of end point.
+# libfabric's providers over the verbs, with the kind of endpoint.
 FABRICS = (("verbs", "msg"), ("verbs", "dgram"), ("verbs;ofi_rxm", "rdm"), ("verbs;ofi_rxd", "rdm"))
 COMPILERS = {"Open MPI": "mpicc.openmpi", "MPICH": "mpicc.mpich"}
 # Stands for ssh: goes to the other namespace, under another name, for two nodes have two.
@@ -51,14 +51,15 @@ def ucx(transport: str, test: str, size: int, hosts: Hosts) -> Outcome:
 
 
 def libfabric(provider: str, kind: str, hosts: Hosts) -> Outcome:
-    """Messages of all sizes there and back, looked at; both sides return 0."""
-    # The address of IPv4: the link-local one is not yet used in the first second of a host, and a datagram is lost for good.
+    """Messages of all sizes in both directions, verified; both sides return 0."""
+    # The address of IPv4: the link-local one is not yet used in the first second of a host, and a datagram is lost for
+    # good.
     command = ["env", "FI_VERBS_GID_IDX=1", "fi_pingpong", "-p", provider, "-e", kind, "-c", "-I", 10]
     return hosts.exchange([*command, "-B", PORT], [*command, "-P", PORT, hosts.members[0].address], SECONDS).outcome()
 
 
 def mpi(library: str, source: str, hosts: Hosts) -> Outcome:
-    """A rank on each host; each verifies all that it is sent, or that each of its atomics took effect once."""
+    """A rank on each host; each verifies all data that it receives, or that each of its atomics took effect once."""
     first, second = hosts.members
     try:
         program = c_program.compile_program(MPI_PROGRAMS / source, libraries=(), compiler=COMPILERS[library])
@@ -71,7 +72,8 @@ def mpi(library: str, source: str, hosts: Hosts) -> Outcome:
         "Open MPI": ["mpirun.openmpi", "--mca", "plm_rsh_agent", agent, "--mca", "pml", "ucx",
                      "--mca", "opal_common_ucx_devices", "any", "--mca", "opal_common_ucx_tls", "any",
                      "--mca", "btl", "^openib,vader,tcp", "--mca", "osc", "ucx",
-                     # The two hosts are one machine: each would bind its rank to the same processor, where they take turns.
+                     # The two hosts are one machine: each would bind its rank to the same processor, where they
+                     # alternate.
                      "--bind-to", "none",
                      "--host", f"{first.address}:1,{second.address}:1"],
         "MPICH": ["mpirun.mpich", "-launcher", "ssh", "-launcher-exec", agent,

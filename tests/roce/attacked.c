@@ -1,10 +1,11 @@
-/* Honest work in the midst of an attack.
+/* Regular traffic during an attack.
  *
- *   target   a process with one honest connection, and with victims: queue pairs whose peer is the attacker, who
- *            knows all of them. It tells him in the file VICTIMS.
- *   friend   the other end of the honest connection, on another host; works until there is a file STOP
+ *   target   a process with one regular connection, and with victims: queue pairs whose peer is the attacker, which
+ *            knows all of them. It writes them to the file VICTIMS.
+ *   friend   the peer of the regular connection, on another host; works until there is a file STOP
  *
- * Every byte of the honest work is checked; so is, at the end, every byte around what the victims' peers may write. */
+ * Every byte of the regular traffic is checked; so is, at the end, every byte around the memory that the victims' peers
+ * may write. */
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -32,8 +33,8 @@
 #define RECEIVE_AT 256
 #define RECEIVED 2000
 #define RECEIVES 8
-#define PATIENCE (60 * SECOND)
-/* Some of it is the events that nobody reads here. */
+#define TIME_LIMIT (60 * SECOND)
+/* Some of it is the events that are not read here. */
 #define MOST_GROWTH (6 << 20)
 
 /* The honest end. */
@@ -48,7 +49,7 @@ struct honest {
 	uint8_t *memory;
 	struct ibv_mr *mr;
 	struct card theirs;
-	unsigned done[5]; /* completions that nobody has waited for yet, by work request */
+	unsigned done[5]; /* completions that have not been awaited yet, by work request */
 };
 
 /* One attacked queue pair. */
@@ -59,7 +60,7 @@ struct sufferer {
 
 struct field {
 	struct sufferer each[VICTIMS];
-	uint8_t *granted, *receives; /* with guards around what is granted, and around each receive */
+	uint8_t *granted, *receives; /* with guards around the granted memory, and around each receive */
 	struct ibv_mr *grant, *into;
 	struct ibv_srq *srq;
 	union ibv_gid attacker;
@@ -81,7 +82,8 @@ static struct honest honest_open(struct peer *peer)
 	CHECK_CALL(ibv_query_gid(honest.end.context, 1, gid_index(), &ours.gid));
 	peer_tell(peer, &ours, sizeof ours);
 	peer_hear(peer, &honest.theirs, sizeof honest.theirs);
-	/* Both ends begin at the same number; 268 ms, eight times: an attack takes room from honest packets. */
+	/* Both ends begin at the same number; 268 ms, eight times: an attack takes buffer space from regular
+	 * packets. */
 	connect_by_gid(&honest.end, honest.theirs.gid, honest.theirs.address.qp_number, PSN, 16);
 	return honest;
 }
@@ -96,7 +98,8 @@ static void revive(struct field *field, struct sufferer *one)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	CHECK_CALL(ibv_modify_qp(one->end.qp, &reset, IBV_QP_STATE));
-	/* What the attacker sends between the steps may fell it again, and who has fallen is tended to. */
+	/* The attacker's packets between the steps may bring it to the error state again; then it is reconnected
+	 * again. */
 	int said = try_connect_by_gid(&one->end, field->attacker, NOBODY, PSN, 12);
 	CHECK(said == 0 || endpoint_state(&one->end) == IBV_QPS_ERR);
 	for (int i = 0; i < RECEIVES && one->has_receives; i++)
@@ -140,7 +143,7 @@ static struct field field_open(const struct endpoint *beside, union ibv_gid atta
 	return field;
 }
 
-/* Receives that were used are posted again; those of a queue pair that has fallen, when it gets up. */
+/* Used receives are posted again; those of a queue pair in the error state after it is reconnected. */
 static void drain(struct field *field, struct sufferer *one)
 {
 	struct ibv_wc wc[16];
@@ -152,7 +155,7 @@ static void drain(struct field *field, struct sufferer *one)
 				post_receive(&one->end, 0, guarded_receive(field, 0));
 }
 
-/* Whoever has fallen gets up again. */
+/* Reconnects the victims that are in the error state. */
 static void tend(struct field *field)
 {
 	for (int i = 0; i < VICTIMS; i++) {
@@ -189,7 +192,7 @@ static void check_part(const uint8_t *memory, uint64_t from, uint64_t to)
 {
 	for (uint64_t at = from; at < to; at++)
 		if (memory[at] != pattern(GUARD_SEED, at))
-			check_failed(__FILE__, __LINE__, "byte %llu was written, which nobody may",
+			check_failed(__FILE__, __LINE__, "byte %llu was written, which no peer may",
 				     (unsigned long long)at);
 }
 
@@ -201,7 +204,7 @@ static uint64_t written(const uint8_t *memory, uint64_t from, uint64_t to)
 	return found;
 }
 
-/* Nothing was written around what may be, and of that something: else there was no attack. */
+/* Nothing was written outside the granted memory, and some of the granted memory was: else there was no attack. */
 static void check_guards(const struct field *field)
 {
 	CHECK(written(field->granted, GRANT_AT, GRANT_AT + GRANTED) > GRANTED / 2);
@@ -227,11 +230,11 @@ static uint64_t resident(void)
 	return (uint64_t)pages * 4096;
 }
 
-/* Waits for one work request of the honest work; victims are looked after meanwhile. A receive may complete before the
- * acknowledgement has come of what was sent before it, which the attack may have had no room for. */
+/* Waits for one work request of the regular traffic; victims are reconnected meanwhile. A receive may complete before
+ * the acknowledgement of an earlier send, which the attack may have left no room for. */
 static void wait_honest(struct honest *honest, struct field *field, uint64_t id)
 {
-	uint64_t deadline = now() + PATIENCE;
+	uint64_t deadline = now() + TIME_LIMIT;
 	for (unsigned turn = 0; honest->done[id] == 0; turn++) {
 		struct ibv_wc wc;
 		int count = ibv_poll_cq(honest->end.cq, 1, &wc);
@@ -245,7 +248,7 @@ static void wait_honest(struct honest *honest, struct field *field, uint64_t id)
 		if (field && turn % 64 == 0)
 			tend(field);
 		if (now() > deadline)
-			check_failed(__FILE__, __LINE__, "the honest work stalls");
+			check_failed(__FILE__, __LINE__, "the regular traffic stalls");
 	}
 	honest->done[id]--;
 }

@@ -17,7 +17,8 @@ struct ibv_xrcd *xrc_domain(const struct endpoint *beside);
 struct ibv_srq *xrc_queue(const struct endpoint *beside, struct ibv_xrcd *domain, struct ibv_cq *cq, uint32_t depth);
 
 /* From RESET to ready-to-send (or, the receiving half of XRC, to ready-to-receive). `timeout` as the verbs count it.
- * Answers what the last step says: who can be reached from ready-to-receive on may be in the error state by then. */
+ * Returns the last step's result: a queue pair that is reachable from ready-to-receive on may be in the error state by
+ * then. */
 int try_connect_by_gid(struct endpoint *end, union ibv_gid gid, uint32_t number, uint32_t psn, int timeout);
 
 /* The same; that the last step is refused is a failure. */

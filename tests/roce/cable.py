@@ -1,4 +1,5 @@
-"""What the cable between two hosts carries, as analysers of others see it there: not what the adapter says of itself."""
+"""The packets on the cable between two hosts, as third-party analysers see them there, independent of the adapter's
+counters."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def begin(host: Host, hosts: Hosts, file: Path) -> Process:
-    """A capture of what goes over a host's end of the cable."""
+    """Captures the packets at a host's end of the cable."""
     capturing = hosts.start(host, "tshark", host.inside(
         ["tshark", "-q", "-i", host.interface, "-f", "udp port 4791", "-w", str(file)]))
     deadline = time.monotonic() + SECONDS

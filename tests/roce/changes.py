@@ -1,4 +1,4 @@
-"""What programs are told of the interface that the port is."""
+"""The events that programs get when the port's network interface changes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .connections import SECONDS
 from .hosts import Host, Hosts
 
 HERE = Path(__file__).resolve().parent
-# By itself, so that it does not go with the first of its subnet.
+# In a subnet of its own, so that it is not removed with the first address of its subnet.
 ANOTHER = "10.9.0.50"
 # As /usr/bin/ibv_asyncwatch and ibv_event_type_str(3) have it.
 NUMBERS = {"active": "(9)", "error": "(10)", "GID": "(18)"}
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """By an ordinary program and by one that looks closely."""
+    """With an ordinary program and with one that prints every change."""
     return [Case("ibv_asyncwatch", "", on_hosts(watched)),
             Case("the port follows its interface", "", on_hosts(followed))]
 
 
 def await_line(process: Process, said: str, *parts: str) -> bool:
-    """Whether it says a line with all of these after what it has `said`."""
+    """Whether it prints a line with all of these after the text `said`."""
     deadline = time.monotonic() + SECONDS
     while process.running and time.monotonic() < deadline:
         news = process.output()[len(said):].splitlines()
@@ -39,12 +39,12 @@ def await_line(process: Process, said: str, *parts: str) -> bool:
 
 
 def unplug(host: Host) -> None:
-    """Takes the cable out of the other host's end."""
+    """Sets a host's interface down, so that the peer loses its link."""
     host.setup("ip", "link", "set", host.interface, "down")
 
 
 def steps(hosts: Hosts) -> Sequence[tuple[str, Callable[[], None]]]:
-    """What happens to the first host's interface, and the event that tells of it."""
+    """Changes to the first host's interface, and the event of each."""
     first, second = hosts.members
     address = ("dev", first.interface)
     return [("GID", lambda: first.setup("ip", "addr", "add", f"{ANOTHER}/32", *address)),
@@ -63,7 +63,7 @@ def watched(hosts: Hosts) -> Outcome:
         said = watching.output()
         happen()
         if not await_line(watching, said, NUMBERS[event], "port 1"):
-            return failed(f"is not told of {event}", watching.finish(time.monotonic()).evidence())
+            return failed(f"gets no event {event}", watching.finish(time.monotonic()).evidence())
     return passed()
 
 
@@ -88,8 +88,8 @@ def followed(hosts: Hosts) -> Outcome:
     after(lambda: address("add", f"{ANOTHER}/32"), "GID", *up, own, another, in_sysfs)
     after(lambda: unplug(second), *down, own, another)
     after(lambda: second.setup("ip", "link", "set", second.interface, "up"), *up, own, another)
-    # What is left keeps its index, and what comes takes the first that is free.
+    # The remaining addresses keep their index, and a new one takes the first free index.
     after(lambda: address("del", f"{first.address}/24"), "GID", *up, f" 4: ACTIVE {in_sysfs}, 0 fe80", another)
     after(lambda: address("add", "10.9.0.51/32"), "GID", *up, "1 ::ffff:10.9.0.51", another)
     ended = watching.finish(time.monotonic())
-    return passed() if all(told) else failed(f"was told {told}", ended.evidence())
+    return passed() if all(told) else failed(f"the events are {told}", ended.evidence())

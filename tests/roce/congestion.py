@@ -1,5 +1,5 @@
-"""What two hosts do when a switch between them is congested and says so: marked packets, and the notifications (CNP)
-that the receiver of one sends."""
+"""Congestion at a switch between two hosts: marked packets, and the notifications (CNP) that the receiver of one
+sends."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def exchange(gid: int, hosts: Hosts) -> Outcome:
-    """Data both ways, looked at."""
+    """Data in both directions, verified."""
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", gid, "-c", "-p", PORT, "-s", 100001, "-n", 100]
     return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
 
 
 def notified(gid: int, hosts: Hosts) -> Outcome:
-    """The data arrive; who has received marked packets says so, and who has sent them hears of it."""
+    """The data arrive; a receiver of marked packets sends a notification, and their sender gets it."""
     outcome = exchange(gid, hosts)
     if outcome != passed():
         return outcome
@@ -49,8 +49,8 @@ def notified(gid: int, hosts: Hosts) -> Outcome:
 
 
 def quiet(hosts: Hosts) -> Outcome:
-    """Nobody says anything of congestion."""
+    """No congestion notification is sent."""
     outcome = exchange(GIDS["IPv4"], hosts)
     counted = counters.total(hosts.place)
     said = counted["marked_packets"] + counted["congestion_notifications_sent"]
-    return outcome if outcome != passed() or said == 0 else failed(f"{said} packets of congestion")
+    return outcome if outcome != passed() or said == 0 else failed(f"{said} congestion notifications")

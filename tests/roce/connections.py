@@ -1,5 +1,5 @@
-"""Connections between two hosts: the distribution's librdmacm and what stands on it, unchanged, by
-management datagrams on queue pair 1."""
+"""Connections between two hosts: the distribution's librdmacm and programs on it, unchanged, by management datagrams on
+queue pair 1."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ LOSSY = ["rping -V", "ucmatose -c 20"] + (["rstream", "riostream"] if WHOLE else
 LOSS = "5 % lost"
 SEEDS = range(1, 11) if WHOLE else range(1, 2)
 
-# Who is left on the host of a process that is killed, where he listens: one with a connection manager, one without.
+# Processes that remain on the host of a killed process, where it listens: one with a connection manager, one without.
 LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
     "rping": (["rping", "-s", "-a", "{}"], lambda host: listens(host)),
     "ibv_rc_pingpong": (["ibv_rc_pingpong", "-g", "1"], Host.listens),
@@ -73,7 +73,7 @@ LEFT: dict[str, tuple[list[str], Callable[[Host], bool]]] = {
 # Tests of tests/rdmacm that are others over this link.
 NEWEST = ("events_of_the_program_come_in_order", "no_service_is_looked_for_over_ethernet")
 
-# Of these the server never ends by itself.
+# Programs whose server never ends.
 ENDLESS: dict[str, tuple[list[str], list[str]]] = {
     "cmtime": (["cmtime", "-b", "{}"], ["cmtime", "-c", "20", "-s", "{}"]),
     "rping -P": (["rping", "-s", "-P", "-a", "{}"], ["rping", "-c", "-a", "{}", "-C", "20", "-V"]),
@@ -87,13 +87,13 @@ IPV4_ONLY: dict[str, tuple[list[str], list[str]]] = {
 }
 UDPONG_PORT = 7174
 
-# What communication management calls its messages, as tshark numbers them.
+# The messages of communication management, as tshark numbers them.
 CONNECTION = {0x10, 0x13, 0x14, 0x15, 0x16}
 SERVICE = {0x17, 0x18}
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What programs do, then what goes wrong."""
+    """The programs' runs, then the errors."""
     found = []
     programs = {**PROGRAMS, **(MORE_PROGRAMS if WHOLE else {})}
     for name, (server, client) in programs.items():
@@ -120,7 +120,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         *[Case(f"newest: {test}", "", on_hosts(partial(newest, test))) for test in NEWEST],
         Case("connection requests are for all processes", "", on_hosts(many)),
         Case("connection requests pass by who is stopped", "", on_hosts(past_the_stopped)),
-        Case("nobody listens", "", on_hosts(nobody)),
+        Case("nobody listens", "", on_hosts(no_listener)),
         Case("no process there", "", on_hosts(empty)),
         Case("no host there", "", on_hosts(absent)),
         Case("an address that came after the listener", "IPv4", on_hosts(partial(later_address, "10.9.0.50"))),
@@ -128,7 +128,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
         Case("a server that is killed", "", on_hosts(killed)),
         Case("a client that is killed", "", on_hosts(client_killed)),
         Case("an idle peer that is killed", "", on_hosts(partial(idle, "wait"))),
-        *[Case("an idle peer that is killed", f"{name} is left", on_hosts(partial(bequeathed, *left)))
+        *[Case("an idle peer that is killed", f"{name} is left", on_hosts(partial(disconnected_by_another, *left)))
           for name, left in LEFT.items()],
         Case("a peer that ends without a word", "", on_hosts(partial(idle, "leave"))),
         Case("what tshark sees of connections", "", on_hosts(decoded)),
@@ -141,7 +141,7 @@ def address_of(host: Host, version: int) -> str:
 
 
 def listens(host: Host) -> bool:
-    """Whether somebody there listens for connections."""
+    """Whether a process of that host listens for connections."""
     return any(host.runtime.glob("cm-*.socket"))
 
 
@@ -157,7 +157,7 @@ def serve(hosts: Hosts, command: Sequence[object], ready: Callable[[Process], bo
 
 
 def converse(hosts: Hosts, server: Sequence[object], client: Sequence[object]) -> Exchange:
-    """Both sides to their end."""
+    """Runs both sides to their end."""
     first, second = hosts.members
     serving, is_ready = serve(hosts, server, lambda _process: listens(first))
     if not is_ready:
@@ -174,7 +174,7 @@ def program(server: list[str], client: list[str], version: int, hosts: Hosts) ->
 
 
 def endless(server: list[str], client: list[str], hosts: Hosts) -> Outcome:
-    """The client returns 0; the server of this program never ends by itself."""
+    """The client returns 0; this program's server never ends."""
     first, second = hosts.members
     server, client = ([word.format(first.address) for word in command] for command in (server, client))
     serving, is_ready = serve(hosts, server, lambda _process: listens(first))
@@ -186,8 +186,8 @@ def endless(server: list[str], client: list[str], hosts: Hosts) -> Outcome:
 
 
 def datagram_sockets(hosts: Hosts) -> Outcome:
-    """librdmacm makes an address handle by the port's LID for each of them, which Linux refuses over Ethernet, and so is it here,
-    with the reason."""
+    """librdmacm makes an address handle by the port's LID for each of them, which Linux refuses over Ethernet; so does
+    this adapter, with the reason."""
     first, second = hosts.members
     serving, is_ready = serve(hosts, ["udpong", "-b", first.address], lambda _process: first.has_datagram_port(UDPONG_PORT))
     if not is_ready:
@@ -233,7 +233,7 @@ def rping(hosts: Hosts, host: Host, count: int, port: int = 7174) -> list[str]:
 
 
 def narrower(hosts: Hosts) -> Outcome:
-    """One host's interface carries longer packets than the other's: they agree on the shorter, whoever asks."""
+    """One host's interface carries longer packets than the other's: they agree on the shorter, whichever connects."""
     for wider in reversed(hosts.members):
         for host in hosts.members:
             host.setup("ip", "link", "set", host.interface, "mtu", "9000" if host is wider else "1500")
@@ -245,7 +245,7 @@ def narrower(hosts: Hosts) -> Outcome:
 
 
 def later_address(address: str, hosts: Hosts) -> Outcome:
-    """Who listens on all addresses is reached by one that the interface got since."""
+    """A listener on all addresses is reached by one that the interface got since."""
     first, second = hosts.members
     everywhere = "::" if ":" in address else "0.0.0.0"
     serving, is_ready = serve(hosts, ["rping", "-s", "-a", everywhere, "-C", 20, "-V"], lambda _process: listens(first))
@@ -288,7 +288,7 @@ def many(hosts: Hosts) -> Outcome:
 
 
 def past_the_stopped(hosts: Hosts) -> Outcome:
-    """Of a host's processes one is stopped, which has as much of the port as the others."""
+    """One of a host's processes is stopped, which has as much of the port as the others."""
     first, second = hosts.members
     bystander = hosts.start(first, "bystander", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", 1))
     deadline = time.monotonic() + SECONDS
@@ -306,17 +306,17 @@ def past_the_stopped(hosts: Hosts) -> Outcome:
 
 
 def refused(hosts: Hosts, words: str) -> Outcome:
-    """A client is told so."""
+    """The client gets the refusal."""
     second = hosts.members[1]
     ended = hosts.run(second, "client", second.on_adapter(
         "rping", "-c", "-v", "-a", hosts.members[0].address, "-C", 1), SECONDS)
     if ended.succeeded or words not in ended.output:
-        return failed(f"was not told {words}", ended.evidence())
+        return failed(f"does not print {words}", ended.evidence())
     return passed()
 
 
-def nobody(hosts: Hosts) -> Outcome:
-    """A process is there that has nothing to do with the connection manager; it answers all the same."""
+def no_listener(hosts: Hosts) -> Outcome:
+    """A process that does not use the connection manager still answers."""
     first = hosts.members[0]
     bystander = hosts.start(first, "bystander", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", 1))
     deadline = time.monotonic() + SECONDS
@@ -328,19 +328,19 @@ def nobody(hosts: Hosts) -> Outcome:
 
 
 def empty(hosts: Hosts) -> Outcome:
-    """A host without a process on the adapter says that nobody has the port."""
+    """A host without a process on the adapter answers that the port has no listener."""
     return refused(hosts, "RDMA_CM_EVENT_UNREACHABLE, error -111")
 
 
 def absent(hosts: Hosts) -> Outcome:
-    """Nobody has the address."""
+    """The address does not exist."""
     first = hosts.members[0]
     first.setup("ip", "addr", "del", f"{first.address}/24", "dev", first.interface)
     return refused(hosts, "RDMA_CM_EVENT_UNREACHABLE, error -113")
 
 
 def killed(hosts: Hosts) -> Outcome:
-    """The server is killed in the midst of the work: the client's requests end, and so does it."""
+    """The server is killed in the midst of the work: the client's requests end, and so does the client."""
     first, second = hosts.members
     serving, is_ready = serve(hosts, ["rping", "-s", "-a", first.address], lambda _process: listens(first))
     if not is_ready:
@@ -377,7 +377,7 @@ def client_killed(hosts: Hosts) -> Outcome:
 
 
 def idle(manner: str, hosts: Hosts) -> Outcome:
-    """A server that asks nothing of its client is told of the client's end."""
+    """A server without requests to its client gets an event at the client's end."""
     first, second = hosts.members
     source = Path(__file__).resolve().parent / "idle.c"
     try:
@@ -401,8 +401,8 @@ def idle(manner: str, hosts: Hosts) -> Outcome:
     return passed() if ended.succeeded else failed("was not told", ended.evidence())
 
 
-def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
-    """Somebody else of its host speaks for a process that is killed."""
+def disconnected_by_another(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -> Outcome:
+    """Another process of its host disconnects on behalf of a killed one."""
     second = hosts.members[1]
     command = [word.format(second.address) for word in left]
     staying = hosts.start(second, "left", second.on_adapter(*command))
@@ -412,7 +412,7 @@ def bequeathed(left: list[str], is_left: Callable[[Host], bool], hosts: Hosts) -
     outcome = idle("wait", hosts)
     still = staying.running
     ended = staying.finish(time.monotonic())
-    return outcome if still else failed("nobody was left", ended.evidence())
+    return outcome if still else failed("no process was left", ended.evidence())
 
 
 def decoded(hosts: Hosts) -> Outcome:
@@ -443,7 +443,7 @@ def decoded(hosts: Hosts) -> Outcome:
 
 
 def messages(file: Path) -> list[list[str]]:
-    """The attribute of each management datagram in a capture, and what is malformed about it."""
+    """Returns the attribute of each management datagram in a capture, and tshark's reports of malformed ones."""
     done = subprocess.run(["tshark", "-r", str(file), "--disable-protocol", "rpcordma", "-Y",
                            "infiniband.bth.destqp == 1", "-T", "fields", "-e", "infiniband.mad.attributeid",
                            "-e", "_ws.malformed"],

@@ -1,5 +1,5 @@
-"""Many processes on many hosts, of which some are killed: whoever does not talk to the dead sees nothing of it, and what
-the dead had of the shared port is others' again."""
+"""Many processes on many hosts, of which some are killed: only the peers of killed ones notice, and the killed
+processes' share of the port becomes free."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.process import wait_for_any
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, SwitchedHosts
 
 HERE = Path(__file__).resolve().parent
-# How long the crowd works, and how long it and the hosts may take beside that.
+# How long the crowd works, and how long it and the hosts may take in addition.
 CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
 # By night also so many kills, one a round.
 ROUNDS = int(os.environ.get("CROWD_ROUNDS") or 0)
@@ -26,8 +26,8 @@ LIVES = 70
 
 
 def crowd(work: str, place: Place) -> Outcome:
-    """64 processes on 16 hosts, all to all, of which some are stopped and some are killed, or one a round. In the end nobody
-    has the port."""
+    """64 processes on 16 hosts, all to all, of which some are stopped and some are killed, or one a round. In the end
+    the port is free."""
     try:
         program = c_program.compile_program(HERE.parent / "stress" / "crowd.c")
     except c_program.DoesNotCompile as error:
@@ -43,7 +43,7 @@ def crowd(work: str, place: Place) -> Outcome:
             if not ended.succeeded:
                 return failed(ended.describe(), ended.evidence())
             if any(host.has_port_of_roce() for host in hosts.members):
-                return failed("somebody still has the port", ended.evidence())
+                return failed("a process still has the port", ended.evidence())
             return passed(ended.output.splitlines()[-1])
     except NoNamespaces as words:
         return skipped(str(words))
@@ -52,8 +52,8 @@ def crowd(work: str, place: Place) -> Outcome:
 
 
 def lives(hosts: Hosts) -> Outcome:
-    """While one process is there, more are killed on its host than the port has room for, and the next one has its
-    part of it."""
+    """While one process runs, more are killed on its host than the port has room for, and the next one gets its part of
+    it."""
     first = hosts.members[0]
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", 1, "-p"]
     deadline = time.monotonic() + SECONDS
@@ -74,6 +74,6 @@ def lives(hosts: Hosts) -> Outcome:
     done = hosts.exchange([*command, PORT], [*command, PORT, first.address], SECONDS)
     outcome = done.outcome(f"{LIVES} lives")
     if not staying.running:
-        return failed("the one that stayed has ended", staying.output())
+        return failed("the surviving process has ended", staying.output())
     staying.finish(time.monotonic())
     return outcome

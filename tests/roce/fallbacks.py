@@ -1,4 +1,5 @@
-"""Where UDP port 4791 is somebody else's: a private port stands in for it, where adapters like this one find each other."""
+"""UDP port 4791 is in use by another process: a private port stands in for it, where adapters like this one find each
+other."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SECONDS = 60
 # Indices of the GID table.
 IPV4, IPV6 = 1, 2
 PRIVATE = (24791, 24792, 24793)
-# Takes ports and shares them with nobody, as the kernel's RoCE and other users' programs do.
+# Takes ports without SO_REUSEPORT, as the kernel's RoCE and other users' programs do.
 HOLDER = """
 import socket, sys, time
 held = []
@@ -35,7 +36,7 @@ CONNECTED = ("rping -V", "rstream", "ucmatose -c 20", "udaddy")
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """Who has the port, and on which of the hosts."""
+    """The process that has the port, and the hosts where it runs."""
     row = "port 4791 is somebody else's"
     programs = [("ibv_rc_pingpong", ["-c"], IPV4), ("ibv_rc_pingpong", ["-c"], IPV6), ("ibv_uc_pingpong", ["-c"], IPV4),
                 ("ibv_ud_pingpong", ["-c"], IPV4), ("ibv_xsrq_pingpong", [], IPV4)]
@@ -51,7 +52,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     found.append(Case(f"{row}: rping -V", "two of the server's", on_hosts(partial(connected, *PROGRAMS["rping -V"], (0,),
                                                                                   ports=(ROCE, PRIVATE[0])))))
     found.append(Case("two runtime directories of one host: rping -V", "", on_hosts(two_listeners)))
-    found.append(Case("two runtime directories of one host, and nobody listens", "", on_hosts(nobody_listens)))
+    found.append(Case("two runtime directories of one host, and nobody listens", "", on_hosts(no_listener)))
     return [*found,
             Case(f"{row}, and the first of the private ones", "", on_hosts(second_choice)),
             Case(f"{row}, and all the private ones", "", on_hosts(no_choice)),
@@ -59,7 +60,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def hold(hosts: Hosts, host: Host, *ports: int) -> Process:
-    """Somebody on a host who has ports."""
+    """Starts a process on a host that takes ports."""
     holding = hosts.start(host, "holder", host.inside([WIRE_PYTHON, "-c", HOLDER, *map(str, ports)]))
     deadline = time.monotonic() + SECONDS
     while holding.running and not all(map(host.has_datagram_port, ports)) and time.monotonic() < deadline:
@@ -78,13 +79,13 @@ def serve(hosts: Hosts, host: Host, command: Sequence[object], port: int = PORT,
 
 
 def lacks(words: Sequence[str], text: str) -> Optional[Outcome]:
-    """What it does not say."""
+    """Returns the failure if the text lacks words."""
     missing = [word for word in words if word not in text]
     return failed(f"does not say: {', '.join(missing)}", text) if missing else None
 
 
 def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Hosts) -> Outcome:
-    """Both sides return 0; `verbena info` and `--stats` of a side whose port is taken name the private one."""
+    """Both sides return 0; `verbena info` and `--stats` of a side whose port is in use name the private one."""
     first, second = hosts.members
     for number in held:
         hold(hosts, hosts.members[number], ROCE)
@@ -101,14 +102,14 @@ def exchanged(command: Sequence[str], gid: int, held: Sequence[int], hosts: Host
         if number in held and (wrong := lacks(said, one.output)):
             return wrong
         if number not in held and "private" in one.output:
-            return failed("speaks of a private port without need", one.evidence())
+            return failed("mentions a private port without need", one.evidence())
     where = f"at private UDP port {PRIVATE[0]}" if 0 in held else f"at UDP port {ROCE}"
     return lacks([where], told) or passed()
 
 
 def connected(server: Sequence[str], client: Sequence[str], held: Sequence[int], hosts: Hosts,
               ports: Sequence[int] = (ROCE,)) -> Outcome:
-    """Server and client return 0, and those whose port is taken say where they are."""
+    """Server and client return 0, and those whose port is in use print the private port."""
     for number in held:
         hold(hosts, hosts.members[number], *ports)
     done = converse(hosts, *([word.format(hosts.members[0].address) for word in command] for command in (server, client)))
@@ -120,7 +121,8 @@ def connected(server: Sequence[str], client: Sequence[str], held: Sequence[int],
 
 
 def two_listeners(hosts: Hosts) -> Outcome:
-    """Of two runtime directories, the second's listener is found where the first's processes say that there is none."""
+    """With two runtime directories, the second's listener is found where the first's processes answer that there is
+    none."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)
@@ -138,8 +140,9 @@ def two_listeners(hosts: Hosts) -> Outcome:
     return lacks([f"private port {PRIVATE[0]}"], ended[1].output) or passed()
 
 
-def nobody_listens(hosts: Hosts) -> Outcome:
-    """A request that neither those of the public port nor those of the private one have a listener for is refused."""
+def no_listener(hosts: Hosts) -> Outcome:
+    """A request for which neither the processes of the public port nor those of the private one have a listener is
+    refused."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)
@@ -147,17 +150,17 @@ def nobody_listens(hosts: Hosts) -> Outcome:
     waiting = [serve(hosts, first, command), serve(hosts, first, command, PORT + 1, str(other))]
     _, client = PROGRAMS["rping -V"]
     asked = hosts.run(second, "client", second.on_adapter(*(word.format(first.address) for word in client)), SECONDS)
-    # They have served their purpose, and end as they would.
+    # They are not needed any more, and end normally.
     for port in (PORT, PORT + 1):
         hosts.run(second, "client", second.on_adapter(*command, "-p", port, first.address), SECONDS)
     said = [process.finish(time.monotonic() + SECONDS) for process in waiting]
     if asked.succeeded or "RDMA_CM_EVENT_REJECTED" not in asked.output:
-        return failed("the client is not told", asked.evidence())
+        return failed("the client gets no error", asked.evidence())
     return lacks([f"private port {PRIVATE[0]}"], said[1].output) or passed()
 
 
 def second_choice(hosts: Hosts) -> Outcome:
-    """The next private port is taken, and found."""
+    """The next private port is used, and found."""
     first, second = hosts.members
     hold(hosts, first, ROCE, PRIVATE[0])
     command = ["ibv_rc_pingpong", "-c", "-d", DEVICE, "-g", IPV4]
@@ -171,7 +174,7 @@ def second_choice(hosts: Hosts) -> Outcome:
 
 
 def no_choice(hosts: Hosts) -> Outcome:
-    """It is said that only this host can be reached."""
+    """A message says that only this host can be reached."""
     first = hosts.members[0]
     hold(hosts, first, ROCE, *PRIVATE)
     ended = hosts.run(first, "devinfo", first.on_adapter("ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4, "-p", PORT,
@@ -180,7 +183,8 @@ def no_choice(hosts: Hosts) -> Outcome:
 
 
 def two_directories(hosts: Hosts) -> Outcome:
-    """Those of the second find the port taken, and are reached all the same, beside those of the first."""
+    """Processes of the second directory find the port in use, and are reached all the same, beside those of the
+    first."""
     first, second = hosts.members
     other = hosts.place.runtime / "other"
     other.mkdir(mode=0o700)

@@ -1,5 +1,5 @@
-"""The guide's commands of two machines, as two readers would run them: `a$` before a command is the first one's, `b$` the
-other's; and its job of two hosts on one machine."""
+"""The guide's commands of two machines, as two readers would run them: `a$` before a command is the first one's, `b$`
+the other's; and its job of two hosts on one machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .ports import TwoCables
 CHAPTER = ROOT / "docs" / "hosts.md"
 SECONDS = 60
 COMMAND = re.compile(r"^([ab])\$ (.*?)(?: {2,}#.*)?$", re.M)
-# With fewer commands than that a section would no longer be read as what it is.
+# The least number of commands of each section; fewer mean that the test no longer reads it right.
 LEAST = {"Two machines in five minutes": 5, "Several networks": 3}
 
 
@@ -42,7 +42,7 @@ def section(heading: str) -> str:
 
 
 def blocks(text: str) -> str:
-    """What stands in its blocks of commands."""
+    """Returns the content of its blocks of commands."""
     return "\n".join(re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S))
 
 

@@ -1,12 +1,12 @@
-/* A host that means harm: sends RoCEv2 packets that nobody asked for to a process whose secrets it knows. The same each
- * time for a seed.
+/* A hostile host: sends unsolicited RoCEv2 packets to a process whose secrets it knows. The same each time for a seed.
  *
  *   hostile NEAR FAR TARGET SEED COUNT
  *
- * NEAR is the address of whom the victims are connected to, FAR one of a stranger; VICTIMS names the file in which the
- * process tells of itself. Packets are whole or damaged, of the right service or of another, of every opcode there is and
- * is not, with numbers, keys, addresses and lengths that are right, almost right, or anything; short, long, and noise.
- * Only what honest work could not survive in any adapter is left out: whole packets from NEAR to the honest queue pair. */
+ * NEAR is the address of the victims' peer, FAR one of a stranger; VICTIMS names the file in which the process
+ * describes itself. Packets are whole or damaged, of the right service or of another, of every valid and invalid
+ * opcode, with numbers, keys, addresses and lengths that are right, almost right, or random; short, long, and noise.
+ * Only packets that regular traffic could not survive in any adapter are left out: whole packets from NEAR to the
+ * regular queue pair. */
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

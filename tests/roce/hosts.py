@@ -1,7 +1,7 @@
-"""Two hosts for a test: network namespaces, joined by a cable, which an ordinary user may make where the
-system lets him have user namespaces.
+"""Two hosts for a test: network namespaces, joined by a cable, which an ordinary user may make where the system allows
+user namespaces.
 
-Nothing is left behind: a namespace ends with the last process in it, and all of them are this test's.
+Nothing is left behind: a namespace ends with its last process, and all of them belong to this test.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.pair import Exchange, LISTEN_STATE, finish
 from harness.place import Place
 from harness.process import Ended, Process, wait_for_any
 
-# What only a hang takes: sixteen hosts are set up one command after the other, on a busy machine too.
+# Exceeded only by a hang: sixteen hosts are set up one after another, on a busy machine, too.
 SETUP_SECONDS = 60
 HERE = Path(__file__).resolve().parent
 # The system's, which is where the namespaces' programs are.
@@ -34,11 +34,11 @@ class NoNamespaces(Exception):
 
 
 class SetupFailed(Exception):
-    """A command of the setup and its words."""
+    """A command of the setup failed; its output."""
 
 
 def refusal() -> Optional[str]:
-    """Why there can be no hosts here; nothing if there can."""
+    """Returns why there can be no hosts here; None if there can."""
     done = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True, check=False,
                           timeout=SETUP_SECONDS)
     return None if done.returncode == 0 else f"no user namespaces: {done.stderr.strip()}"
@@ -67,7 +67,7 @@ class Host:
 
     @property
     def interface(self) -> str:
-        """Its end of the cable."""
+        """The interface at its end of the cable."""
         return f"veth{self.number}"
 
     def inside(self, command: Sequence[str]) -> list[str]:
@@ -89,7 +89,7 @@ class Host:
 
     def add_address(self, address: str) -> None:
         """Gives its interface another address, of IPv4 or IPv6, on the same network as the hosts."""
-        # Of IPv6 without the second in which an address is looked for on the link before it is used.
+        # For IPv6 without duplicate address detection, which takes a second.
         words = [f"{address}/64", "nodad"] if ":" in address else [f"{address}/24"]
         self.setup("ip", "addr", "add", *words, "dev", self.interface)
 
@@ -101,7 +101,7 @@ class Host:
         return int(values[names.index("RcvbufErrors")])
 
     def listens(self, port: int = PORT) -> bool:
-        """Whether somebody listens on a port there."""
+        """Whether a process listens on a port there."""
         for table in ("tcp", "tcp6"):
             for line in Path(f"/proc/{self.keeper.pid}/net/{table}").read_text().splitlines()[1:]:
                 _, local, _, state = line.split()[:4]
@@ -128,7 +128,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Wire:
-    """What becomes of RoCE packets on the cable, in shares of a thousand, the same each time for a seed."""
+    """The faults of RoCE packets on the cable, in per mille, the same each time for a seed."""
 
     seed: int = 1
     lost: int = 0
@@ -177,7 +177,7 @@ class Hosts:
                         second.interface, "netns", str(second.keeper.pid))
         for host in self.members:
             self._configure(host)
-        # A TAP does not know; what it is attached to does.
+        # A TAP reports an unknown state; the device that it is attached to reports UP.
         up = ("state UP", "state UNKNOWN")
         self._wait(lambda: all(any(state in self._link(host) for state in up) for host in self.members))
 
@@ -209,7 +209,7 @@ class Hosts:
 
     @staticmethod
     def _namespace(host: Host) -> Optional[str]:
-        # `sleep` and no longer what makes the namespace: then it is made.
+        # The process is `sleep` and no longer `unshare`: then the namespace exists.
         try:
             made = Path(f"/proc/{host.keeper.pid}/comm").read_text().strip() == "sleep"
             return os.readlink(f"/proc/{host.keeper.pid}/ns/net") if made else None
@@ -226,11 +226,11 @@ class Hosts:
         deadline = time.monotonic() + SETUP_SECONDS
         while not holds():
             if time.monotonic() > deadline:
-                raise SetupFailed("the namespaces do not come up")
+                raise SetupFailed("the namespaces do not start")
             time.sleep(0.005)
 
     def segment(self) -> None:
-        """From now on the kernel cuts what a program sends in one call before it is on the cable."""
+        """From now on the kernel segments large sends before they are on the cable."""
         for host in self.members:
             host.setup("ip", "link", "set", host.interface, "gso_max_segs", "1")
 
@@ -244,8 +244,8 @@ class Hosts:
 
     def exchange(self, server: Sequence[object], client: Sequence[object], seconds: float,
                  options: Sequence[str] = (), asker: Optional[Host] = None) -> Exchange:
-        """Runs a server on the first host, and a client on the second, or another, as soon as that listens; the server's
-        adapter with options."""
+        """Runs a server on the first host, and a client on the second, or another, as soon as that listens; the
+        server's adapter with options."""
         first, second = self.members[0], asker or self.members[1]
         deadline = time.monotonic() + seconds
         serving = self.start(first, "server", first.on_adapter(*server, options=options))

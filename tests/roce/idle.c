@@ -1,9 +1,8 @@
-/* A connection on which nothing is asked of the peer, so that only the connection manager can tell of its end.
+/* A connection without requests to the peer, so that only the connection manager can report its end.
  *
- *     idle serve ADDRESS    listens; ends with 0 when it is told that its one peer has disconnected
+ *     idle serve ADDRESS    listens; ends with 0 when its one peer has disconnected
  *     idle wait ADDRESS     connects and waits for ever
- *     idle leave ADDRESS    connects and ends by exit(3), without a word
- */
+ *     idle leave ADDRESS    connects and ends by exit(3), without disconnecting */
 #include <arpa/inet.h>
 #include <err.h>
 #include <rdma/rdma_cma.h>

@@ -1,4 +1,4 @@
-/* The kinds of operations of `many.c`: how each is posted, and what must be seen of it at both ends. */
+/* The kinds of operations of `many.c`: how each is posted, and its expected effects at both ends. */
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -11,11 +11,11 @@
 #define DATAGRAM 1024
 #define GRH 40
 #define WORD 8
-/* Of the immediate of a message of a trail: this bit, the lap, and its place in the trail. */
+/* The immediate of a message of a trail has this bit, the lap, and its place in the trail. */
 #define TRAIL (1u << 31)
 #define LAPS 0x7fff
 #define TRAIL_FAR 0xffff /* and farther */
-/* More than may overtake a packet on the wire: what is before the message of this place is there or is lost. */
+/* More packets than may overtake one on the wire: an earlier message has arrived or is lost. */
 #define TRAIL_SAYS_SO 80
 
 uint64_t background(uint64_t number)
@@ -168,7 +168,7 @@ static void write_atomically(struct end *end, uint64_t number)
 	CHECK_CALL(ibv_wr_complete(end->posting));
 }
 
-/* Both at once: the flush follows a write that nobody has acknowledged yet. */
+/* Both at once: the flush follows a write that is not acknowledged yet. */
 static void write_and_flush(struct end *end, uint64_t number)
 {
 	uint32_t length = length_of(number);
@@ -192,7 +192,7 @@ static void post_all(struct end *end, struct ibv_send_wr *requests, int count)
 	CHECK_CALL(ibv_post_send(end->queue.qp, requests, &bad));
 }
 
-/* Ends what the window was for in the lap before, binds it to the slot, and tells its key. */
+/* Ends the window's use in the lap before, binds it to the slot, and sends its key. */
 static void bind_and_tell(struct end *end, uint64_t number)
 {
 	struct ibv_mw *window = end->windows[number % SLOTS];
@@ -223,7 +223,7 @@ void post_trail(struct end *end, uint64_t lap, uint32_t index)
 	post_all(end, &request, 1);
 }
 
-/* What has come back. */
+/* The returned data. */
 
 /* The target's memory is as it was before the first lap. */
 static void returned_slot(struct end *end, uint64_t number)
@@ -241,7 +241,7 @@ static void returned_number(struct end *end, uint64_t number)
 	CHECK_EQUAL(found, number);
 }
 
-/* What has arrived. */
+/* The received data. */
 
 void receive_into_slot(struct end *end, uint64_t number)
 {
@@ -285,8 +285,8 @@ static void arrived_with_invalidate(struct end *end, const struct ibv_wc *wc)
 	check_receive(end, wc, IBV_WC_RECV);
 }
 
-/* Whole: a first packet begins a message whatever its number is (specification, 9.8), so a network that doubles packets or changes
- * their order doubles messages, or changes theirs. */
+/* Whole: a first packet begins a message with any number (specification, 9.8), so a network that duplicates or
+ * reorders packets duplicates or reorders messages. */
 static void arrived_unreliably(struct end *end, const struct ibv_wc *wc)
 {
 	uint32_t number = ntohl(wc->imm_data);
@@ -296,7 +296,7 @@ static void arrived_unreliably(struct end *end, const struct ibv_wc *wc)
 	end->received = number > end->received ? number : end->received;
 }
 
-/* Reads the slot by the key that it is told; with the read the operation is there. */
+/* Reads the slot by the received key; the operation is complete with the read. */
 static void arrived_key(struct end *end, const struct ibv_wc *wc)
 {
 	uint64_t number = wc->wr_id;
@@ -314,7 +314,7 @@ static void arrived_key(struct end *end, const struct ibv_wc *wc)
 	CHECK_EQUAL(number, end->received++);
 }
 
-/* Whether it is of the trail; once enough of a lap's trail are there, so is all that will ever be of the lap. */
+/* Whether the message is of the trail; once enough of a lap's trail has arrived, no more messages of the lap will. */
 static bool heard_trail(struct end *end, const struct ibv_wc *wc)
 {
 	uint32_t said = ntohl(wc->imm_data);
@@ -333,7 +333,7 @@ static void arrived_trail(struct end *end, const struct ibv_wc *wc)
 	CHECK(heard_trail(end, wc));
 }
 
-/* Whole, and of this lap: nothing of another is on the way. */
+/* Whole, and of this lap: no message of another is in flight. */
 static void arrived_by_lossy_write(struct end *end, const struct ibv_wc *wc)
 {
 	if (heard_trail(end, wc))
@@ -354,7 +354,7 @@ static void arrived_datagram(struct end *end, const struct ibv_wc *wc)
 	end->received = number > end->received ? number : end->received;
 }
 
-/* What is left after a lap. */
+/* The expected number after a lap. */
 
 static void left_so_many(const struct end *end, uint64_t number, uint32_t length)
 {
@@ -377,7 +377,7 @@ static void left_background(struct end *end, uint64_t number)
 	left_so_many(end, number, 0);
 }
 
-/* The packets of a message are there from the first one on, each whole, until one that was lost; behind it nothing is. */
+/* The message's packets have arrived from the first one on, each whole, up to one that was lost; none after it has. */
 static void left_packets(struct end *end, uint64_t number)
 {
 	uint32_t length = length_of(number), there = 0;

@@ -1,12 +1,12 @@
-/* Very many operations of one kind between two hosts, whatever the network does to the packets.
+/* Very many operations of one kind between two hosts, with any faults of the network.
  *
  *   asks      posts COUNT operations of KIND to the process at PEER
  *   answers   is their target
  *
  * Operations come in laps: one for each slot of the target's memory. Everything about an operation follows from its
- * number: slot, length, bytes, immediate. After each lap the two meet, and the target looks at every byte of every slot:
- * what the operation says, and behind it what the target put there before the lap, so that what was lost, doubled, late
- * or misplaced is seen. Completions must come in order, one for each operation, at both ends. */
+ * number: slot, length, bytes, immediate. After each lap the two meet, and the target checks every byte of every slot:
+ * the operation's data, and behind them the bytes that the target put there before the lap, so that lost, duplicated,
+ * late or misplaced data are seen. Completions must come in order, one for each operation, at both ends. */
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,9 +18,9 @@
 
 #define PORT 18515
 #define PSN 0xffff00 /* passes zero soon */
-#define TIMEOUT 14   /* 67 ms, eight times: whoever waits for a processor so long has not gone */
+#define TIMEOUT 14   /* 67 ms, eight times: a process that waits so long for a processor is not dead */
 #define DEPTH 32
-#define PATIENCE (120 * SECOND)
+#define TIME_LIMIT (120 * SECOND)
 
 /* The queue pair of an end, of a type, in RESET. */
 static void open_queue(struct end *end, const struct kind *kind, enum ibv_qp_type type)
@@ -104,7 +104,7 @@ static bool next(struct end *end, struct ibv_wc *wc)
 
 static void check_time(uint64_t *last, uint64_t number)
 {
-	if (now() > *last + PATIENCE)
+	if (now() > *last + TIME_LIMIT)
 		check_failed(__FILE__, __LINE__, "operation %llu does not complete", (unsigned long long)number);
 }
 
@@ -128,7 +128,7 @@ static void run_lap(struct end *end, const struct kind *kind, uint64_t first, ui
 	}
 }
 
-/* Sends what follows a lap until the other has had enough of it. */
+/* Sends messages after a lap until the receiver stops them. */
 static void trail(struct end *end)
 {
 	uint64_t begun = now();
@@ -176,7 +176,7 @@ static void bind_windows(struct end *end)
 	}
 }
 
-/* Receives what comes until the other has had its completions, and then what came before. */
+/* Receives messages until the requester has its completions, and then the earlier messages. */
 static void attend_lap(struct end *end, const struct kind *kind, uint64_t behind)
 {
 	uint64_t last = now();
@@ -201,7 +201,8 @@ static void attend_lap(struct end *end, const struct kind *kind, uint64_t behind
 	}
 }
 
-/* Before a lap: what the slots hold, and receives for all that may come. A network that loses leaves those of before. */
+/* Before a lap: fills the slots, and posts receives for all possible messages. A network that loses leaves those of
+ * before. */
 static void prepare_lap(struct end *end, const struct kind *kind, uint64_t first, uint64_t behind)
 {
 	bool fills = kind->left && (first == 0 || changes_memory(kind));
@@ -229,8 +230,8 @@ static void answers(void)
 		for (uint64_t number = first; number < behind && kind->left; number++)
 			kind->left(&end, changes_memory(kind) ? number : number % SLOTS);
 	}
-	/* Of a lap that comes while this process waits for its processor the kernel keeps what a socket's buffer holds, an
-	 * eighth or so, and the network takes its share. */
+	/* Of a lap that comes while this process waits for its processor the kernel keeps as many packets as a socket's
+	 * buffer holds, an eighth or so, and the network takes its share. */
 	if (kind->loses && end.received < end.count / 16)
 		check_failed(__FILE__, __LINE__, "no more than %llu of %llu messages have arrived",
 			     (unsigned long long)end.received, (unsigned long long)end.count);

@@ -1,4 +1,4 @@
-/* Very many operations of one kind between two hosts: what both ends have, and what a kind is. */
+/* Very many operations of one kind between two hosts: the state of both ends, and the description of a kind. */
 #ifndef VERBENA_TESTS_MANY_H
 #define VERBENA_TESTS_MANY_H
 
@@ -11,7 +11,7 @@
 #define STRIDE 4096
 #define PATH_MTU 1024
 
-/* What one end knows of the other. */
+/* The data that both ends exchange to connect. */
 struct card {
 	union ibv_gid gid;
 	uint32_t number;
@@ -37,7 +37,7 @@ struct end {
 	uint64_t received; /* the number of the next one to arrive, or of the last message of a network that loses */
 	uint64_t heard;    /* the number of the next receive, where more than a receive belongs to an operation */
 	uint64_t lap;
-	uint64_t silent; /* the laps of which nothing is on the way any more */
+	uint64_t silent; /* the laps with no packet in flight any more */
 };
 
 struct kind {
@@ -45,20 +45,20 @@ struct kind {
 	enum ibv_qp_type type;
 	/* Posts operation `number`. */
 	void (*post)(struct end *end, uint64_t number);
-	/* What its completion says that it was. */
+	/* The opcode of its completion. */
 	int completes;
-	/* Looks at what has come back to the one who asks, if anything does. */
+	/* Checks the data returned to the requester, if there are any. */
 	void (*returned)(struct end *end, uint64_t number);
-	/* Looks at a completion of the target, if it has any. */
+	/* Checks a completion of the target, if it has any. */
 	void (*arrived)(struct end *end, const struct ibv_wc *wc);
-	/* Looks at a slot of the target after the lap, in which operation `number` was for it, if that leaves anything. */
+	/* Checks a slot of the target after the lap, in which operation `number` was for it, if that leaves data. */
 	void (*left)(struct end *end, uint64_t number);
 	/* Of ibv_wr_post(3); else ibv_post_send(3). */
 	uint64_t posts;
 	enum side has_windows;
 	/* That one may be lost. */
 	bool loses;
-	/* Several work requests of the one who asks make an operation, and the last one says when it is done. */
+	/* Several work requests of the requester make an operation, and only the last one completes. */
 	bool completes_once;
 };
 
@@ -68,17 +68,17 @@ const struct kind *kind_of(const char *name);
 /* Whether it is memory that operations of the kind leave changed, so that it is filled anew before each lap. */
 bool changes_memory(const struct kind *kind);
 
-/* Whether nothing says that what was lost on the way is lost, so that a lap ends with messages which follow it. */
+/* Whether a lost message causes no error, so that a lap ends with messages which follow it. */
 bool ends_with_a_trail(const struct kind *kind);
 
-/* What a slot holds before the lap of an operation: the pattern of this seed. */
+/* The content of a slot before the lap of an operation: the pattern of this seed. */
 uint64_t background(uint64_t number);
 
 uint8_t *slot_of(const struct end *end, uint64_t number);
 
 void receive_into_slot(struct end *end, uint64_t number);
 
-/* Message `index` behind lap `lap`, which carries nothing. */
+/* Message `index` after lap `lap`, which carries no data. */
 void post_trail(struct end *end, uint64_t lap, uint32_t index);
 
 #endif

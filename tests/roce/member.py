@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""A member of a multicast group that is none of ours: takes mckey's datagrams, looks at all that it can know of them, and
-sends the group as many of its own.
+"""A member of a multicast group that is a third-party program: takes mckey's datagrams, checks all the fields that it
+can know, and sends the group as many of its own.
 
-    member.py ADDRESS GROUP COUNT KEY LENGTH
+  member.py ADDRESS GROUP COUNT KEY LENGTH
 """
 
 from __future__ import annotations

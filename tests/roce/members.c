@@ -27,7 +27,7 @@ static union ibv_gid gid_of(const char *text)
 	return gid;
 }
 
-/* Place 0 holds what is sent; each queue pair has one to receive in. */
+/* Place 0 holds the data to send; each queue pair has one to receive in. */
 struct side {
 	struct endpoint members[MEMBERS];
 	uint8_t memory[MEMBERS + 1][ROOM];

@@ -1,5 +1,5 @@
-"""Multicast between two hosts: groups that the connection manager joins and groups that a program attaches to, on several
-processes of each host."""
+"""Multicast between two hosts: groups that the connection manager joins and groups that a program attaches to, on
+several processes of each host."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ HERE = Path(__file__).resolve().parent
 GROUPS = {"IPv4": "239.1.2.3", "IPv6": "ff15::77"}
 # As RoCEv2 writes a group of IPv4, and as its predecessor did.
 GIDS = {"::ffff:239.7.7.7": 1, "ff0e::ffff:239.7.7.7": 1, "ff15::77": 2, "ff02::77": 0}
-# What mckey sends, and the queue key of the connection manager's groups.
+# mckey's payload, and the queue key of the connection manager's groups.
 MESSAGES, LENGTH, KEY = 10, 100, 0x01234567
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What programs do, then what becomes of memberships."""
+    """The programs' runs, then changes of memberships."""
     found = [Case(f"mckey -m {group}", name, on_hosts(partial(everybody, name)))
              for name, group in GROUPS.items()]
     found += [Case("mckey -c 3", "", on_hosts(several)),
@@ -38,7 +38,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def mckey(hosts: Hosts, host: Host, *options: object) -> Process:
-    """Starts it; what it says is not kept back."""
+    """Starts it with unbuffered output."""
     return hosts.start(host, "mckey", host.on_adapter("stdbuf", "-o0", "mckey", *options))
 
 
@@ -54,7 +54,7 @@ def await_words(processes: Sequence[Process], words: str) -> None:
 
 
 def receive(hosts: Hosts, host: Host, *options: object) -> Process:
-    """A receiver that has joined and has posted what it receives in."""
+    """A receiver that has joined and has posted its receives."""
     receiver = mckey(hosts, host, *options)
     await_words([receiver], "receiving data transfers")
     return receiver
@@ -70,7 +70,7 @@ def all_of(processes: Sequence[Process]) -> Outcome:
 
 
 def everybody(version: str, hosts: Hosts) -> Outcome:
-    """Two members on each host; one host sends. Who names no address sends from the port's."""
+    """Two members on each host; one host sends. A sender without an address sends from the port's."""
     first, second = hosts.members
     group = GROUPS[version]
     address = {"IPv4": lambda host: host.address, "IPv6": lambda host: host.address6}[version]
@@ -88,7 +88,7 @@ def several(hosts: Hosts) -> Outcome:
 
 
 def abroad(hosts: Hosts) -> Outcome:
-    """What is sent without loopback is heard on the other host alone."""
+    """A message sent without loopback arrives on the other host alone."""
     first, second = hosts.members
     group = GROUPS["IPv4"]
     neighbour = receive(hosts, second, "-m", group, "-b", second.address)
@@ -99,18 +99,19 @@ def abroad(hosts: Hosts) -> Outcome:
         if outcome.evidence:
             return outcome
         if not others and "complete" in neighbour.output():
-            return failed("the neighbour heard it", neighbour.output())
+            return failed("a process of the same host received it", neighbour.output())
     return passed()
 
 
 def stranger(hosts: Hosts) -> Outcome:
-    """Packets to a group are what the annex says, as another's program reads and makes them."""
+    """Packets to a group have the annex's format, as an independent program reads and makes them."""
     first, second = hosts.members
     group = GROUPS["IPv4"]
     member = hosts.start(second, "member", second.inside(
         ["/usr/bin/python3", "-B", str(HERE / "member.py"), second.address, group, str(MESSAGES), str(KEY), str(LENGTH)]))
     await_words([member], "joined")
-    # Two that receive, so that what the sender says does not suffice for the second: that is the stranger's.
+    # Two that receive, so that the sender's messages do not suffice for the second: the rest are the independent
+    # program's.
     early = receive(hosts, first, "-m", group, "-b", first.address)
     late = receive(hosts, first, "-m", group, "-b", first.address, "-C", 2 * MESSAGES)
     return all_of([early, mckey(hosts, first, "-m", group, "-b", first.address, "-s"), member, late])
@@ -126,7 +127,8 @@ def groups(host: Host) -> set[str]:
 
 
 def forgotten(hosts: Hosts) -> Outcome:
-    """A group is joined as long as a process lives that has; one that another has is not affected by the end of one."""
+    """A group is joined as long as a process that has joined it lives; a process' end does not affect another's
+    groups."""
     host = hosts.members[0]
     group = GROUPS["IPv4"]
     killed, stays = (receive(hosts, host, "-m", group, "-b", host.address) for _ in range(2))
@@ -145,14 +147,14 @@ def forgotten(hosts: Hosts) -> Outcome:
 
 
 def tentative(host: Host) -> bool:
-    """Whether an address there is still looked for on the link, and not used before."""
+    """Whether duplicate address detection for an address there is still running."""
     done = subprocess.run(host.inside(["ip", "-o", "-6", "addr", "show", "dev", host.interface, "tentative"]),
                           check=True, capture_output=True, text=True, timeout=SECONDS)
     return bool(done.stdout.strip())
 
 
 def attached(gid: str, index: int, hosts: Hosts) -> Outcome:
-    """By the verbs alone, and both ways: a member answers who has sent."""
+    """By the verbs alone, and both ways: a member answers the sender."""
     first, second = hosts.members
     program = c_program.compile_program(HERE / "members.c")
     deadline = time.monotonic() + SECONDS

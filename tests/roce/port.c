@@ -1,4 +1,4 @@
-/* What becomes of the port: says so at each event, as the verbs and as sysfs have it. Ends when it is ended. */
+/* Prints the port's state at each event, as the verbs and as sysfs have it. Runs until it is killed. */
 
 #include <arpa/inet.h>
 #include <fcntl.h>

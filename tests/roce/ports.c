@@ -1,8 +1,9 @@
-/* What is of one port of a device never shows on another: looked for wherever it could.
+/* Objects and traffic of one port of a device never show on another: checked in every table and by every way of
+ * addressing.
  *
- *   tables    what the verbs say of each port, and of one that there is not
+ *   tables    the verbs' answers for each port, and for one that does not exist
  *   asks      sends on every port to every address of the process at PEER, connected, by datagrams and to a group
- *   answers   is its target, with queue pairs at every port, and knows what must not come there
+ *   answers   is its target, with queue pairs at every port, and knows which messages must not arrive there
  *
  * With CROSS the two are on one host, where one port reaches another's address; without it each port is at a network of
  * its own. */
@@ -25,12 +26,12 @@
 #define DEPTH 64
 #define LENGTH 64
 #define GRH 40
-/* Of what is answered, however late: 8 times 0.5 s; and of what is not: twice 1 ms. */
+/* For requests that are answered, however late: 8 times 0.5 s; for those that are not: twice 1 ms. */
 #define PATIENT 17, 7
 #define HASTY 8, 1
 #define GROUP "::ffff:239.5.6.7"
 #define MARK 999 /* that nothing follows */
-#define PATIENCE (60 * SECOND)
+#define TIME_LIMIT (60 * SECOND)
 
 #define EACH_PORT(port) (int port = 1; port <= PORTS; port++)
 
@@ -102,7 +103,7 @@ static struct ibv_wc next(struct end *end)
 {
 	struct ibv_wc wc;
 	for (uint64_t begin = now(); ibv_poll_cq(end->cq, 1, &wc) == 0;)
-		CHECK(now() - begin < PATIENCE);
+		CHECK(now() - begin < TIME_LIMIT);
 	return wc;
 }
 
@@ -125,7 +126,7 @@ static void open_device(struct end *end)
 	end->crosses = getenv("CROSS") != NULL;
 }
 
-/* Tells the other what we have, and hears the same. */
+/* Exchanges addresses with the peer. */
 static void introduce(struct end *end, struct ibv_qp *const qps[PORTS + 1])
 {
 	struct card ours = { 0 };
@@ -143,8 +144,8 @@ static void destroy(struct ibv_qp *qps[PORTS + 1])
 		CHECK_CALL(ibv_destroy_qp(qps[port]));
 }
 
-/* A connection of our port `own` to the address of their port `sent_to`, whose queue pair is at `theirs` and is connected
- * to the address of our port `back_to`: what is sent arrives if the four agree, and else nothing answers. */
+/* A connection of our port `own` to the address of their port `sent_to`, whose queue pair is at `theirs` and is
+ * connected to the address of our port `back_to`: messages arrive if the four agree, and else nothing answers. */
 struct match {
 	int own, sent_to, theirs, back_to;
 	enum ibv_wr_opcode operation;
@@ -253,7 +254,7 @@ static enum ibv_wc_status send_datagram(struct end *end, struct ibv_qp *qp, int 
 	return status;
 }
 
-/* From each port to each address and each queue pair, and then what says that nothing follows. */
+/* From each port to each address and each queue pair, and then the last message. */
 static void send_datagrams(struct end *end, struct ibv_qp *qps[PORTS + 1])
 {
 	for EACH_PORT (own)
@@ -275,7 +276,7 @@ static void send_to_group(struct end *end, struct ibv_qp *qps[PORTS + 1])
 		CHECK_EQUAL(send_datagram(end, qps[own], own, group(), 0xffffff, MARK), IBV_WC_SUCCESS);
 }
 
-/* At each queue pair only what was for its port, `wanted` times, before what says that nothing follows. */
+/* At each queue pair only the messages for its port, `wanted` times, before the last message. */
 static void check_datagrams(struct end *end, struct ibv_qp *qps[PORTS + 1], int wanted)
 {
 	int seen[PORTS + 1] = { 0 };
@@ -336,7 +337,7 @@ static void test_answers(void)
 	peer_meet(&end.peer);
 	struct ibv_wc wc;
 	CHECK_EQUAL(ibv_poll_cq(end.cq, 1, &wc), 0);
-	/* Who is attached at a port stays there. */
+	/* A queue pair attached at a port stays there. */
 	struct ibv_qp_attr attributes = { .qp_state = IBV_QPS_RESET };
 	CHECK_CALL(ibv_modify_qp(qps[1], &attributes, IBV_QP_STATE));
 	CHECK_EQUAL(initialise(qps[1], 2), EINVAL);
@@ -419,7 +420,7 @@ static void test_tables(void)
 	check_refused(&end, 0);
 	check_refused(&end, PORTS + 1);
 	check_refused(&end, 255);
-	/* Which port's group it would be is not known yet. */
+	/* The port of the group is not known yet. */
 	struct ibv_qp *qp = queue_pair(&end, IBV_QPT_UD);
 	union ibv_gid gid = group();
 	CHECK_EQUAL(ibv_attach_mcast(qp, &gid, 0), EINVAL);

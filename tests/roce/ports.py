@@ -25,7 +25,8 @@ from .hosts import Host, Hosts, PORT
 
 HERE = Path(__file__).resolve().parent
 IPV4 = 1
-# Of rdma-core's tests that can run over RoCE; the others need what other makers' devices have, huge pages, or raw packets.
+# The number of rdma-core's tests that can run over RoCE; the others need features of other makers' devices, huge pages,
+# or raw packets.
 WANTED_OVER_ROCE = 136
 # Datagrams that ports.c sends to groups, which may have members elsewhere.
 TO_GROUPS = 4
@@ -46,7 +47,8 @@ class TwoCables(Hosts):
                     str(second.keeper.pid))
         for host in self.members:
             if self.second == TOGETHER:
-                # Else the kernel drops what does not come by the cable that it would answer by, on some systems.
+                # On some systems the kernel otherwise drops packets that come by another interface than the one by
+                # which it would answer.
                 for name in ("all", more(host)):
                     host.setup("sh", "-c", f"echo 0 > /proc/sys/net/ipv4/conf/{name}/rp_filter")
             host.setup("ip", "addr", "add", f"{self.second.format(host.number)}/24", "dev", more(host))
@@ -62,12 +64,13 @@ class TwoCables(Hosts):
 
 
 def more(host: Host) -> str:
-    """A host's end of the second cable. In order behind the first: rdma-core's tests take the first name for port 1's."""
+    """Returns a host's end of the second cable. Its name sorts after the first: rdma-core's tests take the first name
+    for port 1's."""
     return f"wire{host.number}"
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What is said of two ports, then what goes through them."""
+    """Reports on two ports, then traffic through them."""
     def on_two(body: Callable[..., Outcome], second: str = APART) -> Callable:
         return on_hosts(body, kind=partial(TwoCables, second=second))
 
@@ -94,7 +97,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
 
 
 def devinfo(hosts: Hosts) -> Outcome:
-    """Each port with its own interface's addresses, and nothing of the other's."""
+    """Each port has its own interface's addresses, and none of the other's."""
     host = hosts.members[0]
     host.setup("ip", "link", "set", more(host), "mtu", "9000")
     ended = hosts.run(host, "devinfo", host.on_adapter("ibv_devinfo", "-v"), SECONDS)
@@ -103,7 +106,7 @@ def devinfo(hosts: Hosts) -> Outcome:
               ["active_mtu: 4096 (5)", "GID[ 1]: ::ffff:10.10.0.1, RoCE v2", "GID[ 2]: fd10::1, RoCE v2"]]
     common = ["state: PORT_ACTIVE (4)", "link_layer: Ethernet"]
     if not ended.succeeded or "phys_port_cnt: 2" not in whole or len(ports) != 2:
-        return failed("has not two ports", ended.evidence())
+        return failed("does not have two ports", ended.evidence())
     for number, (text, own, others) in enumerate(zip(ports, wanted, reversed(wanted)), start=1):
         wrong = [word for word in common + own if word not in text] + [word for word in others if word in text]
         if wrong or not text.startswith(str(number)):
@@ -112,7 +115,7 @@ def devinfo(hosts: Hosts) -> Outcome:
 
 
 def told(hosts: Hosts) -> Outcome:
-    """`verbena info` names each port; the option takes a list or comes again; what is wrong with a list is said."""
+    """`verbena info` names each port; the option takes a list or may be repeated; a wrong list is an error."""
     host = hosts.members[0]
 
     def info(*interfaces: str) -> tuple[bool, str]:
@@ -127,7 +130,7 @@ def told(hosts: Hosts) -> Outcome:
         return failed("does not name the ports", said)
     _, said = info("10.10.0.1", host.interface)
     if f"port 1: active, Ethernet, RoCE v2 by {more(host)}" not in said:
-        return failed("the first that is named is not port 1", said)
+        return failed("the first named port is not port 1", said)
     for wrong, words in ((["eth9"], "no interface is `eth9`"), ([host.interface, ""], "a name is missing"),
                          ([host.interface, "10.9.0.1"], f"names {host.interface} twice")):
         _, said = info(*wrong)
@@ -136,11 +139,11 @@ def told(hosts: Hosts) -> Outcome:
     again = hosts.run(host, "again", host.inside(
         [str(VERBENA), "run", "--link", "roce", "--interface", host.interface, "--interface", more(host), "--",
          "ibv_devinfo", "-i", "2"]), SECONDS)
-    return passed() if again.succeeded else failed("the option given twice", again.evidence())
+    return passed() if again.succeeded else failed("the repeated option is wrong", again.evidence())
 
 
 def tables(hosts: Hosts) -> Outcome:
-    """A program that asks for all that there is, and for what there is not."""
+    """A program that queries everything that exists, and things that do not."""
     host = hosts.members[0]
     source = c_program.compile_program(HERE / "ports.c", more=[HERE / "between.c"])
     ended = hosts.run(host, "tables", host.on_adapter(source, "tables"), SECONDS)
@@ -167,7 +170,7 @@ def apart_at_home(hosts: Hosts) -> Outcome:
 
 
 def one_down(hosts: Hosts) -> Outcome:
-    """Port 1 loses its link, and is said to; what goes through port 2 goes on, and nothing is said of it."""
+    """Port 1 loses its link, and an event says so; traffic through port 2 goes on, without an event."""
     first, second = hosts.members
     watching = hosts.start(first, "watch", first.on_adapter("stdbuf", "-oL", "ibv_asyncwatch"))
     if not await_line(watching, "", "async event FD"):
@@ -179,23 +182,23 @@ def one_down(hosts: Hosts) -> Outcome:
         host.setup("ip", *what)
         return await_line(watching, said, NUMBERS[event], f"port {port}")
 
-    # The cable of port 1 is not there when the traffic begins, and comes and goes while it runs.
+    # The cable of port 1 is unplugged when the traffic begins, and is plugged and unplugged while it runs.
     link = ("link", "set", second.interface)
-    told_of = [happens("error", 1, second, *link, "down")]
+    events = [happens("error", 1, second, *link, "down")]
     serving = hosts.start(first, "server", first.on_adapter(*command))
     deadline = time.monotonic() + SECONDS
     while serving.running and not first.listens() and time.monotonic() < deadline:
         time.sleep(0.005)
     asking = hosts.start(second, "client", second.on_adapter(*command, hosts.second_address()))
-    told_of += [happens("active", 1, second, *link, "up"), happens("error", 1, second, *link, "down")]
+    events += [happens("active", 1, second, *link, "up"), happens("error", 1, second, *link, "down")]
     outcome = finish(serving, asking, deadline).outcome()
     before = watching.output()
-    told_of.append(happens("GID", 2, first, "addr", "add", "10.10.0.50/32", "dev", more(first)))
+    events.append(happens("GID", 2, first, "addr", "add", "10.10.0.50/32", "dev", more(first)))
     ended = watching.finish(time.monotonic())
     if outcome.evidence:
         return outcome
-    if not all(told_of) or "port 2" in before:
-        return failed(f"was told {told_of}", ended.evidence())
+    if not all(events) or "port 2" in before:
+        return failed(f"the events are {events}", ended.evidence())
     return passed()
 
 
@@ -214,7 +217,7 @@ def perftest(options: Sequence[str], hosts: Hosts) -> Outcome:
 
 
 def pyverbs(hosts: Hosts) -> Outcome:
-    """Run on either port they end alike, and none fails."""
+    """On either port the tests end alike, and none fails."""
     host = hosts.members[0]
     found = []
     try:
@@ -251,7 +254,8 @@ def program(server: list[str], client: list[str], version: int, hosts: Hosts) ->
 
 
 def link_local(by_second: bool, hosts: Hosts) -> Outcome:
-    """Both ports of a host have the same link-local address: who listens on one link is found there and not on the other."""
+    """Both ports of a host have the same link-local address: a listener on one link is found there and not on the
+    other."""
     first, second = hosts.members
     for host in hosts.members:
         for interface in (host.interface, more(host)):

@@ -11,17 +11,17 @@ from harness.outcome import Outcome, failed, passed
 from .hosts import Hosts
 
 ORACLE = build_tree.TARGET / "release" / "verbena-oracle"
-# Seconds of them; nights take longer, and others each time (an empty seed).
+# Seconds of random programs; nights take longer, and other programs each time (an empty seed).
 SECONDS = int(os.environ.get("VERBENA_ORACLE_SECONDS", "6"))
 SEED = os.environ.get("VERBENA_ORACLE_SEED", "1")
 # For making a program smaller, and for the program that is running when the time is over.
 GRACE = 120
-# What a network loses is sent again, up to seven times.
+# Packets that a network loses are sent again, up to seven times.
 PATIENCE = 20
 
 
-# What must end well over any wire. Elsewhere a lost or late packet may change the end: a refusal that is lost looks like a
-# responder that is gone, and what a process has sent may arrive when it has been killed.
+# Programs that must end well over any wire. Elsewhere a lost or late packet may change the end: a lost refusal looks
+# like a dead responder, and a process' messages may arrive after it has been killed.
 ENDS_WELL = "xrc,srq,reads,atomics,immediates,inline,rnr,drains,pages"
 
 
@@ -36,7 +36,7 @@ def random_programs(only: str, hosts: Hosts) -> Outcome:
     command = first.inside(build_tree.run(ORACLE, *options))
     ended = hosts.run(first, "oracle", command, SECONDS + GRACE)
     if not ended.succeeded:
-        # Rather the difference than what the programs made.
+        # The difference rather than the programs' descriptions.
         _, start, difference = ended.output.partition("difference: ")
         return failed(ended.describe(), start + difference if start else ended.evidence())
     lines = [line for line in ended.output.splitlines() if "differences" in line]

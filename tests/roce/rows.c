@@ -1,9 +1,8 @@
-/* What holds on every path of one host, between two: the rows of faults (tests/contract/fault_rows.h), and that what was
- * served is complete before the error state (tests/contract/settled.h).
+/* Rules of every path of one host, between two: the rows of faults (tests/contract/fault_rows.h), and that requests
+ * which were served are complete before the error state (tests/contract/settled.h).
  *
- *   answers...   waits for the other
- *   asks...      posts requests to the process at PEER
- */
+ *   answers...   waits for the peer
+ *   asks...      posts requests to the process at PEER */
 #include "../contract/fault_rows.h"
 #include "../contract/settled.h"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Sends packets that nobody asked for to a RoCE port: noise, damaged packets, and whole ones with a right ICRC but
-impossible numbers. The same each time for a seed, until it is ended.
+"""Sends unsolicited packets to a RoCE port: noise, damaged packets, and whole ones with a right ICRC but impossible
+numbers. The same each time for a seed, until it is killed.
 
-    strangers.py SOURCE TARGET SEED
+  strangers.py SOURCE TARGET SEED
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def main() -> None:
     sender.bind((address, 0))
     source = sender.getsockname()
     while True:
-        # As many as leave the kernel room for others' while a process that is to take them waits for its processor.
+        # As many as leave the kernel room for regular packets while the receiving process waits for its processor.
         if chance.randrange(5) == 0:
             time.sleep(0.001)
         packet = bytearray(chance.randbytes(chance.randrange(0, 300)))
         if len(packet) >= 8:
-            # Others never come to where somebody looks.
+            # Packets to other numbers are dropped earlier.
             packet[5:8] = chance.randrange(0x100, 0x110).to_bytes(3, "big")
         if chance.randrange(4) and len(packet) >= 12:
             # A base header that could be: version 0, the default partition.

@@ -1,5 +1,5 @@
-"""RoCEv2 between two hosts: programs in two network namespaces that nothing but a cable joins, as an
-ordinary user, by packets on UDP port 4791."""
+"""RoCEv2 between two hosts: programs in two network namespaces that only a cable joins, as an ordinary user, by packets
+on UDP port 4791."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ PINGPONGS = {
     "srq": [[], ["-e"], ["-c"]],
     "xsrq": [[], ["-e"]],
 }
-# By night everything; by day what differs most, for each case makes two hosts.
+# By night every combination; by day the most different ones, for each case makes two hosts.
 WHOLE = tiers.by_night()
 SIZES = (1, 3, 33, 1023, 1024, 1025, 4097, 65537, 1 << 20) if WHOLE else (1, 1025, 65537)
-# Of every operation and transport that perftest has, those that differ most.
+# The most different ones of every operation and transport that perftest has.
 PERFTEST = [("ib_send_bw", "RC"), ("ib_send_bw", "XRC"), ("ib_write_lat", "RC"), ("ib_write_bw", "XRC"),
             ("ib_read_bw", "RC"), ("ib_send_lat", "UC")]
 if WHOLE:
@@ -52,9 +52,10 @@ if WHOLE:
                 for operation, transports in (("send", ("RC", "UC", "XRC")), ("write", ("RC", "UC", "XRC")),
                                               ("read", ("RC", "XRC")))
                 for kind in ("lat", "bw") for transport in transports
-                # Nobody sends a message of UC again that found no room at the receiver, and the tool waits for each of them.
+                # A message of UC that found no room at the receiver is not sent again, and the tool waits for each of
+                # them.
                 if (operation, kind, transport) != ("send", "bw", "UC")]
-# What becomes of packets on the way. A connection survives all of it, with every byte in its place.
+# Faults of packets on the way. A connection survives all of it, with every byte in its place.
 WIRES = {
     "1 % lost": Wire(lost=10),
     "5 % lost": Wire(lost=50),
@@ -65,7 +66,7 @@ WIRES = {
 }
 if not WHOLE:
     WIRES = {name: WIRES[name] for name in ("1 % lost", "all of it")}
-# Of each kind so many, over a wire that does everything at once.
+# So many operations of each kind, over a wire that has all faults at once.
 MANY, MANY_SECONDS = (1_000_000, 3600) if WHOLE else (2_000, 120)
 MANY_KINDS = ("write", "write with immediate", "send", "send with immediate", "send with invalidate", "read",
               "fetch and add", "compare and swap", "atomic write", "flush", "window bind",
@@ -76,14 +77,14 @@ UCX = [("tag_lat", 8), ("tag_bw", 65536), ("ucp_put_bw", 65536), ("ucp_get", 655
 if WHOLE:
     UCX += [("ucp_am_lat", 8), ("ucp_am_bw", 65536), ("ucp_put_lat", 8), ("ucp_put_lat", 65536), ("tag_bw", 1 << 20),
             ("tag_lat", 65536), ("ucp_get", 8), ("ucp_put_bw", 8)]
-# What a hostile host sends, and how long that may take.
+# The number of a hostile host's packets, and their time limit.
 ATTACK_PACKETS, ATTACK_SECONDS = (10_000_000, 1800) if WHOLE else (150_000, 120)
-# Of each size so many bytes are enough to see.
+# So many bytes of each size suffice.
 BYTES = 32 << 20
 
 
 def cases() -> list[Case]:
-    """What programs do, then what networks do."""
+    """The programs' runs, then the networks' faults."""
     found = [Case("ibv_devinfo -v", "", on_hosts(devinfo))]
     for transport, variants in PINGPONGS.items():
         for options in variants:
@@ -108,7 +109,7 @@ def cases() -> list[Case]:
         Case("processes of one host keep to shared memory", "", on_hosts(neighbours)),
         Case("what the dead had of the port is used again", "", on_hosts(crowds.lives)),
         Case("16 hosts, stops and kills", "", partial(crowds.crowd, "stops and kills")),
-        # A death is noticed by retries alone, nine seconds of them.
+        # A death is noticed by retries alone, after nine seconds.
         *([Case("16 hosts, one kill a round", "", partial(crowds.crowd, "one kill a round"))] if crowds.ROUNDS else []),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("rows of faults", "", on_hosts(partial(rows, "faults"))),
@@ -187,8 +188,8 @@ def pingpong(transport: str, options: Sequence[str], gid: int, hosts: Hosts) -> 
 
 
 def lossy(transport: str, options: Sequence[str], hosts: Hosts) -> Outcome:
-    """The same where packets are lost. The program that has all it waits for ends, and nobody is left to
-    acknowledge again if its last acknowledgement was lost: then the other may fail, by its retries alone."""
+    """The same where packets are lost. A program that has all its messages ends, and cannot acknowledge again if its
+    last acknowledgement was lost: then the peer may fail, by its retries alone."""
     command = [f"ibv_{transport}_pingpong", "-d", DEVICE, "-p", PORT, "-g", IPV4, *options]
     done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
     sides = [done.server, done.client] if done.client else [done.server]
@@ -221,7 +222,7 @@ def rows(what: str, hosts: Hosts) -> Outcome:
 
 
 def answered_in_order(hosts: Hosts) -> Outcome:
-    """Who is answered has the completion of what it sent: with events, perftest looks for it once."""
+    """A requester with an answer has the completion of its send: with events, perftest polls for it once."""
     command = ["ib_send_lat", "-F", "-e", "-d", DEVICE, "-p", PORT, "-x", IPV4, "-n", 2000]
     return hosts.exchange(command, [*command, hosts.members[0].address], SECONDS).outcome()
 
@@ -259,8 +260,8 @@ def neighbours(hosts: Hosts) -> Outcome:
 
 
 def vanished(hosts: Hosts) -> Outcome:
-    """The server is killed: the client's requests end with RETRY_EXC_ERR when its retries are spent. The client has some at
-    every moment; one of a ping-pong may have none, and then it waits for a receive, for ever and rightly."""
+    """The server is killed: the client's requests end with RETRY_EXC_ERR when its retries are exhausted. The client has
+    some at every moment; one of a ping-pong may have none, and then it rightly waits for a receive for ever."""
     first, second = hosts.members
     command = ["ib_write_bw", "-d", DEVICE, "-x", IPV4, "-n", 5000000, "-p", PORT]
     deadline = time.monotonic() + SECONDS
@@ -279,7 +280,7 @@ def vanished(hosts: Hosts) -> Outcome:
 
 
 def strangers(hosts: Hosts) -> Outcome:
-    """A connection, and beside it datagrams, are unharmed by a host that sends whatever comes to its mind."""
+    """A connection, and beside it datagrams, are unharmed by a host that sends random packets."""
     first, second = hosts.members
     stranger = "10.9.0.77"
     second.add_address(stranger)
@@ -301,8 +302,8 @@ def strangers(hosts: Hosts) -> Outcome:
 
 
 def hostile(version: int, hosts: Hosts) -> Outcome:
-    """A process that tells a hostile host all its secrets: its honest work with another goes on, and nothing is
-    written but what is granted."""
+    """A process that gives a hostile host all its secrets: its regular traffic with a third host goes on, and only
+    granted memory is written."""
     first, second = hosts.members
     stranger = "10.9.0.77" if version == 4 else "fd09::77"
     # Not of the interface that the adapter has, or it could be the friend's: a kernel tells the newest of IPv6 first.
@@ -331,19 +332,19 @@ def hostile(version: int, hosts: Hosts) -> Outcome:
 
 
 def forbidden(hosts: Hosts) -> Outcome:
-    """`--allow` with the other host's network changes nothing; with another, its packets are counted and not taken."""
+    """`--allow` with the peer's network changes nothing; with another, the peer's packets are counted and dropped."""
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-p", PORT, "-g", IPV4, "-n", 10]
     elsewhere = ["--allow", "192.0.2.0/24"]
     done = hosts.exchange(command, [*command, first.address], SECONDS, [*elsewhere, "--allow", "10.9.0.0/24"])
     if done.outcome().evidence:
-        return failed("the other host's network is allowed", done.evidence())
+        return failed("the peer's network is allowed", done.evidence())
     serving = hosts.start(first, "server", first.on_adapter(*command, options=elsewhere))
     deadline = time.monotonic() + SECONDS
     while serving.running and not first.listens() and time.monotonic() < deadline:
         time.sleep(0.005)
     asking = hosts.start(second, "client", second.on_adapter(*command, first.address))
-    # The client goes on asking for seconds; what counts is that it was not answered.
+    # The client goes on asking for seconds; only the missing answer counts.
     foreign = 0
     while not foreign and serving.running and asking.running and time.monotonic() < deadline:
         foreign = counters.total(hosts.place)["foreign_packets"]
@@ -354,11 +355,11 @@ def forbidden(hosts: Hosts) -> Outcome:
         return failed(f"{foreign} packets were counted as another network's", "\n".join(ended))
     wrong = hosts.run(first, "wrong", first.on_adapter("true", options=["--allow", "10.9.0.1/24"]), SECONDS)
     if wrong.status != 2 or "10.9.0.1/24" not in wrong.output:
-        return failed("a word that is no network is taken", wrong.evidence())
+        return failed("a word that is no network is accepted", wrong.evidence())
     return passed(f"{foreign} packets")
 
 
 def cut(hosts: Hosts) -> Outcome:
-    """Messages of many packets, of which each is on the cable alone."""
+    """Messages of many packets, which are on the cable one by one."""
     hosts.segment()
     return perftest("ib_write_bw", "RC", 1 << 20, hosts)

@@ -1,4 +1,4 @@
-"""Where UDP does not pass, or addresses are translated on the way: packets go over TCP."""
+"""The TCP fallback: UDP does not pass, or addresses are translated on the way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .hosts import Host, Hosts, PORT, ROCE, WIRE_PYTHON
 
 SECONDS = 60
 IPV4, IPV6 = 1, 2
-# What the second host's packets come from, where its addresses are translated.
+# The source address of the second host's packets, where its addresses are translated.
 OUTSIDE = "10.9.0.77"
 SAID = "using TCP instead"
 RECEIVED = "tunnel_packets_received"
@@ -31,7 +31,7 @@ def greeting(source, destination):
     return struct.pack(">I", len(body)) + body
 """
 # Says from another address that it is the one that the server talks to, and wants to be welcomed.
-THIEF = GREETING + """
+IMPOSTOR = GREETING + """
 import sys
 server, own, claimed = sys.argv[1:]
 one = socket.create_connection((server, 4791), timeout=30, source_address=(own, 0))
@@ -77,7 +77,8 @@ CONNECTED = ("rping -V", "ucmatose -c 20", "udaddy", "rstream")
 
 
 def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
-    """What programs do there; then what is in the way in one direction, translation, several processes, and who wants none."""
+    """The programs' runs there; then a blocked direction, translation, several processes, and a host that refuses the
+    TCP fallback."""
     row = "UDP does not pass"
     found = [Case(f"{row}: {command[0]}", "IPv4" if gid == IPV4 else "IPv6", on_hosts(partial(exchanged, both, command, gid)))
              for command, gid in EXCHANGES]
@@ -99,7 +100,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
             Case(f"{row}, and who wants no tunnels", "", on_hosts(unwanted)),
             Case(f"{row} for a while", "", on_hosts(reopened)),
             Case(f"{row}, and strangers at the TCP port", "", on_hosts(strangers)),
-            Case("UDP passes, and a thief of addresses", "", on_hosts(thief)),
+            Case("UDP passes, and a thief of addresses", "", on_hosts(impostor)),
             Case("UDP passes: no tunnel", "", on_hosts(needless))]
 
 
@@ -112,19 +113,18 @@ def shut(numbers: Sequence[int], hosts: Hosts) -> None:
 
 
 def both(hosts: Hosts) -> None:
-    """Neither host takes RoCE's packets."""
+    """Neither host accepts RoCE's packets."""
     shut((0, 1), hosts)
 
 
 def reopen(hosts: Hosts) -> None:
-    """The walls are gone."""
+    """Removes the firewall rules."""
     for host in hosts.members:
         host.setup("nft", "delete", "table", "inet", "wall")
 
 
 def translated(hosts: Hosts) -> None:
-    """The second host is behind a translator: what it sends comes from another address, and what it has not asked for
-    does not get in."""
+    """The second host is behind a NAT: its packets come from another address, and unsolicited ones do not get in."""
     host = hosts.members[1]
     host.add_address(OUTSIDE)
     host.setup("nft", "add", "table", "ip", "translator")
@@ -147,12 +147,12 @@ def serve(hosts: Hosts, command: Sequence[object], port: int = PORT, options: Se
 
 
 def gid_option(command: Sequence[object], gid: int) -> list[object]:
-    """The index of the GID, as perftest and the ping-pongs take it."""
+    """The index of the GID, as an option of perftest and the ping-pongs."""
     return ["-d", DEVICE, "-x" if str(command[0]).startswith("ib_") else "-g", gid]
 
 
 def exchanged(wall: Callable[[Hosts], None], command: Sequence[object], gid: int, hosts: Hosts) -> Outcome:
-    """Both sides return 0, and packets came through tunnels."""
+    """Both sides return 0, and packets went over the TCP fallback."""
     wall(hosts)
     command = [*command, *gid_option(command, gid)]
     first, second = hosts.members
@@ -168,7 +168,7 @@ def judged(hosts: Hosts, ended: Sequence) -> Outcome:
     if wrong := [one for one in ended if not one.succeeded]:
         return failed(wrong[0].describe(), words)
     if counters.total(hosts.place)[RECEIVED] == 0:
-        return failed("no packet came through a tunnel", words)
+        return failed("no packet came over the TCP fallback", words)
     return passed()
 
 
@@ -182,7 +182,7 @@ def connected(wall: Callable[[Hosts], None], name: str, hosts: Hosts) -> Outcome
 
 
 def several(hosts: Hosts) -> Outcome:
-    """Each process of a host is found, whichever takes the connection; `verbena info` names the host."""
+    """Each process of a host is found, whichever has the connection; `verbena info` names the host."""
     both(hosts)
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-c", "-n", 1000, "-d", DEVICE, "-g", IPV4]
@@ -204,7 +204,7 @@ def several(hosts: Hosts) -> Outcome:
 
 
 def killed(hosts: Hosts) -> Outcome:
-    """Who is left ends by its retries."""
+    """The survivor ends by its retries."""
     both(hosts)
     second = hosts.members[1]
     # One that always has something to be acknowledged.
@@ -216,15 +216,15 @@ def killed(hosts: Hosts) -> Outcome:
         wait_for_any([asking, serving], time.monotonic() + 0.01)
     if not asking.running or not serving.running:
         return failed("ended too soon", asking.finish(time.monotonic()).evidence())
-    gone = serving.finish(time.monotonic())
+    ended_server = serving.finish(time.monotonic())
     left = asking.finish(deadline)
     if "Failed status 12" not in left.output:
-        return failed("the other does not see it", f"{left.evidence()}\n{gone.evidence()}")
+        return failed("the peer does not notice it", f"{left.evidence()}\n{ended_server.evidence()}")
     return passed()
 
 
 def unwanted(hosts: Hosts) -> Outcome:
-    """Without tunnels nothing passes, and nobody listens at the TCP port."""
+    """With the TCP fallback off nothing passes, and no process listens at the TCP port."""
     both(hosts)
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", IPV4]
@@ -240,7 +240,7 @@ def unwanted(hosts: Hosts) -> Outcome:
 
 
 def lacks_tunnel(host: Host, told: str) -> Optional[str]:
-    """What `verbena info` says too much."""
+    """Returns the failure if `verbena info` prints too much."""
     return f"{host.name} still says that it goes over TCP" if "over TCP" in told else None
 
 
@@ -269,8 +269,8 @@ def reopened(hosts: Hosts) -> Outcome:
 
 
 def strangers(hosts: Hosts) -> Outcome:
-    """Many who connect and say nothing, nonsense, half of a greeting, or one for an address that is not theirs, beside honest
-    work; each is sent away, and nothing of it is heard."""
+    """Many clients that connect and send nothing, nonsense, half of a greeting, or one for an address that is not
+    theirs, beside regular traffic; each is disconnected, and none of its data is used."""
     both(hosts)
     first, second = hosts.members
     command = ["ibv_rc_pingpong", "-c", "-n", 1000, "-d", DEVICE, "-g", IPV4]
@@ -283,15 +283,15 @@ def strangers(hosts: Hosts) -> Outcome:
     ended = [process.finish(deadline) for process in (asking, serving)]
     attacked = attacking.finish(deadline)
     if not attacked.succeeded:
-        return failed("a stranger is not sent away", attacked.evidence())
+        return failed("an unknown client is not disconnected", attacked.evidence())
     believed = [nobody for nobody in ("224.0.0.1", "0.0.0.0") if f"UDP packets to {nobody} " in ended[1].output]
     if believed:
-        return failed(f"who says that he is {believed[0]} is believed", ended[1].evidence())
+        return failed(f"the claimed address {believed[0]} is believed", ended[1].evidence())
     return judged(hosts, ended)
 
 
-def thief(hosts: Hosts) -> Outcome:
-    """Who says that he is somebody whom UDP reaches is not believed, and the two go on by UDP."""
+def impostor(hosts: Hosts) -> Outcome:
+    """A host that claims an address which UDP reaches is not believed, and the two go on by UDP."""
     first, second = hosts.members
     second.add_address(OUTSIDE)
     command = ["ibv_rc_pingpong", "-n", 10_000_000, "-d", DEVICE, "-g", IPV4]
@@ -301,19 +301,19 @@ def thief(hosts: Hosts) -> Outcome:
     told = ""
     while not re.search(r'"udp_path_operations": [1-9]\d\d', told) and asking.running and time.monotonic() < deadline:
         told = hosts.run(first, "info", first.inside([str(VERBENA), "info", "--json"]), SECONDS).output
-    stealing = hosts.run(second, "thief", second.inside([WIRE_PYTHON, "-c", THIEF, first.address, OUTSIDE, second.address]),
+    stealing = hosts.run(second, "thief", second.inside([WIRE_PYTHON, "-c", IMPOSTOR, first.address, OUTSIDE, second.address]),
                          SECONDS)
     told = hosts.run(first, "info", first.inside([str(VERBENA), "info"]), SECONDS).output
     running = asking.running and serving.running
     ended = [process.finish(time.monotonic()) for process in (asking, serving)]
     if "sent away" not in stealing.output or "over TCP" in told or not running:
-        return failed("the thief is believed", "\n".join([stealing.evidence(), told, *(one.evidence() for one in ended)]))
+        return failed("the impostor is believed", "\n".join([stealing.evidence(), told, *(one.evidence() for one in ended)]))
     return passed()
 
 
 def needless(hosts: Hosts) -> Outcome:
-    """Where UDP passes nothing is said, and nothing goes through tunnels but what leaves before it is known: who waits for a processor
-    answers late, and is sought."""
+    """Where UDP passes there is no message, and only packets before the probe's end go over the TCP fallback: a process
+    that waits for a processor answers late, and is probed again."""
     for transport in ("rc", "ud"):
         command = [f"ibv_{transport}_pingpong", "-c", "-d", DEVICE, "-p", PORT, "-g", IPV4]
         done = hosts.exchange(command, [*command, hosts.members[0].address], SECONDS)
@@ -322,5 +322,5 @@ def needless(hosts: Hosts) -> Outcome:
             return outcome
         counted = counters.total(hosts.place)
         if SAID in done.evidence() or counted[RECEIVED] * 10 > counted["packets_received"]:
-            return failed(f"{counted[RECEIVED]} packets came through a tunnel", done.evidence())
+            return failed(f"{counted[RECEIVED]} packets came over the TCP fallback", done.evidence())
     return passed()

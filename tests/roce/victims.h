@@ -1,4 +1,4 @@
-/* What a process under attack tells its attacker of itself: more than a stranger would ever know. */
+/* The data that a process under attack gives its attacker: more than a stranger would ever know. */
 #ifndef VERBENA_TESTS_VICTIMS_H
 #define VERBENA_TESTS_VICTIMS_H
 
@@ -13,12 +13,12 @@ struct victim {
 
 struct victims {
 	struct victim each[VICTIMS];
-	uint32_t honest;  /* a queue pair that is connected to somebody else */
+	uint32_t honest;  /* a queue pair that is connected to another peer */
 	uint32_t srq;
-	uint32_t psn;     /* of all victims, both ways, whenever they are connected anew */
+	uint32_t psn;     /* of all victims, in both directions, at each new connection */
 	uint32_t queue_key;
 	uint32_t rkey;
-	uint64_t address; /* of what is granted */
+	uint64_t address; /* of the granted memory */
 	uint64_t length;
 };
 

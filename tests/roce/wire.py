@@ -1,16 +1,18 @@
 #!/usr/bin/python3
-"""A cable that misbehaves as it is told, the same way each time: carries Ethernet frames between a TAP of
-this network namespace and one of another process's, and loses, doubles, damages, delays and marks RoCE packets.
+"""A cable with planned faults, the same each time: carries Ethernet frames between a TAP of this network namespace and
+one of another process's, and loses, doubles, damages, delays and marks RoCE packets.
 
     wire.py NAME PID NAME SEED LOST DOUBLED DAMAGED DELAYED MARKED BEHIND
 
 Shares are per mille, each drawn for itself, so that one packet may meet several:
-LOST     it never arrives, whatever else was drawn.
-DOUBLED  it arrives twice; if it is delayed too, both come late, one after the other.
-DAMAGED  one bit of the UDP payload (transport headers, data, padding or ICRC) is flipped, in both copies
-         of a doubled packet. Ethernet, IP and UDP headers stay whole, so that it comes to its adapter's port.
-DELAYED  1 to BEHIND later RoCE packets of the same direction pass it, fewer if the cable falls silent.
-MARKED   it says that it met congestion (RFC 3168), if its sender allows that.
+
+  LOST     it never arrives, with any other draws.
+  DOUBLED  it arrives twice; if it is delayed too, both come late, one after the other.
+  DAMAGED  one bit of the UDP payload (transport headers, data, padding or ICRC) is flipped, in both copies
+           of a doubled packet. Ethernet, IP and UDP headers stay whole, so that it comes to its adapter's port.
+  DELAYED  1 to BEHIND later RoCE packets of the same direction pass it, fewer if the cable falls silent.
+  MARKED   it says that it met congestion (RFC 3168), if its sender allows that.
+
 Other frames pass as they are.
 """
 
@@ -30,11 +32,11 @@ CLONE_NEWNET = 0x40000000
 LONGEST = 1 << 16
 ROCE = 4791
 IPV4, IPV6 = b"\x08\x00", b"\x86\xdd"
-# Where the UDP header begins in an Ethernet frame, after an IP header without options.
+# The offset of the UDP header in an Ethernet frame, after an IP header without options.
 UDP_AT = {IPV4: 34, IPV6: 54}
 UDP_HEADER = 8
 # How long a delayed frame waits if nothing follows it, in seconds.
-PATIENCE = 0.005
+IDLE_SECONDS = 0.005
 
 
 def tap(name: str) -> int:
@@ -80,14 +82,14 @@ def marked_frame(frame: bytes) -> bytes:
 
 
 def udp_payload(frame: bytes) -> range:
-    """Where the payload of a RoCE frame lies, without what Ethernet padded."""
+    """Returns the position of a RoCE frame's payload, without Ethernet's padding."""
     udp = UDP_AT[frame[12:14]]
     length = int.from_bytes(frame[udp + 4:udp + 6], "big")
     return range(udp + UDP_HEADER, udp + length)
 
 
 class Direction:
-    """One way of the cable."""
+    """One direction of the cable."""
 
     def __init__(self, source: int, target: int, seed: int, shares: list[int], behind: int):
         self.source, self.target = source, target
@@ -98,11 +100,11 @@ class Direction:
         self.waiting: list[list] = []
 
     def happens(self, permille: int) -> bool:
-        """Whether it is the turn of a misfortune."""
+        """Whether it is the turn of a fault."""
         return self.chance.randrange(1000) < permille
 
     def put(self, frame: bytes) -> None:
-        """Delivers. What the other end has no room for is lost."""
+        """Delivers. A frame that the TAP has no room for is lost."""
         try:
             os.write(self.target, frame)
         except OSError:
@@ -135,7 +137,7 @@ class Direction:
             self.put(one[0])
 
     def read(self) -> None:
-        """Takes in what there is."""
+        """Takes in the available frames."""
         for _ in range(64):
             try:
                 self.carry(os.read(self.source, LONGEST))
@@ -146,7 +148,7 @@ class Direction:
                 return
 
     def release(self) -> None:
-        """Nothing follows: what waits goes."""
+        """Nothing follows: delayed frames are delivered."""
         for frame, _ in self.waiting:
             self.put(frame)
         self.waiting = []
@@ -162,7 +164,7 @@ def main() -> None:
     ways = [Direction(near, far, int(seed), shares, int(behind)),
             Direction(far, near, int(seed) + 1, shares, int(behind))]
     while True:
-        readable, _, _ = select.select([near, far], [], [], PATIENCE)
+        readable, _, _ = select.select([near, far], [], [], IDLE_SECONDS)
         for way in ways:
             if way.source in readable:
                 way.read()

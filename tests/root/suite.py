@@ -35,7 +35,7 @@ def plugin() -> Path:
         link = place / "lib" / name
         link.unlink(missing_ok=True)
         link.symlink_to(TOOLS / "lib" / name)
-    # What their XRootD itself needs lies beside ROOT and is of no concern here.
+    # The libraries that their XRootD itself needs lie beside ROOT and are of no concern here.
     flags = f"-L{theirs}/lib -Wl,--unresolved-symbols=ignore-in-shared-libs"
     subprocess.run([PROJECT / "xrootd/build", place], check=True,
                    env=dict(os.environ, XROOTD_INCLUDE=str(theirs / "include/xrootd"), LDFLAGS=flags))
@@ -43,7 +43,8 @@ def plugin() -> Path:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """Trees written by ROOT to the server and to its disk, read by all that reads trees, chained and merged."""
+    """Trees written by ROOT to the server and to its disk, read by all interfaces that read trees, chained and
+    merged."""
     with Service(place, fabric) as service:
         ended = program(service, PYTHON, Path(__file__).with_name("with_root.py"), url(service, "").removesuffix("/"), service.export,
                         library=plugin())
@@ -53,7 +54,7 @@ def trees(place: Place, fabric: str) -> Outcome:
             there = (service.export / "there.root").stat().st_size
             sent, received = (service.metric(f"rfio_fabric_{way}_bytes_total") for way in ("sent", "received"))
             if min(sent, received) < there:
-                return failed(f"{sent} and {received} bytes travelled by RDMA, of files of {there}")
+                return failed(f"{sent} and {received} bytes were moved by RDMA, of files of {there}")
             return passed(f"{sent >> 20} MiB from the server by RDMA, {received >> 20} MiB to it")
         return passed()
 

@@ -10,7 +10,7 @@ import ROOT
 
 ROOT.gROOT.SetBatch(True)
 ROOT.gErrorIgnoreLevel = ROOT.kWarning
-# Files of this host are taken from its disk otherwise.
+# ROOT otherwise reads files of this host from the disk.
 ROOT.gEnv.SetValue("TFile.ForceRemote", 1)
 base, export = sys.argv[1], sys.argv[2]
 events = 50_000
@@ -48,7 +48,7 @@ for name in ("there", "sent"):
     wanted = energies[12345:][energies[12345:] > 3]
     assert chosen == len(wanted)
     assert numpy.array_equal(numpy.frombuffer(tree.GetV1(), count=chosen), wanted)
-    # Entries here and there, without the cache of what comes next.
+    # Scattered entries, without the read-ahead cache.
     tree.SetCacheSize(0)
     for at in numpy.random.default_rng(1).integers(0, events, 300):
         tree.GetEntry(int(at))

@@ -1,4 +1,5 @@
-"""dma-bufs, which the machine's own kernel may not have: the tests of `tests/memory/dmabuf.c` on the adapter in the guest."""
+"""dma-bufs, which the machine's own kernel may not have: the tests of `tests/memory/dmabuf.c` on the adapter in the
+guest."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from .guest import Guest
 
 SOURCE = Path(__file__).resolve().parent.parent / "memory" / "dmabuf.c"
 SECONDS = 600
-# Where the buffers come from: udmabuf makes them of a memfd, vgem is a graphics device without hardware.
+# The sources of the buffers: udmabuf makes them of a memfd, vgem is a graphics device without hardware.
 KINDS = ("udmabuf", "vgem")
 TOLD = re.compile(r"^result (\w+) (\w+) (\d+)$", re.MULTILINE)
 

@@ -1,5 +1,5 @@
-"""Inputs for the fuzz target `packet` out of a capture: of each operation that Linux' Soft-RoCE has sent, the shortest packet,
-and of each message of its connection manager one, from the IP header on."""
+"""Inputs for the fuzz target `packet` out of a capture: of each operation that Linux' Soft-RoCE has sent, the shortest
+packet, and of each message of its connection manager one, from the IP header on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.outcome import Outcome, failed, passed
 
 SECONDS = 60
-# What a capture of all tests has at least: SEND first, middle, last, only; WRITE first, only; READ request and
+# The least opcodes of a capture of all tests: SEND first, middle, last, only; WRITE first, only; READ request and
 # responses; ACK, atomic ACK, compare-and-swap or fetch-and-add; UC and UD SEND only.
 WANTED = {0x00, 0x01, 0x02, 0x04, 0x06, 0x08, 0x0c, 0x0d, 0x0f, 0x10, 0x11, 0x12, 0x14, 0x24, 0x64}
 GENERAL_SERVICES = 0x64, 1

@@ -1,4 +1,4 @@
-"""A virtual machine with Linux' own Soft-RoCE at the other end of a host's cable, emulated, for an ordinary user has no
+"""A virtual machine with Linux' own Soft-RoCE as the peer at a host's cable, emulated, for an ordinary user has no
 other way to have one."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from . import initramfs
 
 BOOT_SECONDS = 180
 QEMU = "qemu-system-x86_64"
-# Its timers are late where the machine is busy, which is no reason not to boot.
+# Its timers are late on a busy machine; it must boot all the same.
 BOOT_OPTIONS = "console=ttyS0 panic=-1 quiet no_timer_check"
 COUNTERS = "cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *; dmesg | grep -i -c icrc"
 

@@ -1,8 +1,8 @@
-"""The file system of a guest whose kernel is Linux' own, with its Soft-RoCE: an archive that the kernel unpacks into memory
-when it starts (Documentation/driver-api/early-userspace/buffer-format.rst), made of this machine's files.
+"""The file system of a guest whose kernel is Linux' own, with its Soft-RoCE: an archive that the kernel unpacks into
+memory when it starts (Documentation/driver-api/early-userspace/buffer-format.rst), made of this machine's files.
 
-The guest sets its interface and its RoCE device up, and then does what it is asked: each connection to its port 7000
-brings a command line, and takes away what that says and the status that it ends with.
+The guest sets its interface and its RoCE device up, and then executes commands: each connection to its port 7000 brings
+a command line, and takes away its output and its exit status.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PROVIDER = "/usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so"
 # Loaded by name, when a thread ends itself.
 UNWINDER = "/lib/x86_64-linux-gnu/libgcc_s.so.1"
 DRIVER = "/etc/libibverbs.d/rxe.driver"
-# The checksum that the driver looks for by name is a module of its own.
+# The checksum module that the driver requests by name.
 MODULES = ["crc32_generic", "virtio_pci", "virtio_net", "rdma_rxe", "rdma_ucm"]
 # A graphics device without hardware, whose buffers are dma-bufs; not every kernel has it.
 OPTIONAL_MODULES = ["vgem"]
@@ -74,17 +74,17 @@ class Kernel:
 
     @property
     def image(self) -> Path:
-        """What is started."""
+        """Returns the kernel image."""
         return self.root / "boot" / f"vmlinuz-{self.release}"
 
     def modules(self) -> list[Path]:
-        """The modules with what they need, in the order in which they are loaded."""
+        """The modules with their dependencies, in the order in which they are loaded."""
         order: dict[Path, None] = {}
         for name in MODULES + OPTIONAL_MODULES:
             done = subprocess.run(["/usr/sbin/modprobe", "-d", str(self.root), "--show-depends", "-S", self.release, name],
                                   capture_output=True, text=True, check=name in MODULES)
             for line in done.stdout.splitlines():
-                # A module that is built in says so instead.
+                # modprobe reports a built-in module differently.
                 if line.startswith("insmod "):
                     order.setdefault(Path(line.split()[1]))
         return list(order)
@@ -107,7 +107,7 @@ def libraries(files: list[str]) -> set[str]:
 
 
 class Archive:
-    """What the kernel unpacks: entries of the `newc` format, one after the other."""
+    """The archive that the kernel unpacks: entries of the `newc` format, one after the other."""
 
     def __init__(self) -> None:
         self._entries = bytearray()
@@ -148,10 +148,10 @@ class Archive:
 
 
 def make(file: Path, chosen: Kernel, address: str, more: Mapping[str, Path]) -> None:
-    """Writes the archive for a guest with this kernel and this address, and with more files: their names there, and where
-    they are here."""
+    """Writes the archive for a guest with this kernel and this address, and with more files: their names there, and
+    where they are here."""
     archive = Archive()
-    # Where programs of the distribution look for themselves and for their libraries.
+    # The directories where programs of the distribution search for themselves and for their libraries.
     archive.directory("usr/bin")
     archive.directory("usr/lib")
     archive.directory("usr/lib64")

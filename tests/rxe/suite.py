@@ -1,6 +1,6 @@
-"""Linux' own Soft-RoCE at the other end: what two programs of the distribution do with each other when one of them runs on the
-kernel's adapter in a virtual machine, and the other on ours; and ours alone there, with dma-bufs, which the machine's own
-kernel may lack. Emulated, so only `make nightly` runs it."""
+"""Linux' own Soft-RoCE as the peer: two programs of the distribution with each other when one of them runs on the
+kernel's adapter in a virtual machine, and the other on ours; and ours alone there, with dma-bufs, which the machine's
+own kernel may lack. Emulated, so only `make nightly` runs it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roce.hosts import NoNamespaces, PORT, SetupFailed
 from . import buffers, corpus, initramfs
 from .guest import COUNTERS, QEMU, Guest
 
-TITLE = "Linux' own Soft-RoCE at the other end"
+TITLE = "Linux' own Soft-RoCE as the peer"
 REQUIRES = [Tool(QEMU, "qemu-system-x86"), Tool(initramfs.BUSYBOX, "busybox-static"), Tool("/usr/sbin/modprobe", "kmod"),
             Tool("ip", "iproute2"), Tool("nsenter", "util-linux"), Tool("rdma", "iproute2"),
             Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perftest"), Tool("rping", "rdmacm-utils"),
@@ -30,18 +30,18 @@ REQUIRES = [Tool(QEMU, "qemu-system-x86"), Tool(initramfs.BUSYBOX, "busybox-stat
 # An emulated processor takes its time.
 SECONDS = 120
 SIZES = (1, 2, 3, 33, 1023, 1024, 1025, 4095, 4096, 4097, 65537, 1 << 20)
-# What nobody acknowledges must find room in the cable, which takes a thousand packets.
+# Unacknowledged messages must find room in the cable, which takes a thousand packets.
 UNRELIABLE = SIZES[:-1]
 # One packet of the path's 1024 bytes, less the header in front of a datagram.
 DATAGRAMS = (1, 2, 3, 33, 983, 1023, 1024)
 GID = "1"
 DIRECTIONS = ("to the guest", "from the guest")
-# The command line for a size; who listens is given none more, who connects the other's address.
+# The command line for a size; a listener gets no further arguments, a connecting program the peer's address.
 Command = Callable[[str, int], list[str]]
 
 
 def pingpong(kind: str, *options: str) -> Command:
-    """Messages there and back, of which every byte is compared."""
+    """Messages in both directions, of which every byte is compared."""
     def words(device: str, size: int) -> list[str]:
         return [f"ibv_{kind}_pingpong", "-d", device, "-g", GID, "-p", str(PORT), "-c", "-n", "20", "-s", str(size),
                 *options]
@@ -89,7 +89,7 @@ def cases() -> list[Case]:
 
 
 def with_guest(body: Callable[[Guest], Outcome], place: Place) -> Outcome:
-    """A case that has a guest. Whatever else it shows, the guest has seen no bad checksum."""
+    """A case that has a guest. In addition, the guest must have seen no bad checksum."""
     if initramfs.kernel() is None:
         return skipped("no kernel for the guest; setup/guest unpacks one")
     try:
@@ -101,7 +101,7 @@ def with_guest(body: Callable[[Guest], Outcome], place: Place) -> Outcome:
             values = dict(re.findall(r"^(\w+):(\d+)$", counted.output, re.MULTILINE))
             complaints = re.search(r"^(\d+)\nstatus", counted.output, re.MULTILINE)
             if not complaints or complaints[1] != "0" or int(values.get("rcvd_pkts", 0)) == 0:
-                return failed("the guest complains of checksums, or received nothing", counted.evidence())
+                return failed("the guest reports checksum errors, or received nothing", counted.evidence())
             words = [outcome.reason, f"{values['rcvd_pkts']} packets to the guest, {values['sent_pkts']} from it"]
             words += [f"{values[name]} {name}" for name in ("out_of_seq_request", "duplicate_request", "rcvd_seq_err")
                       if values.get(name, "0") != "0"]
@@ -122,7 +122,7 @@ def good(ended: Ended) -> bool:
 def exchange(guest: Guest, direction: str, commands: Callable[[str, str], tuple[list[str], list[str]]],
              port: str) -> Outcome:
     """A server and a client, one of them in the guest. `commands` gives both for the server's and the client's devices;
-    `port` is the file's line by which a server in the guest is seen to listen."""
+    `port` is the shell command that succeeds once a server in the guest listens."""
     host, deadline = guest.host, time.monotonic() + SECONDS
     if direction == DIRECTIONS[0]:
         server, client = commands("rxe0", guest.address)
@@ -163,7 +163,7 @@ def connected(server: list[str], client: list[str], direction: str, guest: Guest
 
 
 def captured(guest: Guest) -> Outcome:
-    """What both sides send, every operation once: every decoder of ours takes it (`corpus.py` says how)."""
+    """The packets of both sides, every operation once: every decoder of ours takes them (see `corpus.py`)."""
     host = guest.host
     file = guest.place.directory / "guest.pcapng"
     capture = guest.place.start("capture", host.inside(

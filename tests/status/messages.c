@@ -1,8 +1,8 @@
-/* What both sides of a message are told when the receiver is not ready, too small, forbidden, gone
- * or was never there, and what happens to work that is still queued.
+/* The statuses at both sides of a message when the receiver is not ready, too small, forbidden, ended or never there,
+ * and the completions of work that is still queued.
  *
- * Source: InfiniBand Architecture Specification, volume 1, 9.7.5.2.8 (RNR NAK), 9.7.6.1
- * (transport timer), 10.3.1 (error state), 11.6.2 (completion statuses). */
+ * Source: InfiniBand Architecture Specification, volume 1, 9.7.5.2.8 (RNR NAK), 9.7.6.1 (transport timer), 10.3.1
+ * (error state), 11.6.2 (completion statuses). */
 
 #include <stdlib.h>
 
@@ -96,7 +96,7 @@ static void rnr_for_ever_waits(void)
 	peer_end(&peer);
 }
 
-/* Ready to send to a number that nobody has. */
+/* Ready to send to a number without a queue pair. */
 static struct endpoint to_nobody(uint32_t qp_number, uint16_t lid)
 {
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
@@ -155,14 +155,14 @@ static void peer_dies_under_load(void)
 	endpoint_close(&endpoint);
 }
 
-/* The dead are waited for as long as those who do not answer, not less: a program that has all it waited for ends, and
- * its peer, whose last requests nobody acknowledges, has until then to end likewise. */
+/* A dead peer gets as much time as one that does not answer, not less: a program that has all its messages ends, and
+ * its peer, whose last requests are not acknowledged, has until then to end likewise. */
 static void dead_peer_has_its_time(void)
 {
 	struct settings settings = endpoint_defaults();
 	settings.timeout = 14;
 	settings.retry_count = 3;
-	uint64_t patience = 4 * (UINT64_C(4096) << settings.timeout);
+	uint64_t timeout_ns = 4 * (UINT64_C(4096) << settings.timeout);
 	for (int posted_before = 0; posted_before < 2; posted_before++) {
 		struct peer peer;
 		struct endpoint endpoint = connected(&peer, idle, settings);
@@ -175,7 +175,7 @@ static void dead_peer_has_its_time(void)
 			post_send(&endpoint, 1, piece_of(mr, 0, LENGTH));
 		expect(&endpoint, 1, IBV_WC_RETRY_EXC_ERR);
 		uint64_t waited = now() - start;
-		CHECK(waited >= patience);
+		CHECK(waited >= timeout_ns);
 		CHECK_CALL(ibv_dereg_mr(mr));
 		endpoint_close(&endpoint);
 	}
@@ -246,7 +246,7 @@ static void read_into_unwritable(void)
 	peer_end(&peer);
 }
 
-/* Receives into less than what is sent. */
+/* Receives into a buffer smaller than the message. */
 static void small_receiver(struct peer *parent)
 {
 	struct endpoint endpoint = endpoint_open(endpoint_defaults());
@@ -325,7 +325,7 @@ static void flush_unsignalled(void)
 	struct peer peer;
 	struct endpoint endpoint = connected(&peer, idle, settings);
 	struct ibv_mr *mr = buffer(&endpoint, SEED, IBV_ACCESS_LOCAL_WRITE);
-	/* Nobody receives and the retries never end: these stay queued. */
+	/* No receive is posted and the retries never end: these stay queued. */
 	for (uint64_t id = 0; id < 10; id++)
 		post_send(&endpoint, id, piece_of(mr, 0, 64));
 	expect_none(&endpoint);
@@ -337,7 +337,7 @@ static void flush_unsignalled(void)
 	peer_end(&peer);
 }
 
-/* UC has no acknowledgement: the writer is told nothing, and the memory stays as it was. */
+/* UC has no acknowledgement: the writer gets no error, and the memory stays as it was. */
 static void uc_responder(struct peer *parent)
 {
 	struct settings settings = endpoint_defaults();

@@ -1,4 +1,4 @@
-/* What a requester is told when the responder refuses: keys, bounds, domains, rights, alignment.
+/* The requester's status when the responder refuses: keys, bounds, domains, rights, alignment.
  *
  * Source: InfiniBand Architecture Specification, volume 1, 9.7.5 (responder's error classes) and
  * 10.7 (completion statuses); man ibv_post_send(3), ibv_poll_cq(3). */
@@ -23,7 +23,7 @@ static struct {
 	bool other_domain;
 } responder;
 
-/* Registers memory, tells where it is, and checks at the end that nothing has touched it. */
+/* Registers memory, sends its address, and checks at the end that it is unchanged. */
 static void respond(struct peer *parent)
 {
 	struct settings settings = endpoint_defaults();
@@ -98,8 +98,8 @@ static void post_operation(struct requester *requester, enum operation operation
 	}
 }
 
-/* The operation completes with `status`, the queue pair is in the error state, what is posted
- * afterwards is flushed, and neither side's memory has changed. */
+/* The operation completes with `status`, the queue pair is in the error state, later requests are
+ * flushed, and neither side's memory has changed. */
 static void refused(struct requester *requester, enum ibv_wc_status status)
 {
 	struct endpoint *endpoint = &requester->endpoint;
@@ -142,7 +142,7 @@ static void bound_exceeded(enum operation operation)
 	refused(&requester, IBV_WC_REM_ACCESS_ERR);
 }
 
-/* All of a request is allowed, or none of it: what is before the bound is not moved either. */
+/* All of a request is allowed, or none of it: bytes before the bound are not moved either. */
 static void last_byte_out_of_bounds(enum operation operation)
 {
 	struct requester requester = request_from(ALL_ACCESS, ALL_ACCESS, false);
@@ -194,7 +194,7 @@ static void region_without_right(enum operation operation)
 }
 
 /* Table 58 of the specification: a request that the queue pair does not permit is an invalid
- * request, whatever its key. */
+ * request, for any key. */
 static void queue_pair_without_right(enum operation operation)
 {
 	struct requester requester =
@@ -211,7 +211,7 @@ static void atomic_misaligned(enum operation operation)
 	refused(&requester, IBV_WC_REM_INV_REQ_ERR);
 }
 
-/* A request of no bytes touches nothing, so its key is not looked at. */
+/* A request of no bytes accesses nothing, so its key is not checked. */
 static void zero_length(enum operation operation)
 {
 	struct requester requester = request_from(0, ALL_ACCESS, false);

@@ -9,7 +9,7 @@ from harness.build_tree import PATHS
 from harness.case import Case
 from harness.requirement import COMPILER, VERBS_HEADERS
 
-TITLE = "what completions say when something is wrong"
+TITLE = "completion statuses of failed requests"
 REQUIRES = [COMPILER, VERBS_HEADERS]
 
 HERE = Path(__file__).resolve().parent

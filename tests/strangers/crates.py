@@ -62,7 +62,8 @@ PROGRAMS = [
                  ("rdma_server: end", "rdma_client: end"))),
     program("sideway", "its tests",
             tests("sideway", "--lib", "--test", "test_cq", "--test", "test_mr_and_cq", "--test", "test_post_send", "--test", "test_qp")),
-    # InfiniBand's GID is link-local, which this test passes over, and it has no network interface, which show_gids asks for.
+    # InfiniBand's GID is link-local, which this test passes over, and it has no network interface, which show_gids asks
+    # for.
     program("sideway", "its test of atomics", tests("sideway", "--test", "test_atomic"), [ROCE]),
     program("sideway", "show_gids", alone(of("sideway", "show_gids"), f"{DEVICE}.*RoCEv2"), [ROCE], moves=False),
     program("sideway", "ibv_devinfo", alone(of("sideway", "ibv_devinfo"), r"Active \(4\)"), moves=False),
@@ -71,10 +72,10 @@ PROGRAMS = [
     program("sideway", "cmtime",
             served(lambda at: [example("sideway", "cmtime"), "-p", at.port, "-b", at.address],
                    lambda at: [example("sideway", "cmtime"), "-p", at.port, "-s", at.address], manages, "connect"), moves=False),
-    # async-rdma takes the GID of index 1 unless it is told otherwise, and its tests and examples do not tell it.
+    # async-rdma takes the GID of index 1 by default, and its tests and examples set no other.
     program("async-rdma", "its tests",
-            # One test runs `rdma link`, which asks the kernel for its devices; two want the flag of immediate data as Soft-RoCE
-            # has it.
+            # One test runs `rdma link`, which asks the kernel for its devices; two want the flag of immediate data as
+            # Soft-RoCE has it.
             tests("async-rdma", "--lib", "--tests", "--", "--test-threads=2", "--skip", "context::tests::test1",
                   "--skip", "with_imm"), [ROCE]),
     program("async-rdma", "rpc", alone(of("async-rdma", "rpc"), r"^response: "), [ROCE]),

@@ -22,8 +22,8 @@ FIO = Tool("fio", "fio")
 QPERF = Tool("qperf", "qperf")
 GLOO = Path(__file__).resolve().parent / "programs/gloo_allreduce.cc"
 PINGPONG = Tool("ibv_rc_pingpong", "ibverbs-utils")
-# Of every transport and operation that qperf has; the `ver_` tests compare what they get. Over Ethernet qperf connects by the
-# connection manager alone, and that only RC.
+# One test of every transport and operation of qperf; the `ver_` tests compare the received data. Over Ethernet qperf
+# connects by the connection manager alone, and that only RC.
 QPERF_TESTS = ["rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_read_lat", "rc_rdma_read_bw", "rc_rdma_write_lat", "rc_rdma_write_bw",
                "rc_rdma_write_poll_lat", "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add",
                "uc_lat", "uc_bw", "uc_bi_bw", "uc_rdma_write_lat", "uc_rdma_write_bw", "uc_rdma_write_poll_lat",
@@ -33,10 +33,10 @@ LIBRARIES = [Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib/aarch64-linux-gnu
 
 
 def fio(verb: str) -> Callable[[Ground], Outcome]:
-    """A client that moves blocks by a verb. Its server has a receive for each of them: fio asks for no retry of a send that
-    finds none."""
+    """A client that moves blocks by a verb. Its server has a receive for each of them: fio requests no retry of a send
+    that finds none."""
     def run(ground: Ground) -> Outcome:
-        # As threads: fio's own processes leave the session, by which the harness ends what hangs.
+        # As threads: fio's own processes leave the session, by which the harness ends hung programs.
         common = ["fio", "--thread", "--ioengine=rdma", f"--port={ground.port}", f"--bs={BLOCK}", f"--size={MEBIBYTES}m",
                   "--output-format=json"]
         serving, is_ready = started(ground, "server", [*common, "--name=server", "--rw=read", f"--iodepth={BLOCKS}"], manages, SECONDS)
@@ -104,12 +104,12 @@ def gloo(ground: Ground) -> Outcome:
 
 
 def library(name: str) -> str:
-    """The path of a library, or its name if it is not there."""
+    """Returns the path of a library, or its name if it is missing."""
     return next((str(folder / name) for folder in LIBRARIES if (folder / name).exists()), name)
 
 
 def preloaded(name: str, package: str) -> Program:
-    """An allocator that takes malloc's place."""
+    """An allocator that replaces malloc."""
     path = library(name)
     return Program(f"ibv_rc_pingpong with {name}", package, [PINGPONG, Tool(path if "/" in path else f"/usr/lib/{path}", package)],
                    pingpong([], LD_PRELOAD=path))

@@ -1,4 +1,4 @@
-"""Where programs of other people run: on one host whose port is InfiniBand, or on two hosts that RoCE joins."""
+"""The hosts of third-party programs: one host whose port is InfiniBand, or two hosts that RoCE joins."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Ground:
-    """Both ends, and what programs have to be told of them."""
+    """Both ends, and the options that programs need to find them."""
 
     place: Place
     link: str
@@ -70,7 +70,7 @@ class Ground:
         return Ground(self.place, self.link, self.server, self.server, "127.0.0.1", self.gid, self.port)
 
     def sweep(self) -> None:
-        """Clears away what a killed process left, as the next user of the host would."""
+        """Removes the remains of a killed process, as the next process on the host would."""
         self.place.run("sweep", [str(VERBENA), "info"], SWEEP_SECONDS, VERBENA_RUNTIME_DIR=str(self.server.runtime))
 
 

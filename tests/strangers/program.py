@@ -1,4 +1,4 @@
-"""A program of somebody else's: what it needs, how it is run, and what its own result must say."""
+"""A third-party program: its requirements, its command, and the expected words of its own result."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Program:
     """A row of the table."""
 
     name: str
-    # Its registry's name of what it comes in, with the version.
+    # Name and version of its package in its registry.
     package: str
     needs: Sequence[Tool]
     run: Callable[[Ground], Outcome]
@@ -53,7 +53,7 @@ class Program:
 
 
 def judged(ended: Ended, says: str) -> str:
-    """What is wrong with how a program ended: nothing if it returned 0 and its output has the words."""
+    """Returns how a program ended wrongly: "" if it returned 0 and its output has the words."""
     if not ended.succeeded:
         return ended.describe()
     return "" if re.search(says, ended.output, re.MULTILINE) else f"does not say {says!r}"
@@ -95,7 +95,7 @@ def started(ground: Ground, name: str, words: Sequence[object], ready: Ready, se
 
 def pair(server: Words, client: Words, ready: Ready, says: tuple[str, str] = ("", ""), seconds: float = SECONDS,
          **environment: str) -> Callable[[Ground], Outcome]:
-    """A server and a client that both end by themselves, return 0 and say these words."""
+    """A server and a client that both end, return 0 and print these words."""
     def run(ground: Ground) -> Outcome:
         deadline = time.monotonic() + seconds
         serving, is_ready = started(ground, "server", server(ground), ready, seconds, environment)
@@ -124,7 +124,7 @@ def served(server: Words, client: Words, ready: Ready, says: str, seconds: float
 
 
 def unfit(run: Callable[[Ground], Outcome], where: str, why: str) -> Callable[[Ground], Outcome]:
-    """A program that ends at a place of its own source, for a reason that is no fault of the adapter's."""
+    """A program that ends at a known place of its source, for a reason that is no fault of the adapter's."""
     def judge(ground: Ground) -> Outcome:
         outcome = run(ground)
         return refused(why) if where in outcome.evidence else outcome

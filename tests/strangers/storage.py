@@ -18,7 +18,7 @@ MEBIBYTES = 64
 # tgt's default is a pool of 1 GiB.
 POOL = "pool_sz_mb=64"
 NEEDS = [Tool("tgtd", "tgt"), Tool("tgtadm", "tgt"), Tool("iscsi-inq", "libiscsi-bin")]
-# What each prints of a disk of this size.
+# The output of each for a disk of this size.
 PROGRAMS_OF_LIBISCSI = {
     "iscsi-inq": ([], "^Product:VIRTUAL-DISK"),
     "iscsi-readcapacity16": ([], f"^Total size:{MEBIBYTES << 20}$"),
@@ -54,7 +54,8 @@ def administer(ground: Ground, control: str, environment: dict[str, str], operat
 
 
 def asked(name: str, ground: Ground, serving: Process, tgtadm, disk) -> Outcome:
-    """Makes the target's disk, and runs the program. tgt wants both the address and the name of an initiator to be allowed."""
+    """Makes the target's disk, and runs the program. tgt wants both the address and the name of an initiator to be
+    allowed."""
     for operation, mode, words in (("new", "target", ["--targetname", TARGET]),
                                    ("new", "logicalunit", ["--lun", 1, "--backing-store", disk]),
                                    ("bind", "target", ["--initiator-address", "ALL"]),

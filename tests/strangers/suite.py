@@ -1,5 +1,6 @@
-"""Other people's RDMA programs as their registries have them: PyPI, Cargo's registry and Debian. Each must say by itself that it
-succeeded, over InfiniBand on one host and over RoCE between two. By night only: `setup/strangers` downloads what it runs."""
+"""Third-party RDMA programs as their registries have them: PyPI, Cargo's registry and Debian. Each must say by itself
+that it succeeded, over InfiniBand on one host and over RoCE between two. By night only: `setup/strangers` downloads the
+programs."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from harness.requirement import Tool
 
 from . import crates, debian, storage, wheels
 
-TITLE = "other people's programs, as they are"
+TITLE = "third-party programs, unchanged"
 REQUIRES = [Tool("ip", "iproute2"), Tool("nsenter", "util-linux")]
 PROGRAMS = [*wheels.PROGRAMS, *crates.PROGRAMS, *debian.PROGRAMS, *storage.PROGRAMS]
 

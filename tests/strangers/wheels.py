@@ -14,15 +14,15 @@ HERE = Path(__file__).resolve().parent / "programs"
 KEPT = TARGET / "strangers"
 PYTHON = KEPT / "python/bin/python"
 RDMA4PY = KEPT / "source/ibverbs-2026.10.22/tests"
-# Stands for torch, which infinistore's benchmark asks for nothing but buffers.
+# Stands for torch, which infinistore's benchmark uses only for buffers.
 STANDIN = str(HERE / "standin")
 NEEDS = [Tool(str(PYTHON), "setup/strangers")]
-# InfiniStore's server writes 16 GiB in advance unless it is told otherwise.
+# InfiniStore's server writes 16 GiB in advance by default.
 POOL = ["--prealloc-size", 1, "--minimal-allocate-size", 16]
 
 
 def exchange(name: str, *words: object):
-    """Both roles of a script, which prints `ROLE is done` when it has looked at every byte."""
+    """Both roles of a script, which prints `ROLE is done` when it has checked every byte."""
     script = HERE / f"{name}_exchange.py"
     return pair(lambda at: [PYTHON, script, "target", at.address, at.port, *words],
                 lambda at: [PYTHON, script, "initiator", at.address, at.port, *words],

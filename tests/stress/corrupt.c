@@ -1,7 +1,7 @@
-/* Nothing read from shared memory is trusted: a peer that writes garbage over everything that it
+/* Nothing read from shared memory is trusted: a peer that writes garbage over all memory that it
  * shares with us may harm itself and the memory that we have registered, and cannot crash or hang
- * us. Each attacker connects, works for a moment and then scribbles until it dies of it or is
- * ended. */
+ * us. Each attacker connects, works for a moment and then writes garbage until it crashes or is
+ * killed. */
 
 #include <signal.h>
 #include <stdio.h>
@@ -121,7 +121,8 @@ static void attack(struct peer *parent)
 	post_write(&endpoint, 1, piece_of(mr, 0, LENGTH), window.address, window.rkey);
 	completion(&endpoint);
 	peer_tell(parent, "a", 1);
-	/* What it does to itself is of no interest, and is not to be told as our failure. */
+	/* Its errors about its own damage are of no interest, and are not to be reported as our
+	 * failure. */
 	close(STDERR_FILENO);
 	random_state = (uint64_t)getpid() * UINT64_C(0x9e3779b97f4a7c15) + 1;
 	scribble();
@@ -135,8 +136,8 @@ static void end(struct peer *peer)
 	close(peer->socket);
 }
 
-/* One attacker, from its connection to its end. Statuses do not matter here: only that every call
- * returns and that everything posted completes. */
+/* One attacker, from its connection to its end. Statuses do not matter here: every call must return
+ * and every posted request complete. */
 static void endure(struct endpoint *first, struct ibv_mr *mr, struct peer *attacker)
 {
 	struct settings settings = endpoint_defaults();
@@ -169,7 +170,7 @@ static void endure(struct endpoint *first, struct ibv_mr *mr, struct peer *attac
 		under_way++;
 	}
 	end(attacker);
-	/* Whatever is still under way ends when the queue pair is told to. */
+	/* Requests under way end when the queue pair goes to the error state. */
 	endpoint_break(&endpoint);
 	uint64_t deadline = now() + 10 * SECOND;
 	while (under_way > 0) {
@@ -185,7 +186,8 @@ static void endure_all(enum prey which, unsigned attackers)
 {
 	static struct peer peers[ATTACKERS];
 	prey = which;
-	/* All before this process opens the device: an attacker is no child of a user of it. */
+	/* Forked before this process opens the device: an attacker is no child of a process that
+	 * uses it. */
 	for (unsigned attacker = 0; attacker < attackers; attacker++)
 		peers[attacker] = peer_start(attack);
 	struct settings settings = endpoint_defaults();
@@ -208,7 +210,8 @@ static void garbage_in_shared_memory(void)
 	endure_all(ALL_BUT_THE_REGISTRY, ATTACKERS);
 }
 
-/* Who scribbles over the registry keeps later processes from starting, so there is only one. */
+/* A process that corrupts the registry keeps later processes from starting, so there is only
+ * one. */
 static void garbage_in_the_registry(void)
 {
 	endure_all(ALL, 1);

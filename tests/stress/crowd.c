@@ -1,14 +1,14 @@
-/* 64 processes, of one host or of several, each connected to each, of which some are stopped for a while
- * and some are killed and replaced, at random. Each writes to each of the others, reads it back, counts at its counter
- * and sends it a message, over and over; every byte is verified, and no message is lost, doubled or
- * overtaken. Nobody but the dead and those who talk to them may see an error, everything that was
- * posted completes, and in the end each has had an answer from each once more.
+/* 64 processes, of one host or of several, each connected to each, of which some are stopped for a while and some are
+ * killed and replaced, at random. Each writes to each of the others, reads it back, counts at its counter and sends it
+ * a message, over and over; every byte is verified, and no message is lost, duplicated or overtaken. Only the peers of
+ * killed processes may see an error, every posted request completes, and in the end each has had an answer from each
+ * once more.
  *
  * Or one is killed in each round, and a round is over when each has worked with each again.
  *
  *   CROWD_SECONDS   how long (15)
  *   CROWD_ROUNDS    how many kills, one a round (2)
- *   CROWD_SEED      what is done to whom (of the clock)
+ *   CROWD_SEED      seed of all choices (of the clock)
  *   CROWD_HOSTS     the hosts over which the processes are dealt out, each as a process in its network
  *                   namespace, a colon, and its runtime directory; separated by spaces */
 
@@ -34,21 +34,20 @@
 #define MEMBERS 64
 #define SLICE 4096
 #define RECEIVES 2
-/* What a member does to another in one turn: write, read, count, send. */
+/* A member's requests to another in one turn: write, read, count, send. */
 #define CHAIN 4
-/* Neither a stop nor a busy machine lasts as long as what makes a peer give up: 1.1 s x (7 + 1). It is all by which a
- * death is noticed. */
+/* Neither a stop nor a busy machine lasts until a peer gives up: 1.1 s x (7 + 1). A death is noticed by this alone. */
 #define TIMEOUT 18
 #define LONGEST_STOP (1000 * MILLISECOND)
-/* What was begun with somebody who has died since is ended by the timeout; all else is slack for a busy machine. A
- * program that knows better takes another queue pair. */
-#define PATIENCE (120 * SECOND)
+/* Requests to a process that has died since are ended by the timeout; all else is slack for a busy machine. A program
+ * that knows better takes another queue pair. */
+#define TIME_LIMIT (120 * SECOND)
 #define COURTESY (2 * SECOND)
 
-/* One end of a connection, as its owner tells of it. */
+/* One end of a connection, as its owner publishes it. */
 struct end {
 	struct address address;
-	_Atomic uint32_t own_life;  /* of the owner; 0: not there yet */
+	_Atomic uint32_t own_life;  /* of the owner; 0: none yet */
 	_Atomic uint32_t peer_life; /* of the other member, which it is for */
 	_Atomic uint64_t turns;     /* that were taken with it */
 };
@@ -77,7 +76,7 @@ struct memory {
 	uint8_t inbox[MEMBERS][RECEIVES][SLICE];
 };
 
-/* What a message says about itself, before its data. */
+/* A message's description of itself, before its data. */
 struct header {
 	uint32_t from, life;
 	uint64_t turn;
@@ -130,7 +129,7 @@ static void give_receive(struct self *self, uint32_t other, uint32_t slot)
 		     piece_at(self, self->memory->inbox[other][slot], SLICE));
 }
 
-/* A queue pair for the present life of another member; what the last one needed is over. */
+/* Makes a queue pair for the present life of another member; the last one's resources are released. */
 static void begin(struct self *self, uint32_t index, uint32_t life)
 {
 	struct other *other = &self->others[index];
@@ -144,11 +143,11 @@ static void begin(struct self *self, uint32_t index, uint32_t life)
 	settings.retry_count = 7;
 	memset(other, 0, sizeof *other);
 	other->endpoint = endpoint_beside(&self->first, settings);
-	/* What is still on the way to the number's last owner fits nobody. */
+	/* Packets in flight to the number's last owner fit no other. */
 	CHECK_EQUAL(getrandom(&other->endpoint.psn, sizeof other->endpoint.psn, 0), sizeof other->endpoint.psn);
 	other->endpoint.psn &= 0xffffff;
 	other->life = life;
-	/* The counter of a former life of the other may have been used; of ours it was not. */
+	/* The counter of an earlier life of the peer may have been used; ours was not. */
 	self->memory->counters[index] = 0;
 	for (uint32_t slot = 0; slot < RECEIVES; slot++)
 		give_receive(self, index, slot);
@@ -236,7 +235,7 @@ static void check_message(struct self *self, uint32_t index, uint32_t slot, uint
 	other->heard++;
 }
 
-/* Only those who talk to a dead one learn of it. */
+/* Only the peers of a killed process get an error. */
 static void note_failure(struct self *self, uint32_t index, const struct ibv_wc *wc)
 {
 	struct other *other = &self->others[index];
@@ -282,12 +281,12 @@ static bool has_answered(const struct other *other)
 	return other->goal != 0 && other->turn >= other->goal;
 }
 
-/* Goes on with another member, whatever state that is in. */
+/* Continues the work with another member, in any state. */
 static void attend(struct self *self, uint32_t index, bool is_closing)
 {
 	struct other *other = &self->others[index];
 	uint32_t life = atomic_load(&crowd->members[index].life);
-	if (other->under_way > 0 && now() - other->since > PATIENCE)
+	if (other->under_way > 0 && now() - other->since > TIME_LIMIT)
 		check_failed(__FILE__, __LINE__, "member %u, life %u: %u requests to member %u, life %u (now %u), do not complete",
 			     self->index, self->life, other->under_way, index, other->life, life);
 	bool never_met = other->turn == 0 && now() - other->since > COURTESY;
@@ -299,7 +298,7 @@ static void attend(struct self *self, uint32_t index, bool is_closing)
 		connect_if_there(self, index);
 	else if (other->under_way == 0 && !other->has_failed && !has_answered(other))
 		work_on(self, index);
-	/* A turn that was begun while somebody might be killed proves nothing. */
+	/* A turn that was begun while kills were possible proves nothing. */
 	if (is_closing && other->goal == 0)
 		other->goal = other->turn + (other->under_way > 0 ? 2 : 1);
 }
@@ -351,7 +350,7 @@ static void be_a_member(uint32_t index, uint32_t life)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	enter_host(index);
-	/* Who stops and kills must get its turn. */
+	/* The process that stops and kills must get its turn. */
 	CHECK(nice(5) != -1);
 	static struct self self;
 	self.index = index;
@@ -397,7 +396,7 @@ static struct {
 static void start(uint32_t index)
 {
 	uint32_t life = ++children[index].life;
-	/* What the last life told is over. */
+	/* The last life's announcements are void. */
 	for (uint32_t other = 0; other < MEMBERS; other++)
 		atomic_store(&crowd->members[index].ends[other].own_life, 0);
 	fflush(stdout);
@@ -433,7 +432,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 	return text == NULL || *text == 0 ? otherwise : strtoull(text, NULL, 10);
 }
 
-/* Starts everybody. The state of the random numbers. */
+/* Starts all members. Returns the state of the random numbers. */
 static uint64_t gather(void)
 {
 	crowd = mmap(NULL, sizeof *crowd, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -445,13 +444,13 @@ static uint64_t gather(void)
 	return random;
 }
 
-/* One that has ended by itself has found a fault. */
+/* A member that has ended by itself has found a fault. */
 static void check_all_there(void)
 {
 	CHECK_EQUAL(waitpid(-1, NULL, WNOHANG), 0);
 }
 
-/* Everybody ends well, having heard from each once more; the turns that were taken. */
+/* All members end well, having received from each once more; returns the number of turns. */
 static uint64_t dismiss(void)
 {
 	atomic_store(&crowd->is_closing, 1);
@@ -500,11 +499,11 @@ static bool have_taken(uint32_t index, uint32_t other, uint64_t turns)
 	       atomic_load(&end->peer_life) == children[other].life && atomic_load(&end->turns) >= turns;
 }
 
-/* Waits until each has worked with each: with the last one that was started once, with all others once more, where a turn that
- * had begun before proves nothing. */
+/* Waits until each has worked with each: with the last one that was started once, with all others once more, where a
+ * turn that had begun before does not count. */
 static void await_everybody(uint32_t newest)
 {
-	uint64_t before[MEMBERS][MEMBERS], deadline = now() + PATIENCE;
+	uint64_t before[MEMBERS][MEMBERS], deadline = now() + TIME_LIMIT;
 	for (uint32_t index = 0; index < MEMBERS; index++)
 		for (uint32_t other = 0; other < MEMBERS; other++)
 			before[index][other] = atomic_load(&crowd->members[index].ends[other].turns);
@@ -522,7 +521,7 @@ static void await_everybody(uint32_t newest)
 		}
 }
 
-/* Of the connections of those who live none fails (`note_failure`), and who comes for the dead one works with all. */
+/* No connection of the survivors fails (`note_failure`), and the replacement of the killed one works with all. */
 static void one_kill_a_round(void)
 {
 	uint64_t random = gather();

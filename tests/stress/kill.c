@@ -27,13 +27,13 @@
 #define PAIRS 4
 #define DEPTH 16
 #define LENGTH 16384
-/* A survivor is told of a death within 4 ms x (3 + 1) retries; all else is slack for a busy
+/* A survivor notices a death within 4 ms x (3 + 1) retries; all else is slack for a busy
  * machine. */
-#define PATIENCE (20 * SECOND)
-/* After so many rounds everything that is kept for later is there. */
+#define TIME_LIMIT (20 * SECOND)
+/* After so many rounds all cached resources exist. */
 #define WARM_UP 20
 
-/* What one side of a round must know of the other. */
+/* The address that one side of a round gives the other. */
 struct side {
 	uint32_t present; /* 0: it died before it could say so */
 	struct address addresses[PAIRS];
@@ -71,7 +71,7 @@ static void make_pairs(struct actor *actor, struct side *side)
 static void open_actor(struct actor *actor)
 {
 	struct settings settings = endpoint_defaults();
-	/* The completion queue holds what all pairs can have under way. */
+	/* The completion queue has room for all requests of all pairs. */
 	settings.depth = DEPTH * PAIRS * 2;
 	actor->first = endpoint_open(settings);
 	actor->memory = aligned_alloc(4096, LENGTH);
@@ -79,7 +79,7 @@ static void open_actor(struct actor *actor)
 	memset(actor->memory, 0, LENGTH);
 }
 
-/* One request of each kind in turn; a message needs a receive at the other side, which is there
+/* One request of each kind in turn; a message needs a receive at the peer, which is posted
  * sometimes. */
 static void post_one(struct actor *actor, uint32_t pair, const struct window *window, uint64_t turn)
 {
@@ -143,7 +143,7 @@ static void be_a_victim(struct peer *parent)
 			};
 			struct ibv_recv_wr request = { .wr_id = PAIRS, .sg_list = &sge, .num_sge = 1 };
 			struct ibv_recv_wr *bad;
-			/* Full now and then, which is no matter. */
+			/* The queue may be full, which does not matter. */
 			(void)ibv_post_recv(endpoint->qp, &request, &bad);
 		}
 		if (actor->under_way[pair] < DEPTH)
@@ -178,7 +178,7 @@ static uint32_t mappings(void)
 /* Works with the victim until every pair has failed and everything posted has completed. */
 static void outlive(struct actor *actor, const struct side *victim)
 {
-	uint64_t deadline = now() + PATIENCE;
+	uint64_t deadline = now() + TIME_LIMIT;
 	bool failed[PAIRS] = { false };
 	uint32_t alive = PAIRS;
 	for (uint64_t turn = 0;; turn++) {
@@ -194,7 +194,7 @@ static void outlive(struct actor *actor, const struct side *victim)
 				CHECK(!failed[pair]);
 				continue;
 			}
-			/* The first error says why; what is behind it is flushed. */
+			/* The first error says why; later requests are flushed. */
 			enum ibv_wc_status expected =
 				failed[pair] ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR;
 			if (wc[index].status != expected)
@@ -272,10 +272,10 @@ static void pass_time(uint64_t duration)
 	nanosleep(&time, NULL);
 }
 
-/* Hears what the victim says of itself, if it has said it. */
+/* Receives the victim's address, if it has sent it. */
 static void hear_if_said(struct peer *victim, struct side *said)
 {
-	/* It is said in one piece, so it is there as a whole or not at all. */
+	/* It is sent in one piece, so it arrives as a whole or not at all. */
 	ssize_t length = recv(victim->socket, said, SURVIVORS * sizeof *said, MSG_DONTWAIT);
 	if (length != (ssize_t)(SURVIVORS * sizeof *said))
 		memset(said, 0, SURVIVORS * sizeof *said);

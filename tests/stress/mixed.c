@@ -1,6 +1,6 @@
-/* 8 processes, each connected to each by dozens of RC and UC queue pairs and a UD one, work on each
- * other in a random order. Every byte is verified: what was written is read back by its origin and
- * looked at by its owner, what was sent is checked by its receiver, and the shared counters are
+/* 8 processes, each connected to each by dozens of RC and UC queue pairs and a UD one, exchange
+ * operations in a random order. Every byte is verified: written data are read back by the writer
+ * and checked by the owner, sent data are checked by the receiver, and the shared counters are
  * exact. All receives of a process come from one shared receive queue. */
 
 #include <sched.h>
@@ -27,7 +27,7 @@
 
 static struct table *table;
 
-/* What a message says about itself, before its data. */
+/* A message's description of itself, before its data. */
 struct header {
 	uint32_t from;
 	uint32_t pair; /* PAIRS: a datagram */
@@ -101,7 +101,7 @@ static void check_message(struct process *process, const uint8_t *bytes, uint32_
 	process->verified += length;
 }
 
-/* Takes in what has arrived. */
+/* Takes arrived messages. */
 static void receive(struct process *process)
 {
 	struct ibv_wc wc[32];
@@ -119,7 +119,7 @@ static void receive(struct process *process)
 	CHECK_EQUAL(count, 0);
 }
 
-/* Waits for the completion of the one request under way while taking in what arrives, for its
+/* Waits for the completion of the one request under way while taking arrived messages, for its
  * receiver may be waiting for us. */
 static void wait_for(struct process *process, struct endpoint *endpoint)
 {
@@ -316,7 +316,7 @@ static void connect_pairs(struct process *process)
 	}
 }
 
-/* All that others have written, added and sent is there. */
+/* All writes, additions and messages of others have arrived. */
 static void check_everything(struct process *process)
 {
 	for (uint32_t other = 0; other < PROCESSES; other++) {
@@ -383,7 +383,7 @@ static void work(uint32_t self)
 	meet_all();
 	for (int operation = 0; operation < OPERATIONS; operation++)
 		operate(&process);
-	/* Whoever is still at work may send to us. */
+	/* Processes that are still at work may send to us. */
 	for (atomic_fetch_add(&table->finished, 1); table->finished < PROCESSES; sched_yield())
 		receive(&process);
 	receive(&process);

@@ -1,4 +1,4 @@
-"""Many processes, many queue pairs, processes that die and processes that run wild."""
+"""Many processes, many queue pairs, processes that die and processes that corrupt shared memory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from harness.build_tree import PATHS
 from harness.case import Case
 from harness.requirement import COMPILER, VERBS_HEADERS
 
-TITLE = "many processes and queue pairs, kills, stops, garbage in shared memory"
+TITLE = "many processes and queue pairs, kills, stops, corrupted shared memory"
 REQUIRES = [COMPILER, VERBS_HEADERS]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 300
-# How long the crowd works beside what it may take to end.
+# Seconds of the crowd's work, without its end.
 CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
-# By night: in a round everybody has worked with everybody.
+# By night: in a round each has worked with each.
 BY_NIGHT = [] if os.environ.get("CROWD_ROUNDS") else ["crowd: one kill a round"]
 
 

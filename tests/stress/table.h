@@ -1,5 +1,5 @@
-/* What the processes of the stress test share beside the adapter: one table in shared memory, made
- * before they start, with a barrier. */
+/* State that the processes of the stress test share beside the adapter: one table in shared memory,
+ * made before they start, with a barrier. */
 #ifndef VERBENA_TESTS_STRESS_TABLE_H
 #define VERBENA_TESTS_STRESS_TABLE_H
 
@@ -27,10 +27,10 @@ struct entry {
 	uint16_t lid;
 	uint32_t datagram_number;
 	uint32_t numbers[PROCESSES][PAIRS];
-	/* What others have done to it: messages to it, and the sum of what they added. */
+	/* Operations of others on it: messages to it, and the sum of their additions. */
 	_Atomic uint64_t sent[PROCESSES][RC_PAIRS];
 	_Atomic uint64_t added;
-	/* What it wrote to others, as it must be there: [target][pair][SLICE]. */
+	/* Its writes to others, as they must be there: [target][pair][SLICE]. */
 	uint8_t mirror[SLICES] __attribute__((aligned(4096)));
 };
 

@@ -1,5 +1,5 @@
-/* Calls whose results are known, for the tracer to tell: some fail, some come from a child. Returns 0 if each did what it
- * does without the tracer. */
+/* Calls whose results are known, for the tracer: some fail, some come from a child. Returns 0 if each did the same as
+ * without the tracer. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static struct ibv_context *opened(void)
 	return context;
 }
 
-/* What the adapter refuses, and a queue pair that sends to itself. */
+/* Calls that the adapter refuses, and a queue pair that sends to itself. */
 static void exchange(struct ibv_context *context)
 {
 	static char memory[8192] __attribute__((aligned(4096)));
@@ -110,7 +110,7 @@ int main(int count, char **words)
 	DEMAND(waitpid(child, &status, 0) == child);
 	DEMAND(killed ? WIFSIGNALED(status) : status == 0);
 	if (killed) {
-		/* Whoever comes next takes away what the dead one left. */
+		/* The next process removes the remains of the killed one. */
 		context = opened();
 		exchange(context);
 		ibv_close_device(context);

@@ -1,4 +1,4 @@
-"""`verbena trace`: what it tells of programs is what they did, and they do it as without it."""
+"""`verbena trace`: its report equals the calls of the programs, and the programs do the same as without it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.pair import exchange, free_port
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-TITLE = "the verbs calls of a program, told"
+TITLE = "verbena trace"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_send_bw", "perftest"),
             Tool("ucx_perftest", "ucx-utils")]
 
@@ -26,7 +26,7 @@ SIZE = 4096
 # By its file, for it has a `main` of its own, which programs of `tests/common` have not.
 LIBRARY = ("-l:libibverbs.so.1",)
 LINE = re.compile(r"\[(\d+)(?:/\d+)?\] (\w+)\((.*?)\)(?: = (.*?))?(?: \((\d+) times\))?")
-# What both processes of calls.c do, call by call.
+# The calls of both processes of calls.c.
 EXPECTED = [
     r'ibv_get_device_list(&count) = ["verbena0"]',
     'ibv_open_device("verbena0") = ctx1',
@@ -78,12 +78,12 @@ def told(file: Path) -> list[re.Match]:
     """The lines of a file; each must be one."""
     lines = [LINE.fullmatch(line) for line in file.read_text().splitlines()]
     if None in lines:
-        raise AssertionError(f"line {lines.index(None) + 1} of {file} is none")
+        raise AssertionError(f"line {lines.index(None) + 1} of {file} is malformed")
     return lines
 
 
 def plain(line: re.Match) -> str:
-    """A line without what differs from run to run."""
+    """A line without the parts that differ from run to run."""
     text = re.sub(r"(?:[0-9a-f]{4}:){7}[0-9a-f]{4}", "GID", line[0].partition("] ")[2])
     text = re.sub(r"\b(lkey|rkey|qp_num|dest_qp|qp)=0x[0-9a-f]+", r"\1=KEY", text)
     return re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", text)
@@ -109,7 +109,7 @@ def known(place: Place) -> Outcome:
                     continue
                 texts.append("COMPLETIONS")
             else:
-                # The child goes on counting: its objects are others than its parent's.
+                # The child counts on: its objects have other numbers than its parent's.
                 texts.append(re.sub(r"\b(ctx|pd|mr|cq|qp)2\b", r"\g<1>1", plain(line)))
         wrong = [f"{at}: {text!r}, not {expected!r}"
                  for at, (text, expected) in enumerate(zip(texts, EXPECTED)) if text != expected]
@@ -119,7 +119,7 @@ def known(place: Place) -> Outcome:
 
 
 def killed(place: Place) -> Outcome:
-    """What a process told before it was killed is not lost."""
+    """A process' calls before it was killed are not lost."""
     program = c_program.compile_program(HERE / "calls.c", LIBRARY)
     out = place.directory / "calls"
     ended = place.run("calls", trace("--out", out, "--", program, "killed"), SECONDS)
@@ -128,12 +128,12 @@ def killed(place: Place) -> Outcome:
     lines = told(out)
     last = {line[1]: plain(line) for line in lines}
     if sorted(last.values()) != ["ibv_close_device(ctx2) = 0", "ibv_dealloc_pd(pd2) = 0"]:
-        return failed(f"the last calls told are {last}", out.read_text())
+        return failed(f"the last traced calls are {last}", out.read_text())
     return passed(f"{len(lines)} lines")
 
 
 def counted(words: list[str], place: Place) -> Outcome:
-    """Both ends traced; what was posted is what the adapter counts, and each receive was polled."""
+    """Both ends traced; the posted requests are those that the adapter counts, and each receive was polled."""
     port = free_port()
     many = ["-n", str(ROUNDS), "-s", str(SIZE), "-p", str(port)]
     outs = [place.directory / name for name in ("server.calls", "client.calls")]
@@ -156,9 +156,9 @@ def counted(words: list[str], place: Place) -> Outcome:
     count: Counter = counters.total(place)
     operations = sum(count[f"{name}_operations"] for name in ("send", "write", "read"))
     if posts != operations or posted != posts * SIZE:
-        return failed(f"{posts} requests of {posted} bytes told, {operations} counted", both.evidence())
+        return failed(f"{posts} requests of {posted} bytes traced, {operations} counted", both.evidence())
     if received > count["receive_operations"] or (words[0] == "ibv_rc_pingpong" and received != 2 * ROUNDS):
-        return failed(f"{received} receives told, {count['receive_operations']} counted", both.evidence())
+        return failed(f"{received} receives traced, {count['receive_operations']} counted", both.evidence())
     return passed(f"{posts} requests, {received} receives")
 
 
@@ -179,7 +179,7 @@ def plugged_in(place: Place) -> Outcome:
 
 
 def system(place: Place) -> Outcome:
-    """The system's library has no devices here; that is told too."""
+    """The system's library has no devices here; the trace says so, too."""
     ended = place.run("devices", trace("--system", "--summary", "--", "ibv_devices"), SECONDS)
     if "ibv_get_device_list" not in ended.output or "[" in ended.output:
         return failed("not the table alone", ended.evidence())

@@ -1,4 +1,4 @@
-/* UD: the 40 bytes in front, who is named as the source, keys, lengths, multicast.
+/* UD: the 40 bytes in front, the source address, keys, lengths, multicast.
  *
  * Source: InfiniBand Architecture Specification, volume 1, 9.8.3 (unreliable datagram), 10.5
  * (multicast), 11.4.2.1 (GRH in the receive buffer); man ibv_attach_mcast(3), ibv_poll_cq(3). */
@@ -86,7 +86,7 @@ static struct ibv_wc arrival(struct station *station, uint32_t length)
 	CHECK_EQUAL(wc.imm_data, 0x01020304);
 	CHECK(wc.wc_flags & IBV_WC_WITH_IMM);
 	pattern_check(station->memory + GRH, length, SEED);
-	/* Nothing behind it has been touched. */
+	/* The bytes after it are unchanged. */
 	CHECK_EQUAL(station->memory[GRH + length], 0xee);
 	return wc;
 }
@@ -115,10 +115,10 @@ static void one_datagram(void)
 	peer_hear(&peer, &theirs, sizeof theirs);
 	struct ibv_ah *ah = way_to(&station, (struct ibv_ah_attr){ .dlid = theirs.lid });
 	pattern_fill(station.memory, 1000, SEED);
-	/* Another key first: it is dropped without a word. */
+	/* Another key first: it is dropped silently. */
 	post_datagram(&station, ah, theirs.qp_number, QKEY + 1, 500);
 	expect(&station.endpoint, 1, IBV_WC_SUCCESS);
-	/* To nobody: the same. */
+	/* To a number without a queue pair: the same. */
 	post_datagram(&station, ah, 0xabcdef, QKEY, 500);
 	expect(&station.endpoint, 1, IBV_WC_SUCCESS);
 	post_datagram(&station, ah, theirs.qp_number, QKEY, 1000);
@@ -200,7 +200,7 @@ static void listen_to_the_group(struct peer *parent)
 	memset(station.memory, 0xee, LENGTH);
 	post_receive(&station.endpoint, 8, piece_of(station.mr, 0, LENGTH));
 	peer_meet(parent);
-	/* The second datagram was sent before the other process says so: it would be here. */
+	/* The second datagram was sent before the other process reports: it would have arrived. */
 	peer_meet(parent);
 	expect_none(&station.endpoint);
 	station_close(&station);

@@ -1,4 +1,4 @@
-"""What belongs to one transport: XRC domains shared between processes, datagrams and multicast."""
+"""Features of one transport: XRC domains shared between processes, datagrams and multicast."""
 
 from __future__ import annotations
 

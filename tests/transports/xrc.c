@@ -78,7 +78,7 @@ static void host_close(struct host *host)
 	endpoint_close(&host->endpoint);
 }
 
-/* Takes in all messages, in order, each with its own pattern. */
+/* Takes all messages, in order, each with its own pattern. */
 static void host_receive(struct host *host, uint64_t seed)
 {
 	for (uint64_t number = 0; number < MESSAGES; number++) {
@@ -131,7 +131,7 @@ static void connect_xrc(struct ibv_qp *qp, struct address peer, bool sends)
 		CHECK_CALL(ibv_modify_qp(qp, &send, mask));
 }
 
-/* What the receiving side tells. */
+/* The data that the receiving side sends. */
 struct offer {
 	struct address address;
 	struct window window;

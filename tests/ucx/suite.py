@@ -32,7 +32,7 @@ RESULT = re.compile(r"^Final: +\d+", re.MULTILINE)
 
 
 def cases() -> list[Case]:
-    """What UCX sees, then each test with each transport, on each path."""
+    """The transports that UCX lists, then each test with each transport, on each path."""
     found = [Case(f"ucx_info lists {transport}", "", partial(listed, transport))
              for transport in TRANSPORTS]
     for test, size, iterations in TESTS:
@@ -54,7 +54,7 @@ def listed(transport: str, place: Place) -> Outcome:
 
 def perftest(test: str, size: int, iterations: int, transport: str, path: str,
              place: Place) -> Outcome:
-    """Both sides return 0, the client prints a result, and nobody reports an error."""
+    """Both sides return 0, the client prints a result, and none reports an error."""
     port = free_port()
     command = run("ucx_perftest", "-p", port)
     options = ["-t", test, "-s", str(size), "-n", str(iterations), "-w", "100"]

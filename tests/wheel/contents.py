@@ -1,4 +1,4 @@
-"""What is in the wheel, read by other means than it was written by."""
+"""The content of the wheel, read by other code than wrote it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ LARGEST = 30 << 20
 
 
 def portable(place: Place) -> Outcome:
-    """No file asks for a younger C library than the wheel's name says, one asks for just that, and none for what only some
-    machines have."""
+    """No file needs a later C library than the wheel's name says, one needs exactly that, and none needs instructions
+    of only some machines."""
     wheel = installation().wheel
     promised = tuple(map(int, re.search(r"-cp39-abi3-manylinux_(\d+)_(\d+)_\w+\.whl$", wheel.name).groups()))
     youngest, objects = (0, 0), 0
@@ -32,14 +32,14 @@ def portable(place: Place) -> Outcome:
         table = subprocess.run(["objdump", "-p", "-T", file], capture_output=True, text=True, check=True).stdout
         asked = max(tuple(map(int, version)) for version in re.findall(r"GLIBC_(\d+)\.(\d+)", table))
         if asked > promised:
-            return failed(f"{file.name} asks for glibc {asked}, {wheel.name} promises {promised}")
+            return failed(f"{file.name} needs glibc {asked}, {wheel.name} promises {promised}")
         youngest = max(youngest, asked)
         if "RPATH" in table or "RUNPATH" in table:
             return failed(f"{file.name} names a directory of the machine that it was built on")
         if file.stat().st_size > LARGEST:
             return failed(f"{file.name} has {file.stat().st_size} bytes")
     if youngest != promised:
-        return failed(f"the wheel promises glibc {promised}, and {youngest} is enough")
+        return failed(f"the wheel promises glibc {promised}, and {youngest} suffices")
     return passed(f"{objects} programs and libraries, glibc {'.'.join(map(str, promised))}")
 
 

@@ -1,4 +1,5 @@
-"""Installation from source: from this tree and from an archive of it, by pip and by make, sharing the build that is there."""
+"""Installation from source: from this tree and from an archive of it, by pip and by make, sharing the build that is
+there."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ SECONDS = 600
 # A whole build, by night.
 LONG = 3 * 3600
 PIP = ["--no-index", "--disable-pip-version-check", "--verbose"]
-# Before anything was built, so that cargo takes the files of an archive for those that it has compiled.
+# From before anything was built, so that cargo takes the files of an archive for those that it has compiled.
 LONG_AGO = {"SOURCE_DATE_EPOCH": "1577836800"}
 OFFLINE = {"CARGO_NET_OFFLINE": "true"}
 
@@ -32,7 +33,7 @@ def compiled(ended: Ended) -> list[str]:
 
 
 def same_wheel(name: str, tree: Path, place: Place) -> Outcome | None:
-    """Has pip make a wheel of a tree: nothing is compiled, and it has the bytes of the wheel that the other cases try."""
+    """Has pip make a wheel of a tree: nothing is compiled, and it has the bytes of the wheel of the other cases."""
     out = place.directory / "wheels"
     command = [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "--wheel-dir", str(out), str(tree)]
     ended = place.run(name, command, SECONDS, **OFFLINE)
@@ -42,7 +43,7 @@ def same_wheel(name: str, tree: Path, place: Place) -> Outcome | None:
         return failed(f"after `make build` pip compiles {', '.join(again)} again", ended.evidence())
     (wheel,) = out.iterdir()
     if wheel.name != installation().wheel.name or wheel.read_bytes() != installation().wheel.read_bytes():
-        return failed(f"{wheel.name} is not what packaging/wheel/build makes")
+        return failed(f"{wheel.name} differs from packaging/wheel/build's wheel")
     shutil.rmtree(out)
     return None
 
@@ -70,8 +71,8 @@ def unpacked(archive: Path, directory: Path) -> Path:
 
 
 def archive(place: Place) -> Outcome:
-    """The source distribution has all that is compiled, and the same bytes each time, also when it is made of itself. Without a
-    repository pip and make build from it; its build directory is this tree's, by hard links."""
+    """The source distribution has every compiled file, and the same bytes each time, also when it is made of itself.
+    Without a repository pip and make build from it; its build directory is this tree's, by hard links."""
     made = archived(place, **LONG_AGO)
     tree = unpacked(made, place.directory / "tree")
     names = {str(file.relative_to(tree)).split("/")[0] for file in tree.rglob("*") if file.is_file()}
@@ -97,7 +98,7 @@ def archive(place: Place) -> Outcome:
 
 
 def beside(prefix: Path, place: Place) -> Outcome | None:
-    """The wheel's programs and those of `make install` are in one path: each takes its own libraries."""
+    """The wheel's programs and those of `make install` are in one path: each uses its own libraries."""
     libraries = {str(prefix / "bin"): prefix / "lib/verbena"}
     (package,) = installation().commands.parent.glob("lib/python*/site-packages/verbena")
     libraries[str(installation().commands)] = package / "lib/verbena"
@@ -118,7 +119,7 @@ def tool(place: Place, name: str, text: str) -> str:
 
 
 def refusals(place: Place) -> Outcome:
-    """What is missing or not supported is said in a line, and nothing is installed."""
+    """A missing or unsupported prerequisite is reported in one line, and nothing is installed."""
     oldest = tool(place, "cargo", "#!/bin/sh\necho cargo 1.63.0\n")
     build = [str(ROOT / "packaging/products/build")]
     pip = [sys.executable, "-m", "pip", "wheel", *PIP, "--no-deps", "--wheel-dir", str(place.directory / "wheels")]
@@ -137,12 +138,13 @@ def refusals(place: Place) -> Outcome:
         if ended.succeeded or ended.timed_out or len(said) != 1:
             return failed(f"it does not say {words!r}", ended.evidence())
         if "Traceback" in ended.output.split(words)[0]:
-            return failed("a traceback stands before the reason", ended.evidence())
+            return failed("a traceback precedes the reason", ended.evidence())
     return passed(f"{len(tries)} reasons")
 
 
 def cold(place: Place) -> Outcome:
-    """The source distribution by pip, then `git archive` by make, from nothing; by night, as each compiles."""
+    """The source distribution by pip, then `git archive` by make, without a previous build; by night, as each
+    compiles."""
     environment = place.directory / "environment"
     target = {"CARGO_TARGET_DIR": str(place.directory / "target")}
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)

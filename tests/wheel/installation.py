@@ -12,14 +12,14 @@ from pathlib import Path
 from harness.build_tree import LOGS, ROOT, TARGET, VERBENA
 
 BUILD = ROOT / "packaging/wheel/build"
-# What `make wheel` has built for older machines is tried by naming it.
+# A build of `make wheel` for older machines is tested by naming it.
 BUILT = Path(os.environ.get("VERBENA_WHEEL_FROM", TARGET / "release")).absolute()
-# What installs into the environment, and has the packages that the wheel can work with and does not need.
+# The environment into which the wheel is installed, with the optional packages.
 PYTHON = TARGET / "python/bin/python"
 
 
 class NotInstalled(Exception):
-    """The words of what failed."""
+    """The output of the step that failed."""
 
 
 class Installation:
@@ -35,12 +35,12 @@ class Installation:
         return [str(self.commands / name), *map(str, arguments)]
 
     def variables(self) -> dict[str, str]:
-        """What `activate` would set."""
+        """Returns the environment that `activate` would set."""
         return {"PATH": f"{self.commands}:{os.environ['PATH']}"}
 
 
 def ours() -> bool:
-    """Whether what is tested is this tree's build, of which wheels are made."""
+    """Whether the tested build is this tree's, from which wheels are made."""
     return VERBENA == TARGET / "release" / "verbena"
 
 
@@ -53,12 +53,12 @@ def make(directory: Path) -> Path:
 
 @functools.cache
 def installation() -> Installation:
-    """The wheel, installed without a package index and without what a compiler would need."""
+    """The wheel, installed without a package index and without a compiler's prerequisites."""
     wheel = make(LOGS / "wheel/made")
     environment = LOGS / "wheel/environment"
     shutil.rmtree(environment, ignore_errors=True)
     _checked([sys.executable, "-m", "venv", str(environment)])
-    # The commands that pip needs of the system are none: with nothing in the path nothing can be compiled.
+    # pip needs no commands of the system: with an empty path nothing can be compiled.
     _checked([str(environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index",
               str(wheel)], PATH="/nowhere")
     return Installation(wheel, environment)
@@ -72,7 +72,7 @@ def _checked(command: list[str], **more: str) -> str:
 
 
 def packages() -> str | None:
-    """Where the packages of setup/python.test are, if they are there for this interpreter."""
+    """The packages of setup/python.test, if they are installed for this interpreter."""
     asked = "import sysconfig, pytest, pandas; print(sysconfig.get_path('purelib'), sysconfig.get_python_version())"
     done = subprocess.run([PYTHON, "-c", asked], capture_output=True, text=True, check=False) if PYTHON.exists() else None
     if done is None or done.returncode:

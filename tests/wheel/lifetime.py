@@ -1,4 +1,4 @@
-"""A wheel over time: an installation is replaced by another version, and goes without a trace."""
+"""Upgrade and removal of a wheel: an installation is replaced by another version, and removed without remains."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.place import Place
 from .installation import installation
 
 SECONDS = 120
-# What the later version has no more, and what it has besides.
+# A file that the later version lacks, and one that only it has.
 GONE, COME = "verbena/include/rfio_api.h", "verbena/later.py"
 LATER = "99.0.0"
 
@@ -43,8 +43,8 @@ def later(wheel: Path, directory: Path) -> Path:
 
 
 def upgrade(place: Place) -> Outcome:
-    """`pip install --upgrade` has the files of the later version and no other, programs work, and `pip uninstall` leaves what was
-    there before the first."""
+    """`pip install --upgrade` installs exactly the files of the later version, programs work, and `pip uninstall`
+    leaves the files from before the first installation."""
     environment = place.directory / "environment"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     pip = [str(environment / "bin/python"), "-m", "pip", "--disable-pip-version-check"]
@@ -74,6 +74,6 @@ def upgrade(place: Place) -> Outcome:
     ended = place.run("uninstall", [*pip, "uninstall", "--yes", "verbena"], SECONDS)
     left = files() - before
     if not ended.succeeded or left:
-        return failed(f"there remain {', '.join(sorted(map(str, left)))}", ended.evidence())
+        return failed(f"these files remain: {', '.join(sorted(map(str, left)))}", ended.evidence())
     shutil.rmtree(environment)
     return passed()

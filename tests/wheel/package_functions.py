@@ -52,7 +52,8 @@ def figures(place: Place) -> Outcome:
 
 
 def without(place: Place) -> Outcome:
-    """In a bare environment what needs no package works; without the program it is imported, and says what is missing."""
+    """In a bare environment functions that need no package work; without the program the import succeeds, and a call
+    names the missing program."""
     outcome = judged(script("without.py", place))
     if outcome.verdict != Verdict.PASSED:
         return outcome
@@ -65,7 +66,7 @@ def without(place: Place) -> Outcome:
 
 
 def interrupted(place: Place) -> Outcome:
-    """Ctrl-C at the interpreter alone stops the benchmark, which keeps what it has, and nothing goes on."""
+    """Ctrl-C at the interpreter alone stops the benchmark, which keeps its results, and no process goes on."""
     out = place.directory / "out"
     process = place.start("script", [str(installation().python), str(SCRIPTS / "interrupted.py"), str(out)], None,
                           **installation().variables())
@@ -75,10 +76,10 @@ def interrupted(place: Place) -> Outcome:
     os.kill(process.pid, signal.SIGINT)
     ended = process.finish(time.monotonic() + SECONDS)
     if not ended.succeeded or "kept interrupted 1 report.html" not in ended.output:
-        return failed("it does not keep what it has", ended.evidence())
+        return failed("it does not keep its results", ended.evidence())
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
     left = [line for line in listed.splitlines() if str(out) in line]
-    return failed(f"goes on: {left}") if left else passed()
+    return failed(f"still running: {left}") if left else passed()
 
 
 def lacks(*names: str) -> bool:
@@ -88,13 +89,14 @@ def lacks(*names: str) -> bool:
 
 
 def types(place: Place) -> Outcome:
-    """mypy takes the installed package and a program over it, and finds what is wrong in a program; ruff finds nothing."""
+    """mypy accepts the installed package and a program over it, and finds the errors of a wrong program; ruff finds
+    nothing."""
     if lacks("mypy", "ruff", "pandas", "matplotlib", "pytest"):
-        return skipped("needs mypy, ruff and what they look at in target/python; `setup/python test` puts them there")
+        return skipped("needs mypy, ruff and the packages that they check in target/python; `setup/python test` puts them there")
     (package, ) = installation().commands.parent.glob("lib/python*/site-packages/verbena")
     if not (package / "py.typed").is_file():
         return failed("the wheel has no py.typed")
-    # Alone: what lies beside it in the environment is not ours to look at.
+    # Alone: the rest of the environment is not to be checked.
     alone = place.directory / "alone"
     shutil.copytree(package, alone / "verbena", ignore=shutil.ignore_patterns("bin", "lib", "include", "__pycache__"))
     strict = ["-m", "mypy", "--strict", "--ignore-missing-imports", "--cache-dir", str(place.directory / "cache"), "--python-executable"]
@@ -131,7 +133,7 @@ def notebook(place: Place) -> Outcome:
 
 
 def outputs(file: Path) -> list[list[tuple[str, str]]]:
-    """The outputs of each cell of code: their kinds, and what they say but for numbers."""
+    """Returns the outputs of each cell of code: their kinds and their text without numbers."""
     cells = [cell for cell in json.loads(file.read_text())["cells"] if cell["cell_type"] == "code"]
     return [[(" ".join(sorted(output.get("data", {"text": ""}))), words(output)) for output in cell["outputs"]] for cell in cells]
 

@@ -44,7 +44,7 @@ print("all of it")
 
 
 def environments(place: Place) -> Outcome:
-    """A child on the adapter, by what `environment` gives; errors in words."""
+    """A child on the adapter, by the variables of `environment`; errors with messages."""
     script = place.directory / "script.py"
     script.write_text(ENVIRONMENTS)
     ended = place.run("script", [str(installation().python), str(script)], SECONDS, **installation().variables())
@@ -72,7 +72,8 @@ except (ValueError, OSError) as error:
 
 
 def results(place: Place) -> Outcome:
-    """A benchmark's figures as a frame are those of its `points.csv`; what is no run is refused in words."""
+    """A benchmark's figures as a frame are those of its `points.csv`; a directory that is no run is refused with a
+    clear message."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)
@@ -123,13 +124,13 @@ SEVERAL = """
 def test_there_are_two(rdma_devices):
     assert rdma_devices == ["verbena0", "verbena1"]
 """
-# Options that are refused, with words of the message.
+# Options that are refused, with parts of the message.
 REFUSED_OPTIONS = {
     "--rdma --rdma-devices 99": '"99" is not a whole number from 1 to 32',
     "--rdma --rdma-link token-ring": "invalid value 'token-ring'",
     "--rdma-devices 2": "--rdma-devices and --rdma-link need --rdma",
 }
-# How pytest is called, and what its last line says: on the adapter, and on this machine without it.
+# pytest's command line and its last line: on the adapter, and on this machine without it.
 CALLS = {
     "pytest --rdma": (["-m", "pytest", "--rdma"], "2 passed"),
     "pytest": (["-m", "pytest"], "1 passed, 1 skipped"),
@@ -158,7 +159,7 @@ def pytest(call: str, place: Place) -> Outcome:
 
 
 def several_devices(place: Place) -> Outcome:
-    """`--rdma-devices` gives as many, and what cannot be had is refused."""
+    """`--rdma-devices` gives as many, and impossible numbers are refused."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)
@@ -214,13 +215,14 @@ def test_many_refusals_and_fails():
 def test_fails_for_another_reason():
     assert refused is None
 """
-# Refusals are told by a port's number; those of tests that pass are not shown, nor one test's with another.
+# Refusals are identified by a port's number; those of tests that pass are not shown, nor one test's with another.
 SHOWN, HIDDEN = ("port is 81,", "port is 82,", "port is 90,"), ("port is 71,", "port is 72,")
 SECTION = "refusals of the adapter"
 
 
 def refusals(workers: int, place: Place) -> Outcome:
-    """The report of a failing test has the refusals of that test, from every process; that of a passing test has none."""
+    """The report of a failing test has the refusals of that test, from every process; that of a passing test has
+    none."""
     ended = refused_tests(place, ["-n", str(workers)] if workers else [])
     if ended is None:
         return skipped(NO_PACKAGES)
@@ -239,7 +241,7 @@ def refusals(workers: int, place: Place) -> Outcome:
 
 
 def refusals_off(place: Place) -> Outcome:
-    """A user's own VERBENA_LOG holds: `off` shows nothing, `info` writes to standard error as everywhere."""
+    """A user's own VERBENA_LOG takes precedence: `off` shows nothing, `info` writes to standard error as everywhere."""
     for level, in_stderr in (("off", False), ("info", True)):
         ended = refused_tests(place, [], VERBENA_LOG=level)
         if ended is None:
@@ -261,7 +263,8 @@ def refused_tests(place: Place, options: list[str], **more: str) -> Ended | None
 
 
 def guide(name: str, place: Place) -> Outcome:
-    """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is in."""
+    """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is
+    in."""
     there = packages()
     if there is None:
         return skipped(NO_PACKAGES)

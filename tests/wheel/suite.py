@@ -1,4 +1,4 @@
-"""The wheel: what it holds, that a bare virtual environment needs nothing else to use it, and its making from source."""
+"""The wheel: its content, its use in a bare virtual environment without anything else, and its making from source."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TITLE = "the wheel in a bare virtual environment"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("strip", "binutils"), Tool("make", "make")]
 
 SECONDS = 60
-# What is followed step by step; the first page with its evaluation by night.
+# The chapters whose commands are run; README with its evaluation by night.
 CHAPTERS = ("docs/python.md", "docs/testing-rdma-code.md", *(("README.md", ) if tiers.by_night() else ()))
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat", "rfrm", "rfmkdir", "rfrename", "rfchmod", "rfstat", "rfsrr")
 
 
 def cases() -> list[Case]:
-    """What is in it, its commands, its Python package."""
+    """Its content, its commands, its Python package."""
     found = {
         "runs where its name says": contents.portable,
         "its files are recorded": contents.recorded,
@@ -67,7 +67,7 @@ def installed(case: Callable[[Place], Outcome], place: Place) -> Outcome:
 
 
 def commands(place: Place) -> Outcome:
-    """Each is there and says its name and version."""
+    """Each command exists and prints its name and version."""
     for name in PROGRAMS:
         ended = place.run(name, installation().command(name, "--version"), SECONDS)
         if not ended.succeeded or not ended.output.startswith(f"{name} "):

@@ -1,4 +1,4 @@
-"""Packets as other people's decoders see them: every opcode, IPv4 and IPv6, laid before tshark and scapy."""
+"""Packets as third-party decoders see them: every opcode, IPv4 and IPv6, decoded by tshark and scapy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.requirement import Tool
 
-TITLE = "packets, by tshark's and scapy's judgement"
+TITLE = "packets, decoded by tshark and scapy"
 SCAPY = "/usr/lib/python3/dist-packages/scapy/contrib/roce.py"
 REQUIRES = [Tool("tshark", "tshark"), Tool(SCAPY, "python3-scapy")]
 
@@ -33,7 +33,7 @@ FIELDS = ("infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn"
 
 @dataclass(frozen=True)
 class Frame:
-    """What the frame was made of."""
+    """The fields of a frame."""
 
     opcode: int
     destination: int
@@ -42,8 +42,8 @@ class Frame:
 
     @property
     def empty_datagram(self) -> bool:
-        """Whether it is an unreliable datagram without payload: tshark guesses at a protocol inside all of
-        them, and calls it malformed that nothing is there."""
+        """Whether it is an unreliable datagram without payload: tshark guesses a protocol inside all of them, and calls
+        an empty one malformed."""
         headers = {0x64: 8, 0x65: 12}.get(self.opcode)
         envelope = 28 if self.data[0] >> 4 == 4 else 48
         return headers is not None and len(self.data) == envelope + 12 + headers + 4
@@ -58,7 +58,7 @@ def cases() -> list[Case]:
 def decoded(decoder, place: Place) -> Outcome:
     """Makes the frames and hands them to a decoder."""
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
-    # Of the whole workspace, as its tests are compiled: then it is there already.
+    # Compiled with the whole workspace, as its tests are: then it exists already.
     built = place.run("build", [*cargo, "build", "--quiet", "--manifest-path", str(ROOT / "Cargo.toml"), "--workspace",
                                 "--example", "frames"], BUILD_SECONDS)
     if not built.succeeded:
@@ -96,7 +96,7 @@ def by_tshark(place: Place, frames: list[Frame]) -> Outcome:
             return failed(f"frame {number}, opcode {frame.opcode:#x}, is malformed", frame.data.hex())
         # tshark shows the stored bytes as a big-endian number.
         if crc and int(crc, 0) != int.from_bytes(frame.data[-4:], "big"):
-            return failed(f"frame {number}: its last four bytes are not where the ICRC is sought: {crc}")
+            return failed(f"frame {number}: its last four bytes are not at the ICRC's place: {crc}")
         crcs += bool(crc)
     # XRC's extension header is unknown to it, too, so that only RC, UC and UD must show all.
     expected = sum(frame.opcode < 0x80 and frame.opcode not in WITHOUT_CRC and not frame.empty_datagram
@@ -107,7 +107,7 @@ def by_tshark(place: Place, frames: list[Frame]) -> Outcome:
 
 
 def by_scapy(place: Place, frames: list[Frame]) -> Outcome:
-    """The ICRC that scapy computes over IPv4; it knows none over IPv6."""
+    """Compares the ICRC that scapy computes over IPv4; it computes none over IPv6."""
     ended = place.run("scapy", [PYTHON, str(HERE / "judge.py"), str(place.directory / "frames.txt")],
                       SECONDS)
     if not ended.succeeded:

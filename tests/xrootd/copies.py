@@ -1,4 +1,4 @@
-"""Copies by xrdcp: both directions, checksums, trees, and failures that are told."""
+"""Copies by xrdcp: both directions, checksums, trees, and failures with their messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
         if service.fabric == "verbs" and size > 1 << 20:
             moved = min(service.metric("rfio_fabric_sent_bytes_total"), service.metric("rfio_fabric_received_bytes_total"))
             if moved < size - (16 << 10):
-                return failed(f"only {moved} of {size} bytes travelled by RDMA")
+                return failed(f"only {moved} of {size} bytes were moved by RDMA")
         # An existing file is kept, unless it is to be replaced.
         kept = program(service, "xrdcp", "--nopbar", original, url(service, "new/f"))
         forced = program(service, "xrdcp", "--nopbar", "--force", original, url(service, "new/f"))
@@ -46,7 +46,7 @@ def both_ways(place: Place, fabric: str, size: int) -> Outcome:
 
 
 def trees(place: Place, fabric: str) -> Outcome:
-    """A directory with everything in it, there and back."""
+    """Copies a directory with every kind of content in both directions."""
     with Service(place, fabric) as service:
         tree = service.here / "tree"
         for number in range(30):
@@ -73,7 +73,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def failures(place: Place) -> Outcome:
-    """A file that is not there, a user whom nobody knows, a server that is gone: xrdcp says which, and fails."""
+    """A file that does not exist, an unknown user, a server that has ended: xrdcp says which, and fails."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(noise(100))
         sink = service.here / "sink"
@@ -81,11 +81,11 @@ def failures(place: Place) -> Outcome:
         for words, (source, environment) in attempts.items():
             ended = program(service, "xrdcp", "--nopbar", "--force", source, sink, **environment)
             if ended.succeeded or words not in ended.output:
-                return failed(f"'{words}' is not said", ended.evidence())
+                return failed(f"'{words}' is not printed", ended.evidence())
         service.stop()
         ended = program(service, "xrdcp", "--nopbar", "--force", url(service, "f"), sink)
         if ended.succeeded or "refused" not in ended.output:
-            return failed("a server that is not there is not told of", ended.evidence())
+            return failed("a missing server is not reported", ended.evidence())
         return passed()
 
 

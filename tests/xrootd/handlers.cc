@@ -1,7 +1,5 @@
-/*
- * What XrdCl promises to handlers and no program of XRootD's tries: pages with their checksums, a file that is let go
- * by its own handler or while it is read, requests in their order. Arguments: a URL, the local original of its file.
- */
+/* XrdCl's guarantees for handlers that no program of XRootD's uses: pages with their checksums, a file that is closed
+ * by its own handler or while it is read, requests in their order. Arguments: a URL, the local original of its file. */
 #include <XrdCl/XrdClFile.hh>
 #include <XrdOuc/XrdOucCRC.hh>
 #include <algorithm>
@@ -25,7 +23,7 @@ using namespace XrdCl;
 		} \
 	} while (0)
 
-/* Hands on what it is told. */
+/* Passes on the response. */
 class Promised : public ResponseHandler
 {
 public:
@@ -67,7 +65,7 @@ static void pages()
 	CHECK(file.Close().IsOK());
 }
 
-/* The handler lets its file go, from the file's own thread. */
+/* The handler deletes its file, from the file's own thread. */
 static void let_go_by_its_handler()
 {
 	auto file = std::make_shared<File>();
@@ -84,7 +82,7 @@ static void let_go_by_its_handler()
 	CHECK(original.compare(0, buffer.size(), buffer.data(), buffer.size()) == 0);
 }
 
-/* What was asked for before a file is let go is still answered, in its order. */
+/* Requests before a file is closed are still answered, in their order. */
 static void let_go_while_it_is_read()
 {
 	const int count = 20;

@@ -1,4 +1,4 @@
-"""A C++ program that asks what XRootD's own programs do not."""
+"""A C++ program that makes the requests that XRootD's own programs do not make."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .programs import program, url
 
 
 def everything(place: Place, fabric: str) -> Outcome:
-    """Pages, files that are let go, order."""
+    """Pages, files that are closed, order."""
     built = place.directory / "handlers"
     source = Path(__file__).with_name("handlers.cc")
     made = subprocess.run([os.environ.get("CXX", "c++"), "-std=c++17", "-O1", "-Wall", "-Wextra", "-isystem", "/usr/include/xrootd",

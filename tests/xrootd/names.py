@@ -1,4 +1,4 @@
-"""What xrdfs does with names, held against what the server's file system then has."""
+"""xrdfs' operations on names, compared with the server's file system."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ def plugin() -> Path:
 
 
 def configure(service: Service, *more: str, port: int | None = None, library: Path | None = None) -> Path:
-    """A directory with the plug-in's configuration for this service: URLs of it are the plug-in's, or another XRootD's."""
+    """A directory with the plug-in's configuration for this service: URLs of it are the plug-in's, or another
+    XRootD's."""
     directory = service.directory / "plugins"
     directory.mkdir(exist_ok=True)
     lines = [f"url = root://127.0.0.1:{port or service.port}", f"lib = {library or plugin()}", "enable = true", *more]
@@ -32,7 +33,8 @@ def url(service: Service, path: str) -> str:
 
 
 def program(service: Service, *command: object, library: Path | None = None, **more: str) -> Ended:
-    """Runs a program with the plug-in (or with that of another XRootD), on the software adapter if data travel by RDMA."""
+    """Runs a program with the plug-in (or with that of another XRootD), on the software adapter if data travel by
+    RDMA."""
     plain = [str(word) for word in command]
     environment = {"RFIO_FABRIC": service.fabric, "XRD_PLUGINCONFDIR": str(configure(service, library=library)), "XRD_CONNECTIONRETRY": "1",
                    **service.environment(), **more}

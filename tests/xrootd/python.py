@@ -63,7 +63,7 @@ print("did it all")
 
 
 def everything(place: Place, fabric: str) -> Outcome:
-    """A script that checks what it gets."""
+    """A script that verifies its data."""
     if subprocess.run([INTERPRETER, "-c", "import XRootD"], capture_output=True, check=False).returncode:
         return skipped("needs the package python3-xrootd")
     with Service(place, fabric) as service:

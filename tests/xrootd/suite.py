@@ -17,7 +17,7 @@ REQUIRES = [Tool("xrdcp", "xrootd-client"), Tool("/usr/include/xrootd/XrdCl/XrdC
 
 
 def cases() -> Iterator[Case]:
-    """The matrix: what is tried, by how the data travel."""
+    """Every test with every transport."""
     for fabric in FABRICS:
         for name, size in copies.SIZES.items():
             yield Case(f"xrdcp both ways, {name} bytes", fabric, partial(copies.both_ways, fabric=fabric, size=size))

@@ -1,4 +1,4 @@
-/* Another libibverbs, which knows no device: what a wheel brings, or the system has. */
+/* Another libibverbs, which knows no device, as in a wheel or in the system. */
 #include <stdlib.h>
 
 struct ibv_device;

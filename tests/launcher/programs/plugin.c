@@ -1,4 +1,4 @@
-/* A plug-in that has another beside it loaded, as the search path of its own says ($ORIGIN), and lists devices. */
+/* A plug-in that loads another beside it, by its own search path ($ORIGIN), and lists devices. */
 #include <dlfcn.h>
 #include <stdio.h>
 

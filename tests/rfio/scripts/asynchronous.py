@@ -35,7 +35,7 @@ async def raises(error: type, what) -> None:
 
 
 async def reads() -> None:
-    """What the synchronous methods return."""
+    """The results of the synchronous methods."""
     names = list(contents)
     assert await asyncio.gather(*map(fs._cat_file, names)) == list(contents.values())
     assert await fs._cat(names) == contents
@@ -81,7 +81,7 @@ async def writes(directory: str) -> None:
 
 
 async def at_once() -> None:
-    """Over a way of 40 ms: a hundred reads take little longer than one, on one connection."""
+    """With a round-trip time of 40 ms: a hundred reads take little longer than one, on one connection."""
     await fs._info(f"{far}/many/0")
     threads, begun = threading.active_count(), time.monotonic()
     assert await asyncio.gather(*(fs._cat_file(f"{far}/many/{number % 60}") for number in range(100))) == [
@@ -95,7 +95,7 @@ async def at_once() -> None:
 
 
 async def cancelled() -> None:
-    """What is cancelled is taken back, and its file is closed; others go on."""
+    """A cancelled request is taken back, and its file is closed; others go on."""
     for delay in (0, 0.01, 0.03, 0.05, 0.07, 0.09):
         tasks = [asyncio.create_task(fs._cat_file(f"{far}/many/{number}")) for number in range(20)]
         await asyncio.sleep(delay)
@@ -121,7 +121,8 @@ async def a_synchronous_call() -> None:
 
 
 async def streams() -> None:
-    """Files that are opened in the loop: read in the order of the calls, published when closed, discarded after an exception."""
+    """Files that are opened in the loop: read in the order of the calls, published when closed, discarded after an
+    exception."""
     name = f"{root}/many/7"
     while len(contents[name]) < 5000:
         name = chance.choice(list(contents))
@@ -186,13 +187,13 @@ for worker in workers:
 for worker in workers:
     worker.join()
 assert results == [contents] * 4
-# Neither the synchronous filesystem nor these need fsspec's thread; coroutines run there as well.
+# Neither the synchronous filesystem nor these need fsspec's thread; coroutines run there, too.
 assert iothread[0] is None
 from fsspec.asyn import sync
 plain = fsspec.filesystem("rfio")
 assert not plain.asynchronous and sync(plain.loop, plain._cat_file, f"{root}/many/5") == contents[f"{root}/many/5"]
 assert plain.loop is get_loop() and fs.loop is None
-# Filesystems of fsspec that are made of others.
+# fsspec's filesystems on top of others.
 from fsspec.generic import rsync
 from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.reference import ReferenceFileSystem

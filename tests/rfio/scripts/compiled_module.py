@@ -41,7 +41,7 @@ for thread in threads:
     thread.join()
 assert not wrong, wrong[:3]
 
-# Writes, where they are told to go, and at the end.
+# Writes, at given offsets and at the end.
 model = bytearray()
 sink = _native.File(base + "/w", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o640)
 chance = random.Random(7)
@@ -62,7 +62,7 @@ assert open(export + "/w", "rb").read() == model and os.stat(export + "/w").st_m
 end = _native.File(base + "/w", os.O_WRONLY | os.O_APPEND)
 assert end.append(b"last") == 4 and open(export + "/w", "rb").read() == model + b"last"
 
-# What went wrong, with whom.
+# Errors, with their file.
 for act, number, name in (
         (lambda: _native.examine(base + "/none"), errno.ENOENT, base + "/none"),
         (lambda: _native.File(base + "/none", os.O_RDONLY), errno.ENOENT, base + "/none"),

@@ -77,7 +77,7 @@ please("stop")
 threading.Timer(0.7, please, ("start",)).start()
 begun = time.monotonic()
 assert file.read() == data[100_000:] and time.monotonic() - begun > 0.5
-# Another file that has the name by then is not taken for it.
+# Another file that has got the name meanwhile is not mistaken for it.
 file.seek(0)
 please("stop")
 write("f", data[::-1])
@@ -141,7 +141,7 @@ for wrong in (-1, float("nan")):
     except ValueError:
         pass
 
-# Writing does not go on: a restart between two writes, or before the end, and the old file stays.
+# Writing does not go on: after a restart between two writes, or before the end, the old file stays.
 for blocks in (1, 3):
     fs.pipe_file(f"{base}/written", b"old")
     file = fs.open(f"{base}/written", "wb", block_size=1000)

@@ -27,7 +27,7 @@ def make_tree() -> None:
 
 
 def check_removed(how: str) -> None:
-    """The tree is gone and the data are there."""
+    """The tree is removed and the data remain."""
     assert not os.path.lexists(f"{export}/tree"), how
     assert sorted(os.listdir(f"{export}/data")) == ["deep", "kept"] and os.listdir(f"{export}/data/deep") == ["kept"], how
 
@@ -44,7 +44,7 @@ assert [(path, sorted(directories)) for path, directories, _ in fs.walk(f"{base}
 assert {entry["name"].rpartition("/")[2]: (entry["type"], entry.get("islink", False)) for entry in fs.ls(f"{base}/tree")} == {
     "dangling": ("other", True), "file": ("file", True), "out": ("link", True), "sub": ("directory", False), "up": ("link", True)}
 assert fs.islink(f"{base}/tree/out") and not fs.islink(f"{base}/tree/sub") and not fs.islink(f"{base}/none")
-# What is named is followed.
+# A named link is followed.
 assert fs.isdir(f"{base}/tree/out") and fs.find(f"{base}/tree/out") == [f"{root}/tree/out/{name}" for name in ("deep/kept", "kept")]
 os.unlink(f"{export}/tree/dangling")
 assert fs.du(f"{base}/tree") == 6, fs.du(f"{base}/tree", total=False)

@@ -17,7 +17,7 @@ base, export = sys.argv[1:3]
 
 
 def length(opened) -> int:
-    """What a pool's process reads, of a filesystem and a path or of fsspec's OpenFile."""
+    """Returns the number of bytes that a pool's process reads, of a filesystem and a path or of fsspec's OpenFile."""
     if isinstance(opened, tuple):
         return len(opened[0].cat_file(opened[1]))
     with opened as file:
@@ -25,7 +25,7 @@ def length(opened) -> int:
 
 
 def text(name: str) -> str:
-    """What a file holds."""
+    """Returns a file's content."""
     with open(f"{export}/{name}", encoding="utf-8") as file:
         return file.read()
 
@@ -53,7 +53,7 @@ def in_child(act) -> int:
 
 
 def forked() -> None:
-    """A child leaves what its parent writes alone, and reads with what it has inherited."""
+    """A child does not flush its parent's writes, and reads through inherited objects."""
     fs = fsspec.filesystem("rfio")
     fs.pipe_file(f"{base}/f", b"x" * 1000)
     reader = fs.open(f"{base}/f", "rb", block_size=10)
@@ -76,7 +76,7 @@ def forked() -> None:
 
         status = in_child(child) if mode != "w" else 0
         assert status == 0, (mode, compression, status)
-        # One that does nothing with it.
+        # A child that does nothing with it.
         assert in_child(lambda: None) == 0
         gc.collect()
         writer.write(half)

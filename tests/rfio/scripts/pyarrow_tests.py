@@ -29,7 +29,7 @@ class _IsSubTree(type):
 
 
 class InPlaceOfTheMock(metaclass=_IsSubTree):
-    """What the tests of data sets make themselves."""
+    """The filesystem that the tests of data sets make themselves."""
 
     def __new__(cls, *_, **__):
         """Returns a directory of the server."""
@@ -47,13 +47,13 @@ else:
 
     @pytest.fixture
     def filesystem_config():
-        """Of which the fixtures of pyarrow's tests are made."""
+        """Returns the parameters of the fixtures of pyarrow's tests."""
         fs, path = empty()
         return {"fs": fs, "pathfn": lambda name: f"{path}/{name}", "allow_move_dir": True, "allow_append_to_file": True}
 
 
 class Choice:
-    """Tests that take no filesystem are pyarrow's own business."""
+    """Tests without a filesystem do not concern this one."""
 
     TAKES = {"test_fs": {"filesystem_config"}, "test_dataset": {"mockfs", "multisourcefs", "promotable_mockfs", "dataset"}}
 

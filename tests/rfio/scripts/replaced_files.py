@@ -1,4 +1,4 @@
-"""Files that are written: what they replace, what an exception leaves, and what a killed writer leaves."""
+"""Files that are written: the files that they replace, and the state after an exception or a kill."""
 
 import os
 import signal
@@ -23,13 +23,13 @@ def raises(error: type, act) -> None:
 
 
 def text(name: str) -> str:
-    """What a file holds."""
+    """Returns a file's content."""
     with open(f"{export}/{name}", encoding="utf-8") as file:
         return file.read()
 
 
 def names() -> set:
-    """What the export holds."""
+    """Returns the names in the export."""
     return set(os.listdir(export))
 
 
@@ -65,7 +65,7 @@ assert len(outcomes) == 1 and text("raced") == str(outcomes[0]), outcomes
 raises(FileExistsError, lambda: fs.pipe_file(f"{base}/raced", b"", mode="create"))
 assert names() == {"dangling", "raced"}, names()
 
-# What is replaced keeps its attributes.
+# A replaced file keeps its attributes.
 with open(f"{export}/private", "w", encoding="utf-8") as file:
     file.write("old")
 os.chmod(f"{export}/private", 0o640)
@@ -115,7 +115,7 @@ os.symlink("../outside", f"{export}/outside")
 raises(OSError, lambda: fs.pipe_file(f"{base}/outside", b""))
 assert not os.path.exists(f"{export}/../outside")
 
-# An exception discards, whatever holds the file.
+# An exception discards, even if another object holds the file.
 fs.pipe_file(f"{base}/good", b"good")
 before_names = names()
 
@@ -183,7 +183,7 @@ except KeyError:
     file.close()
 assert text("good") == "three"
 
-# A killed writer's file goes with the next one of its name, when it is old enough and nobody writes it.
+# A killed writer's file is removed with the next one of its name, when it is old enough and has no writer.
 writer = subprocess.Popen([sys.executable, "-c", "import sys, time, fsspec\n"
                            "file = fsspec.filesystem('rfio').open(sys.argv[1], 'wb', block_size=10)\n"
                            "file.write(b'half' * 100)\nprint('begun', flush=True)\ntime.sleep(100)", f"{base}/killed"],
@@ -192,12 +192,12 @@ writer.stdout.readline()
 partial = f"{export}/.killed.rfpart"
 os.utime(partial, (1, 1))
 fs.pipe_file(f"{base}/killed", b"whole")
-assert text("killed") == "whole" and os.path.exists(partial), "what is being written stays"
+assert text("killed") == "whole" and os.path.exists(partial), "a file with a writer stays"
 writer.send_signal(signal.SIGKILL)
 writer.wait()
 os.utime(partial)
 fs.pipe_file(f"{base}/killed", b"again")
-assert text("killed") == "again" and os.path.exists(partial), "what was written just now stays"
+assert text("killed") == "again" and os.path.exists(partial), "a file written just now stays"
 os.utime(partial, (1, 1))
 deadline = time.monotonic() + 30
 while os.path.exists(partial) and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A program that uses what the filesystem has, for the type checker: each result has the type that is said here."""
+"""A program that uses the filesystem's methods, for the type checker: each result has the type that is written here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file that is written appears when it is whole, however it is written: what is interrupted leaves nothing."""
+"""A file that is written appears when it is whole, by every way of writing: an interrupted write leaves nothing."""
 
 import gc
 import lzma
@@ -26,12 +26,12 @@ url = f"{base}/good"
 
 
 def interrupt(*_):
-    """Ends what calls it in the middle."""
+    """Interrupts the caller in the middle."""
     raise KeyError("in the middle")
 
 
 def is_as_before(how: str) -> None:
-    """The old file stays, and nothing is beside it."""
+    """The old file stays, and no other is left."""
     gc.collect()
     with open(f"{export}/good", encoding="utf-8") as file:
         assert file.read() == "good", how
@@ -50,7 +50,7 @@ def within(how: str, make, data) -> None:
 
 
 def unclosed(how: str, make, data) -> None:
-    """Nobody closes what `make` returns."""
+    """The object that `make` returns is not closed."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         file = make()
@@ -122,7 +122,7 @@ for compression in (None, "gzip", "bz2", "xz", "zip"):
 
 
 def dump() -> None:
-    """Pickles what cannot be."""
+    """Pickles an object that cannot be pickled."""
     with fs.open(url, "wb") as sink:
         pickle.dump([1, threading.Lock()], sink)
 
@@ -135,7 +135,7 @@ for how, act in {"to_json": lambda: frame.to_json(url, default_handler=interrupt
     except Exception:  # Each library has its own.
         is_as_before(how)
     else:
-        raise AssertionError(f"{how} writes what cannot be written")
+        raise AssertionError(f"{how} accepts a type that cannot be written")
 
 
 def batches():
@@ -154,7 +154,7 @@ except KeyError:
         pyarrow.parquet.read_table(name, filesystem=arrow)
 fs.rm(f"{base}/set", recursive=True) if fs.exists(f"{base}/set") else None
 
-# What does not fail is there, once its close() has returned.
+# A file is there once its close() has returned without an error.
 for name in (None, *encodings):
     with fs.open(f"{base}/made", "wb", compression=name) as file:
         file.write(b"whole")
@@ -181,7 +181,7 @@ try:
 except FileExistsError:
     fs.rm(f"{base}/made")
 
-# Transactions: an exception of the file's own is no part of them, and a file that is not closed is not whole.
+# Transactions: an exception of the file's own does not belong to them, and a file that is not closed is not whole.
 with fs.transaction:
     try:
         with fs.open(url, "wb") as file:

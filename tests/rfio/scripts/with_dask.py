@@ -5,7 +5,7 @@ import sys
 import dask
 import dask.dataframe
 import pandas
-import rfio_fsspec  # It knows of `rfio://` from here on, in every process.
+import rfio_fsspec  # This registers `rfio://` in every process.
 
 
 def main(base):

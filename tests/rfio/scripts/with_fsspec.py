@@ -118,20 +118,20 @@ for mode, error in (("x+b", FileExistsError), ("q+b", ValueError), ("wr+b", Valu
         pass
 try:
     fs.open(base + "/nowhere", "r+b")
-    raise AssertionError("what is not there is opened")
+    raise AssertionError("a missing file is opened")
 except FileNotFoundError:
     pass
 try:
     with fs.transaction:
         fs.open(base + "/changed", "w+b")
-    raise AssertionError("a transaction takes what it cannot take back")
+    raise AssertionError("a transaction accepts an operation that it cannot undo")
 except ValueError:
     assert fs.cat_file(base + "/changed")[:5] == b"first"
 fs.pipe_file(base + "/made/by/itself", b"x")
 assert fs.cat_file(base + "/made/by/itself") == b"x"
 try:
     fsspec.filesystem("rfio", auto_mkdir=False).pipe_file(base + "/never/made", b"x")
-    raise AssertionError("a directory is made that nobody wanted")
+    raise AssertionError("an unrequested directory is made")
 except FileNotFoundError:
     assert not fs.exists(base + "/never")
 try:

@@ -5,7 +5,7 @@ import sys
 import fsspec
 import h5py
 import numpy
-import rfio_fsspec  # It knows of `rfio://` from here on.
+import rfio_fsspec  # This registers `rfio://`.
 
 base, export = sys.argv[1], sys.argv[2]
 chance = numpy.random.default_rng(1)

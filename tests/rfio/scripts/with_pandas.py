@@ -16,7 +16,8 @@ for part in range(3):
 read = pyarrow.dataset.dataset(fs._strip_protocol(base) + "/set", filesystem=fs).to_table(columns=["a"]).to_pandas()
 assert sorted(read.a) == list(frame.a)
 print("read it all", flush=True)
-# Threads of a dataset may still be letting go of their files; one that asks for Python while it ends aborts the process. So it is
-# with any file system written in Python (seen with fsspec's own `memory`, one time in thirty on a busy machine).
+# Threads of a dataset may still be letting go of their files; one that asks for Python while it ends aborts the
+# process. So it is with any file system written in Python (seen with fsspec's own `memory`, one time in thirty on a
+# busy machine).
 import os
 os._exit(0)

@@ -4,7 +4,7 @@ import sys
 
 import awkward
 import numpy
-import rfio_fsspec  # It knows of `rfio://` from here on.
+import rfio_fsspec  # This registers `rfio://`.
 import uproot
 
 base, export = sys.argv[1], sys.argv[2]

@@ -34,7 +34,7 @@ int main(int, char **words)
 		std::vector<float> &values = kept.emplace_back(count);
 		for (size_t place = 0; place < count; place++)
 			values[place] = float(place % 1000) * float(rank + 1);
-		// One of the algorithms that this transport has: it knows no unbound buffers.
+		// One of the algorithms that this transport has: it supports no unbound buffers.
 		sums.push_back(std::make_unique<gloo::AllreduceRing<float>>(context, std::vector<float *>{values.data()}, int(count)));
 		sums.back()->run();
 		for (size_t place = 0; place < count; place++)

@@ -1,4 +1,4 @@
-"""InfiniStore's own benchmark, which compares what it reads with what it wrote."""
+"""InfiniStore's own benchmark, which compares the data it reads with those it wrote."""
 
 import runpy
 from pathlib import Path

@@ -1,8 +1,9 @@
 """Two transfer engines of Mooncake: the initiator writes a buffer to the target's and reads it back.
 
-    mooncake_exchange.py target|initiator ADDRESS PORT DEVICE
+mooncake_exchange.py target|initiator ADDRESS PORT DEVICE
 
-They meet by a socket on the address and port, by which the target names its segment and is told the end.
+They connect by a socket on the address and port, by which the target names its segment and the initiator announces the
+end.
 """
 
 import socket
@@ -24,14 +25,14 @@ def engine(address, device):
 
 
 def registered(made):
-    """A buffer that the engine knows."""
+    """A buffer registered with the engine."""
     buffer = numpy.zeros(SIZE, dtype=numpy.uint8)
     assert made.register_memory(buffer.ctypes.data, SIZE) == 0
     return buffer
 
 
 def target(address, port, device):
-    """Serves, and looks at its buffer in the end."""
+    """Serves, and checks its buffer in the end."""
     made = engine(address, device)
     buffer = registered(made)
     with socket.create_server((address, port)) as meeting:

@@ -1,6 +1,6 @@
-"""Two agents of NIXL: the initiator writes its buffer into the target's, and reads what that has put there.
+"""Two agents of NIXL: the initiator writes its buffer into the target's, and reads the target's answer.
 
-    nixl_exchange.py target|initiator ADDRESS PORT
+nixl_exchange.py target|initiator ADDRESS PORT
 """
 
 import sys
@@ -22,7 +22,7 @@ def until(holds):
 
 
 def target(agent, buffer, mine):
-    """Says where its buffer is, and looks at it when it is told to."""
+    """Sends its buffer's address, and checks the buffer on request."""
     print("target is ready", flush=True)
     until(lambda: agent.check_remote_metadata("initiator"))
     agent.send_notif("initiator", agent.get_serialized_descs(mine))
@@ -34,7 +34,7 @@ def target(agent, buffer, mine):
 
 
 def initiator(agent, buffer, mine, address, port):
-    """Writes, waits until the target has looked, and reads."""
+    """Writes, waits until the target has checked, and reads."""
     buffer[:] = PATTERN
     agent.fetch_remote_metadata("target", address, port)
     agent.send_local_metadata(address, port)

@@ -1,5 +1,5 @@
-"""`bench`, `evaluate`, `load`, `compare` and `replay` on models, which are quick and say the same each time. Needs pandas and
-matplotlib."""
+"""`bench`, `evaluate`, `load`, `compare` and `replay` on models, which are quick and say the same each time. Needs
+pandas and matplotlib."""
 
 import pickle
 import sys
@@ -35,7 +35,7 @@ FRAMES = ("runs", "points", "statistics", "findings", "failures", "environment")
 
 
 def tidy(frame):
-    """One value a row with its unit, and no column that says nothing."""
+    """One value a row with its unit, and no empty column."""
     assert isinstance(frame, pandas.DataFrame) and len(frame), frame
     empty = [name for name in frame if frame[name].isna().all()]
     assert not empty, empty
@@ -107,7 +107,7 @@ refused(lambda: verbena.load("nothing"), "has no results.jsonl", kind=FileNotFou
 Path("empty.jsonl").touch()
 refused(lambda: verbena.load("empty.jsonl"), "is empty", kind=ValueError)
 
-# What fails says so, with the program's words.
+# A failure is reported with the program's message.
 refused(lambda: verbena.bench("latency.wrote"), 'did you mean "latency.write"', "exit code 2", code=2)
 refused(lambda: verbena.bench("latency.write", on=SIX, quick=True, out="whole"), "holds the results of another run", code=2)
 error = refused(lambda: verbena.bench("latency.write", on="hardware:no_such_0"), "no_such_0", code=2)

@@ -1,4 +1,4 @@
-"""`verbena.bench` until somebody presses Ctrl-C."""
+"""`verbena.bench` until Ctrl-C is pressed."""
 
 import sys
 

@@ -4,7 +4,7 @@ import verbena
 
 
 def refused(call, *words, code=None, kind=verbena.CommandError):
-    """The error of a call, which says these words."""
+    """Returns the error of a call, whose message has these words."""
     try:
         call()
     except kind as error:

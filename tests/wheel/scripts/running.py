@@ -1,4 +1,5 @@
-"""`verbena.run`: what a program says, what the adapter refuses and counts, and every way in which it can fail. Needs no package."""
+"""`verbena.run`: a program's output, the adapter's refusals and counters, and every way in which it can fail. Needs no
+package."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A program over `import verbena` that mypy takes, and one line of each kind that it does not."""
+"""A program over `import verbena` that mypy accepts, and one line of each kind that it rejects."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-"""`import verbena` where pandas, matplotlib or the program itself are missing: what does not need them works, and what does names
-them."""
+"""`import verbena` where pandas, matplotlib or the program itself are missing: functions that do not need them work,
+and the others name the missing one."""
 
 import importlib.metadata
 import sys

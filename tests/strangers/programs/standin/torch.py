@@ -1,4 +1,4 @@
-"""What InfiniStore's benchmark takes of torch: buffers of random numbers."""
+"""The part of torch that InfiniStore's benchmark needs: buffers of random numbers."""
 
 import numpy
 

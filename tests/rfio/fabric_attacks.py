@@ -1,4 +1,4 @@
-"""Attacks over the fabric: clients that keep to no rules, and servers that keep to none."""
+"""Attacks over the fabric: clients and servers that break the protocol's rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .verbs_peer import REMOTE_ACCESS, SUCCESS, Endpoint, VerbsPeer
 from .wire import CONNECT, HEADER, HELLO, MAGIC, OPEN, PING, PROVE, READ, Peer, text
 
 EACCES, EINVAL, COMMUNICATION, NOT_SUPPORTED = 13, 22, 1018, 1022
-#: Data beyond what goes with the reply anyway.
+#: Data beyond the part that goes with the reply anyway.
 LENGTH = 256 << 10
 
 
@@ -43,7 +43,7 @@ def read(peer: Peer, handle: bytes, address: int, key: int, window: int = LENGTH
 
 
 def still_served(service: Service, data: bytes) -> bool:
-    """Whether an honest client gets the file by RDMA."""
+    """Whether a regular client gets the file by RDMA."""
     before = service.metric("rfio_fabric_sent_bytes_total")
     ended = service.tool("rfcp", service.at("f"), service.here / "copy")
     return ended.succeeded and (service.here / "copy").read_bytes() == data and \
@@ -51,8 +51,8 @@ def still_served(service: Service, data: bytes) -> bool:
 
 
 def tokens(place: Place) -> Outcome:
-    """The data queue pair does nothing without its token: none, a wrong one, a part of it, another pair's, one that was
-    used."""
+    """The data queue pair does nothing without its token: none, a wrong one, a part of it, another pair's, a used
+    one."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(LENGTH)
         (service.export / "f").write_bytes(data)
@@ -68,10 +68,10 @@ def tokens(place: Place) -> Outcome:
                 return failed(f"{what} cannot be sent")
             status, _, payload = read(peer, handle, verbs.address, verbs.key)
             if status != EACCES or payload:
-                return failed(f"{what} lets a queue pair in: {status}")
+                return failed(f"{what} connects a queue pair: {status}")
             status, _, _ = read(peer, handle, verbs.address, verbs.key)
             if status != NOT_SUPPORTED:
-                return failed(f"after {what} the queue pair is still there: {status}")
+                return failed(f"after {what} the queue pair is still connected: {status}")
         # The right one, once; then the same session's pair is worth as much as it should be, and not more.
         token = pair_up(peer, verbs)
         verbs.do("receive")
@@ -79,19 +79,19 @@ def tokens(place: Place) -> Outcome:
             return failed("the token cannot be sent")
         status, _, payload = read(peer, handle, verbs.address, verbs.key)
         if status != 0 or payload or verbs.outcome() != SUCCESS:
-            return failed(f"the right token does not let in: {status}")
+            return failed(f"the right token is refused: {status}")
         if bytes.fromhex(verbs.say("peek 4096")) != data[:4096]:
             return failed("other bytes arrived")
         pair_up(peer, verbs)
         verbs.tries(f"send {token.hex()}")
         status, _, _ = read(peer, handle, verbs.address, verbs.key)
         if status != EACCES:
-            return failed(f"a token lets in twice: {status}")
+            return failed(f"a token is accepted twice: {status}")
         return passed() if still_served(service, data) else failed("an honest client is not served")
 
 
 def bad_keys(place: Place) -> Outcome:
-    """A window that the client does not have ends its own queue pair and nothing else."""
+    """An invalid window ends the client's own queue pair and nothing else."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(4 << 20)
         (service.export / "f").write_bytes(data)
@@ -133,12 +133,13 @@ def bad_keys(place: Place) -> Outcome:
 
 
 def server_memory(place: Place) -> Outcome:
-    """No key opens the server's memory: neither its own ones nor its neighbours', to read or to write."""
+    """No key gives access to the server's memory: neither the server's own keys nor neighbouring ones, to read or to
+    write."""
     with Service(place, "verbs") as service, VerbsPeer(place) as verbs:
         data = noise(LENGTH)
         (service.export / "f").write_bytes(data)
         if not still_served(service, data):
-            return failed("nothing is in the cache")
+            return failed("the cache is empty")
         maps = [line.split() for line in open(f"/proc/{service.daemon.pid}/maps", encoding="ascii")]
         places = [int(line[0].split("-")[0], 16) for line in maps if "verbena" in " ".join(line[5:])][:2] or [1 << 20]
         peer, _ = logged_in(service)
@@ -190,7 +191,7 @@ class HostileServer:
         while len(data) < count:
             more = self.peer.recv(count - len(data))
             if not more:
-                raise ConnectionError("the client went away")
+                raise ConnectionError("the client closed the connection")
             data += more
         return data
 
@@ -199,11 +200,11 @@ class HostileServer:
         self.peer.sendall(HEADER.pack(MAGIC, kind | 0x8000, 4 + len(body), 0, number) + bytes(4) + body)
 
     def attributes(self) -> bytes:
-        """Of a regular file."""
+        """Returns the attributes of a regular file."""
         return struct.pack(">QQIQIIQQqqqQB", 1, 2, 0o100644, 1, 0, 0, self.size, self.size // 512, 0, 0, 0, 7, 1)
 
     def serve_until_reads(self, count: int) -> list[tuple[int, int, int, int, int, int]]:
-        """Greets, lets in, connects, opens; then so many reads: (number, offset, length, address, key, window)."""
+        """Handshakes, connects, opens; then serves so many reads: (number, offset, length, address, key, window)."""
         reads = []
         while len(reads) < count:
             kind, number, body = self.request()
@@ -235,8 +236,8 @@ class HostileServer:
 
 
 def late_server(place: Place) -> Outcome:
-    """A server that writes to a client's memory after the request is over, reads from it, or writes beside the window: the
-    client's adapter refuses, and no byte of what was delivered changes."""
+    """A server that writes to a client's memory after the request is over, reads from it, or writes beside the window:
+    the client's adapter refuses, and no byte of the delivered data changes."""
     with VerbsPeer(place) as verbs, Service(place, "verbs") as service:
         for what in ("late write", "read", "beside the window"):
             hostile = HostileServer(verbs, 64 << 20)
@@ -272,5 +273,5 @@ def late_server(place: Place) -> Outcome:
                 return failed(f"{what}: the copy has its name")
             part = (service.here / ".copy.rfpart").read_bytes()
             if b"Z" in part or (what == "late write" and part[:length] != b"A" * length):
-                return failed(f"{what}: what was delivered changed")
+                return failed(f"{what}: delivered data changed")
         return passed()

@@ -1,4 +1,4 @@
-"""Every hole that the old service had, tried: acceptance 4. Each case attacks and must not get in."""
+"""Every vulnerability of the old service, attacked: acceptance 4. Each case attacks and must not get in."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ EACCES, EBUSY, EBADF = 13, 16, 9
 
 
 def alive(service: Service) -> bool:
-    """Whether an honest client is still served."""
+    """Whether a regular client is still served."""
     return service.tool("rfdir", service.at("")).succeeded
 
 
 def asserted_identity(place: Place) -> Outcome:
-    """A client that only says who it is: with no secret, a wrong one, another's name, or as nobody."""
+    """A client that only asserts its name: with no secret, a wrong one, another's name, or anonymously."""
     with Service(place, "tcp") as service:
         for user, secret in ((USER, None), (USER, b"wrong" * 8), (b"root", SECRET), (b"", SECRET)):
             peer = Peer(service.port)
             if peer.log_in(user, secret) != EACCES or not peer.closed():
-                return failed(f"{user!r} with {secret!r} is not turned away")
+                return failed(f"{user!r} with {secret!r} is not refused")
         peer = Peer(service.port)
         if peer.log_in(b"root", None, ANONYMOUS) != EACCES:
-            return failed("a stranger is not turned away")
+            return failed("an unknown client is not refused")
         entries = [json.loads(line) for line in service.audit.read_text().splitlines()]
         refused = [entry for entry in entries if entry["event"] == "authentication refused"]
         if len(refused) < 4 or service.metric("rfio_authentication_failures_total") < 4:
@@ -97,7 +97,7 @@ def outside_the_root(place: Place) -> Outcome:
 
 
 def sizes(place: Place) -> Outcome:
-    """Sizes and counts from the wire that would overflow or exhaust: refused, and nothing grows."""
+    """Sizes and counts in messages that would overflow or exhaust: refused, and memory does not grow."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(b"x" * 100)
         before = service.resident_mebibytes()
@@ -118,7 +118,7 @@ def sizes(place: Place) -> Outcome:
         status, _, _ = peer.ask(READ_VECTOR, handle + ranges + b"\0\0")
         if status == 0:
             return failed("a vector whose sum overflows is answered")
-        # Counts whose product with the element's size wraps in 32 bits, or that nothing follows.
+        # Counts whose product with the element's size wraps in 32 bits, or that no data follow.
         for count in (0x15555556, 0xffffffff, 65_536):
             peer, handle = session()
             peer.send(READ_VECTOR, handle + struct.pack(">I", count) + b"\0" * 64)
@@ -134,15 +134,15 @@ def sizes(place: Place) -> Outcome:
 
 
 def stolen_handles(place: Place) -> Outcome:
-    """Handles of another session are nothing here."""
+    """Handles of another session are invalid."""
     with Service(place, "tcp") as service:
         (service.export / "f").write_bytes(b"secret")
-        owner, thief = Peer(service.port), Peer(service.port)
-        for peer in (owner, thief):
+        owner, attacker = Peer(service.port), Peer(service.port)
+        for peer in (owner, attacker):
             assert peer.log_in(USER, SECRET) == 0
         _, body, _ = owner.ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))
         for handle in (body[:8], struct.pack(">Q", 0), struct.pack(">Q", 2 ** 64 - 1)):
-            status, _, payload = thief.ask(READ, handle + struct.pack(">QIBB", 0, 6, 0, 0))
+            status, _, payload = attacker.ask(READ, handle + struct.pack(">QIBB", 0, 6, 0, 0))
             if status != EBADF or payload:
                 return failed("another session's handle works")
         return passed()
@@ -166,11 +166,11 @@ def tampering(place: Place) -> Outcome:
 
 
 def groups(place: Place) -> Outcome:
-    """A daemon that gives up root keeps no group of it."""
+    """A daemon that gives up root keeps no supplementary group of it."""
     if os.geteuid() != 0:
         return skipped("needs root, to give it up")
     if ELSEWHERE:
-        return skipped("nobody but root is known in the namespaces of the two hosts")
+        return skipped("only root exists in the namespaces of the two hosts")
     with Service(place, "tcp", "--user", "nobody") as service:
         status = service.status()
         if status.get("Groups", "") != "" or set(status["Uid"].split()) != {status["Uid"].split()[0]} \
@@ -190,7 +190,7 @@ def no_process_per_connection(place: Place) -> Outcome:
         for _ in range(50):
             sessions.append(Peer(service.port))
             assert sessions[-1].log_in(USER, SECRET) == 0
-            # One that holds nothing would make room.
+            # A session without open files would make room.
             assert sessions[-1].ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))[0] == 0
         if service.status()["Threads"] != before:
             return failed("sessions cost threads")
@@ -204,11 +204,11 @@ def no_process_per_connection(place: Place) -> Outcome:
         while time.monotonic() < deadline:
             if Peer(service.port).log_in(USER, SECRET) == 0:
                 return passed()
-        return failed("a closed session is not given back")
+        return failed("a closed session is not released")
 
 
 def silence(place: Place) -> Outcome:
-    """Whoever does not prove in time who it is, at whatever stage it stops, is let go."""
+    """A client that does not authenticate in time is disconnected, at any stage."""
     with Service(place, "tcp", "--greeting-timeout", "1") as service:
         silent, stopped = Peer(service.port), Peer(service.port)
         hello = struct.pack(">HHI", 2, 2, 2) + text(USER) + bytes(32)
@@ -225,17 +225,17 @@ def silence(place: Place) -> Outcome:
 
 
 def read_only(place: Place) -> Outcome:
-    """Strangers who may read may not change anything."""
+    """Anonymous users with read permission may not change anything."""
     with Service(place, "tcp", "--anonymous", "read") as service:
         (service.export / "f").write_bytes(b"x")
-        nobody = {"RFIO_SECRETS": "/nonexistent"}
-        if not service.tool("rfcat", service.at("f"), **nobody).succeeded:
-            return failed("a stranger may not read")
+        anonymous = {"RFIO_SECRETS": "/nonexistent"}
+        if not service.tool("rfcat", service.at("f"), **anonymous).succeeded:
+            return failed("an anonymous client may not read")
         for program, *arguments in (
                 ("rfcp", "/etc/hostname", service.at("new")), ("rfrm", service.at("f")),
                 ("rfmkdir", service.at("d")), ("rfrename", service.at("f"), service.at("g")),
                 ("rfchmod", "777", service.at("f"))):
-            ended = service.tool(program, *arguments, **nobody)
+            ended = service.tool(program, *arguments, **anonymous)
             if ended.status != 2 or os.listdir(service.export) != ["f"]:
-                return failed(f"a stranger may {program}", ended.evidence())
+                return failed(f"an anonymous client may {program}", ended.evidence())
         return passed()

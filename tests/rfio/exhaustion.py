@@ -1,4 +1,4 @@
-"""Clients that are let in and then keep what they were given: each tries to leave others without."""
+"""Resource exhaustion: authenticated clients that keep their resources; each tries to leave others without."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.place import Place
 
 from .elsewhere import HOST
 from .encrypted import certificate
-from .intruders import alive
+from .attacks import alive
 from .service import SECONDS, SECRET, USER, Service, noise, same
 from .wire import ANONYMOUS, HEADER, MAGIC, OPEN, Closed, Peer, text
 
@@ -36,21 +36,21 @@ def session(service: Service) -> Peer:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    """Waits for it; what does not come the case finds missing."""
+    """Waits until the condition holds; the case itself then reports a missing event."""
     deadline = time.monotonic() + SECONDS
     while not holds() and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
-def replies_that_nobody_takes(place: Place) -> Outcome:
-    """Long replies are asked for and not taken: they count as memory in use, which is bounded."""
+def unread_replies(place: Place) -> Outcome:
+    """Long replies are requested and not read: they count as memory in use, which is bounded."""
     with Service(place, "tcp") as service:
         (service.export / "d").mkdir()
         for number in range(4000):
             (service.export / "d" / f"{number:0200}").touch()
         before = service.resident_mebibytes()
-        hoarders = [session(service) for _ in range(60)]
-        for peer in hoarders:
+        attackers = [session(service) for _ in range(60)]
+        for peer in attackers:
             for _ in range(8):
                 peer.send(LIST, text(b"/d") + struct.pack(">QI", 0, 4096))
         # Until the service answers no more of them.
@@ -63,14 +63,14 @@ def replies_that_nobody_takes(place: Place) -> Outcome:
         grown = service.resident_mebibytes() - before
         if grown > 32 + 32:
             return failed(f"60 clients that take no lists cost {grown:.0f} MiB")
-        for peer in hoarders:
+        for peer in attackers:
             peer.close()
         return passed(f"grew by {grown:.0f} MiB") if alive(service) else failed("an honest client is not served")
 
 
 def waiting_writes(place: Place) -> Outcome:
-    """Writes wait behind what is slow, more of them than there is memory for: it is bounded, and all are carried out in the
-    end, for what waits has what it needs."""
+    """Writes wait behind slow requests, more of them than there is memory for: memory is bounded, and all are carried
+    out in the end, because a queued write has the memory that it needs."""
     with Service(place, "tcp") as service:
         before, ahead, size = service.resident_mebibytes(), 20, 256 << 10
         data, refused = noise(size), []
@@ -93,14 +93,14 @@ def waiting_writes(place: Place) -> Outcome:
             sender.join()
             peer.close()
 
-        hoarders = [threading.Thread(target=hoard, args=(number,)) for number in range(12)]
-        for thread in hoarders:
+        attackers = [threading.Thread(target=hoard, args=(number,)) for number in range(12)]
+        for thread in attackers:
             thread.start()
         most = 0.0
-        while any(thread.is_alive() for thread in hoarders):
+        while any(thread.is_alive() for thread in attackers):
             most = max(most, service.resident_mebibytes() - before)
             time.sleep(0.02)
-        for thread in hoarders:
+        for thread in attackers:
             thread.join()
         wrong = [number for number in range(12) if (service.export / str(number)).open("rb").read(ahead * size) != data * ahead]
         if refused or wrong:
@@ -111,20 +111,21 @@ def waiting_writes(place: Place) -> Outcome:
 
 
 def unfinished_writes(place: Place) -> Outcome:
-    """A payload is announced and comes a byte at a time: its memory goes back to others of the same user in the end."""
+    """A payload is announced and comes a byte at a time: its memory becomes available to others of the same user in the
+    end."""
     with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:
-        hoarder = session(service)
-        status, body, _ = hoarder.ask(OPEN, text(b"/hoarder") + WRITING)
+        attacker = session(service)
+        status, body, _ = attacker.ask(OPEN, text(b"/hoarder") + WRITING)
         assert status == 0
         request = body[:8] + struct.pack(">QIIB", 0, 64 << 10, 0, 0)
-        hoarder.send(WRITE, request, payload_length=64 << 10)
-        hoarder.socket.sendall(b"x" * 4096)
+        attacker.send(WRITE, request, payload_length=64 << 10)
+        attacker.socket.sendall(b"x" * 4096)
         stop = threading.Event()
 
         def drip() -> None:
             while not stop.wait(0.2):
                 try:
-                    hoarder.socket.sendall(b"x")
+                    attacker.socket.sendall(b"x")
                 except OSError:
                     return
 
@@ -139,25 +140,25 @@ def unfinished_writes(place: Place) -> Outcome:
             return failed("an unfinished write keeps another from writing", ended.evidence())
         if service.metric("rfio_stalls_total") < 1:
             return failed("the stall is not counted")
-        return passed() if hoarder.closed() else failed("the hoarder's session goes on")
+        return passed() if attacker.closed() else failed("the attacker's session goes on")
 
 
 def open_files(place: Place) -> Outcome:
-    """A user opens files without end, in several sessions: refused at the cap, and everything else goes on."""
+    """A user opens files without end, in several sessions: refused at the cap, and all other clients go on."""
     with Service(place, "tcp", "--open-files-per-user", "20") as service:
         (service.export / "f").write_bytes(b"x")
-        hoarders = [session(service) for _ in range(3)]
-        answers = [peer.ask(OPEN, text(b"/f") + READING) for peer in hoarders for _ in range(10)]
+        attackers = [session(service) for _ in range(3)]
+        answers = [peer.ask(OPEN, text(b"/f") + READING) for peer in attackers for _ in range(10)]
         statuses = [status for status, _, _ in answers]
         if statuses != [0] * 20 + [EMFILE] * 10:
             return failed(f"opened {statuses.count(0)} of 20, the others ended with {set(statuses)}")
         if service.metric("rfio_open_files") != 20:
             return failed("the open files are not in the metrics")
-        hoarders[0].ask(CLOSE, answers[0][1][:8])
-        if hoarders[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
-            return failed("a closed file is not given back")
-        hoarders[1].close()
-        # The service hears of it by and by.
+        attackers[0].ask(CLOSE, answers[0][1][:8])
+        if attackers[2].ask(OPEN, text(b"/f") + READING)[0] != 0:
+            return failed("a closed file is not released")
+        attackers[1].close()
+        # The service notices it after a while.
         until(lambda: service.metric("rfio_open_files") <= 10)
         ended = service.tool("rfcp", service.at("f"), service.here / "f")
         return passed() if ended.succeeded else failed("a session that ends keeps its files", ended.evidence())
@@ -178,8 +179,8 @@ def long_bodies(place: Place) -> Outcome:
 
 
 def swapped_links(place: Place) -> Outcome:
-    """A directory on the path becomes a link that leads out, and a directory again, as fast as that goes: no open reads, and
-    none makes, a file outside."""
+    """A directory on the path becomes a link that leads out, and a directory again, as fast as that goes: no open
+    reads, and none makes, a file outside."""
     with Service(place, "tcp") as service:
         outside = service.directory / "outside"
         outside.mkdir()
@@ -223,7 +224,8 @@ def swapped_links(place: Place) -> Outcome:
 
 
 def half_a_handshake(place: Place) -> Outcome:
-    """TLS that stops half way, or right after its handshake, and a reader of the metrics that asks nothing: let go."""
+    """TLS that stops half way, or right after its handshake, and a reader of the metrics that sends no request:
+    disconnected."""
     if which("openssl") is None:
         return skipped("needs openssl, to make certificates")
     chain, key = certificate(place, "ours")
@@ -234,7 +236,7 @@ def half_a_handshake(place: Place) -> Outcome:
         silent = context.wrap_socket(socket.create_connection((HOST, service.port), 20),
                                      server_hostname="localhost")
         idle = socket.create_connection((HOST, service.metrics_port), 20)
-        # A whole greeting whose body is a lie about what follows.
+        # A whole greeting whose body announces a wrong length.
         dripping = Peer(service.port)
         dripping.socket.sendall(HEADER.pack(MAGIC, 1, 1024, 0, 1) + b"\0" * 100)
         for what, connection in (("half a handshake", begun.socket), ("a silent TLS client", silent),
@@ -253,7 +255,7 @@ def half_a_handshake(place: Place) -> Outcome:
 
 def checksums_of_nothing(place: Place) -> Outcome:
     """Sixteen sessions of one user ask for checksums of a huge sparse file, as many as they may: another user's light
-    requests are answered before the service has worked through what they ask for. Counted is its work and not the time, so
+    requests are answered before the service has worked through the checksums. The test counts work and not time, so
     that it does not matter how fast the machine is."""
     with Service(place, "tcp", "--anonymous", "read") as service:
         with open(service.export / "huge", "wb") as file:
@@ -294,15 +296,15 @@ def checksums_of_nothing(place: Place) -> Outcome:
             return failed(f"light requests end with {statuses}, and the heavy ones with {blocks} checksums")
         mebibytes = requests * max(blocks) * BLOCK / light / (1 << 20)
         figures = f"{requests / light:.1f} heavy requests and {mebibytes:.0f} MiB for each light one"
-        # In one line with the others, a light request would have to wait for 4 GiB of them.
+        # In one queue with the others, a light request would have to wait for 4 GiB of them.
         return passed(figures) if mebibytes < 512 else failed(figures)
 
 
-def bodies_that_do_not_come(place: Place) -> Outcome:
-    """Long bodies are announced and come a byte at a time: their memory counts, and in the end they are given up."""
+def missing_bodies(place: Place) -> Outcome:
+    """Long bodies are announced and come a byte at a time: their memory counts, and in the end they are discarded."""
     with Service(place, "tcp", "--stall-timeout", "2", "--buffers-per-user", "1M") as service:
-        hoarders = [session(service) for _ in range(40)]
-        for peer in hoarders:
+        attackers = [session(service) for _ in range(40)]
+        for peer in attackers:
             peer.send(13, b"x" * 50_000, body_length=100_000)
         used = [0]
         until(lambda: used.append(service.metric("rfio_buffer_bytes")) or used[-1] >= 200_000)
@@ -311,29 +313,30 @@ def bodies_that_do_not_come(place: Place) -> Outcome:
         # Some have memory only when others were given up: whichever are the first.
         ended: list[Peer] = []
         while len(ended) < 5:
-            left = [peer for peer in hoarders if peer not in ended]
+            left = [peer for peer in attackers if peer not in ended]
             heard, _, _ = select.select([peer.socket for peer in left], [], [], SECONDS)
             closed = [peer for peer in left if peer.socket in heard and peer.closed()]
             if not closed:
-                return failed(f"{len(ended)} of 5 unfinished bodies were given up")
+                return failed(f"{len(ended)} of 5 unfinished bodies were discarded")
             ended += closed
         until(lambda: service.metric("rfio_stalls_total") >= len(ended))
         if (stalls := service.metric("rfio_stalls_total")) < len(ended):
-            return failed(f"{len(ended)} unfinished bodies were given up, and {stalls} are counted")
+            return failed(f"{len(ended)} unfinished bodies were discarded, and {stalls} are counted")
         # Half a header is no better.
         slow = session(service)
         slow.socket.sendall(HEADER.pack(MAGIC, 4, 0, 0, 9)[:7])
         slow.socket.settimeout(SECONDS)
         if not slow.closed():
-            return failed("half a header is waited for")
+            return failed("the daemon waits for half a header")
         # The service would wait for them when it is stopped.
-        for peer in hoarders:
+        for peer in attackers:
             peer.close()
         return passed() if alive(service) else failed("an honest client is not served")
 
 
-def idle_strangers(place: Place) -> Outcome:
-    """As many idle anonymous sessions as there may be: the next one is let in, and one that has a file open stays."""
+def idle_clients(place: Place) -> Outcome:
+    """The largest allowed number of idle anonymous sessions: the next one is accepted, and one that has a file open
+    stays."""
     with Service(place, "tcp", "--anonymous", "read", "--sessions-per-user", "12") as service:
         (service.export / "f").write_bytes(b"x")
 
@@ -351,41 +354,42 @@ def idle_strangers(place: Place) -> Outcome:
         try:
             fresh = stranger()
         except AssertionError as error:
-            return failed(f"nobody else is let in: status {error}")
+            return failed(f"other users are refused: status {error}")
         if fresh.ask(30, text(b"/f"))[0] != 0 or busy.ask(12, body[:8] + struct.pack(">QIBB", 0, 1, 0, 0))[2] != b"x":
-            return failed("who is let in, or has a file open, is not served")
+            return failed("a session, or an open file, is not served")
         if service.metric("rfio_idle_sessions_ended_total") < 1:
             return failed("it is not counted")
-        # And from another address there is room of its own.
+        # Another address has its own limit.
         for peer in idle:
             peer.close()
         return passed()
 
 
 def vanished_writer(place: Place) -> Outcome:
-    """A host that vanishes without a word has the sole right to write a file: it is free again soon."""
+    """A host that vanishes without closing the connection has the sole right to write a file: the file is free again
+    soon."""
     if os.geteuid() != 0:
         return skipped("needs root, to let a connection vanish")
     with Service(place, "tcp", "--vanish-timeout", "3") as service:
         sole = text(b"/f") + struct.pack(">II", 1 | 2 | 4 | 64, 0o600)
-        gone, other = session(service), session(service)
-        if gone.ask(OPEN, sole)[0] != 0 or other.ask(OPEN, sole)[0] != 16:
+        vanished, other = session(service), session(service)
+        if vanished.ask(OPEN, sole)[0] != 0 or other.ask(OPEN, sole)[0] != 16:
             return failed("there is no sole writer")
         # Until everything is acknowledged: a repetition would be answered by a reset.
         time.sleep(0.7)
         # In repair mode (TCP_REPAIR) a socket is closed without telling the other side.
-        gone.socket.setsockopt(socket.IPPROTO_TCP, 19, 1)
-        gone.close()
+        vanished.socket.setsockopt(socket.IPPROTO_TCP, 19, 1)
+        vanished.close()
         begun = time.monotonic()
         while time.monotonic() < begun + SECONDS:
             if other.ask(OPEN, sole)[0] == 0:
                 return passed(f"free after {time.monotonic() - begun:.1f} s")
             time.sleep(0.1)
-        return failed("the vanished host's right lasts")
+        return failed("the vanished host's lock lasts")
 
 
 def idle_scrapers(place: Place) -> Outcome:
-    """Connections to the metrics that say nothing do not delay a scrape."""
+    """Silent connections to the metrics do not delay a scrape."""
     with Service(place, "tcp") as service:
         service.metric("rfio_sessions")
         idle = [socket.create_connection((HOST, service.metrics_port), 20) for _ in range(100)]
@@ -396,12 +400,13 @@ def idle_scrapers(place: Place) -> Outcome:
         took = time.monotonic() - begun
         for connection in idle:
             connection.close()
-        # Each of those that say nothing may take five seconds to ask: waiting for one of them is enough to be found out.
+        # Each silent one may take five seconds to send its request: waiting for a single one would show.
         return passed(f"{took * 1e3:.0f} ms") if took < 4.5 else failed(f"a scrape takes {took:.1f} s")
 
 
 def fifos_and_devices(place: Place) -> Outcome:
-    """What is no regular file is refused without being opened: who waits at the other end of a FIFO sees nobody."""
+    """Files that are not regular are refused without being opened: a process that waits on the other side of a FIFO
+    gets no peer."""
     with Service(place, "tcp") as service:
         os.mkfifo(service.export / "fifo")
         os.mkfifo(service.export / "back")
@@ -422,7 +427,7 @@ def fifos_and_devices(place: Place) -> Outcome:
             return failed("a FIFO is fetched")
         came = opened.wait(1)
         if not came:
-            # Somebody must take the writer out of its wait.
+            # Ends the writer's wait.
             os.close(os.open(service.export / "fifo", os.O_RDONLY | os.O_NONBLOCK))
             thread.join()
         os.close(reader)

@@ -1,5 +1,6 @@
-"""Trees under `-r --sync --checksum --continue` that meet a misfortune at any moment, and then a power cut: what exit 0 promised
-is on the disk, no name is of other bytes than some state of its source, and the same command again brings the rest."""
+"""Trees under `-r --sync --checksum --continue` with a fault at a random moment, and then a power cut: data that exit 0
+promised are on the disk, every name has the bytes of some state of its source, and the same command again copies the
+rest."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ from harness.process import Ended, Process
 from .promises import Disk, disk
 from .service import SECONDS, Service, noise
 
-#: Points in each case; `make nightly` asks for two hundred of each misfortune.
+#: Points in each case; `make nightly` asks for two hundred of each fault.
 POINTS = int(os.environ.get("RFIO_POINTS", "2"))
-# A copy ends with what it meets: going on by itself is `reconnecting`'s.
+# A fault ends a copy: the suite `reconnecting` tests that copies go on by themselves.
 OPTIONS = ("-q", "-r", "--sync", "--checksum", "--continue", "--retry", "0")
 #: The states that a file of the source has had; None: there was none of that name.
 History = dict[str, list[bytes | None]]
@@ -40,11 +41,11 @@ class Scene:
 
     @property
     def copy(self) -> Path:
-        """Where the tree arrives."""
+        """The destination of the tree."""
         return self.target.at / ("here" if self.is_download else "export") / "copy"
 
     def begin_anew(self) -> None:
-        """Another tree, and nothing of it on the disk."""
+        """Another tree, and none of it on the disk."""
         rmtree(self.source, ignore_errors=True)
         rmtree(self.copy, ignore_errors=True)
         self.copy.mkdir()
@@ -70,7 +71,7 @@ class Scene:
         return self.service.begin("rfcp", *OPTIONS, f"{self.source}/.", self.service.at("copy"))
 
     def cut(self) -> None:
-        """The disk's power fails, and with it a service that is there; both come back."""
+        """Cuts the disk's power, and with it a running service; restarts both."""
         serves_from_it = not self.is_download
         if serves_from_it:
             self.service.kill()
@@ -79,12 +80,12 @@ class Scene:
             self.service.start()
 
     def arrived(self) -> dict[str, bytes]:
-        """What is on the disk under its name: what is on its way has a hidden one."""
+        """Returns the files under their final names: those under way have a hidden one."""
         return {str(path.relative_to(self.copy)): path.read_bytes() for path in sorted(self.copy.rglob("*"))
                 if path.is_file() and not path.name.startswith(".")}
 
     def left(self) -> list[str]:
-        """Hidden names of what is on its way, or was."""
+        """Returns the hidden names of files that are or were under way."""
         return [str(path.relative_to(self.copy)) for path in self.copy.rglob(".*")]
 
     def strange(self) -> list[str]:
@@ -115,7 +116,7 @@ def server_lost(scene: Scene, copy: Process) -> Ended:
 
 
 def disk_full(scene: Scene, copy: Process) -> Ended:
-    """Something else takes what is left of the disk."""
+    """Another program fills the rest of the disk."""
     size = 64 << 20
     with open(scene.ballast, "wb") as ballast:
         at = 0
@@ -138,7 +139,7 @@ def source_changed(scene: Scene, copy: Process) -> Ended:
             case 0:
                 scene.give(name, noise(len(states[-1]), scene.chance.randrange(1 << 30)))
             case 1:
-                # Told before it is so: whoever reads it next reads the new bytes or part of them, which is no state.
+                # Recorded before it is true: a reader in between gets the new bytes or part of them, which is no state.
                 states.append(noise(5000, scene.chance.randrange(1 << 30)) + states[-1][5000:])
                 with open(path, "r+b", buffering=0) as file:
                     file.write(states[-1][:5000])
@@ -160,17 +161,17 @@ def power_lost(scene: Scene, copy: Process) -> Ended:
     return ended if scene.is_download else copy.finish(time.monotonic() + SECONDS)
 
 
-MISFORTUNES: dict[str, Callable[[Scene, Process], Ended]] = {
+FAULTS: dict[str, Callable[[Scene, Process], Ended]] = {
     "the tool killed": tool_killed, "the server lost": server_lost, "the disk full": disk_full, "the source changed": source_changed,
     "the power lost": power_lost}
 
 
-def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: float) -> str | None:
-    """One copy with a misfortune after `patience` seconds; what is wrong with what it left."""
+def one(scene: Scene, fault: Callable[[Scene, Process], Ended], delay: float) -> str | None:
+    """One copy with a fault after `delay` seconds; returns an error in its remains."""
     scene.begin_anew()
     copy = scene.begin()
-    time.sleep(patience)
-    ended = misfortune(scene, copy)
+    time.sleep(delay)
+    ended = fault(scene, copy)
     scene.cut()
     if strange := scene.strange():
         return f"{ended.describe()}, and {strange} are of bytes that were nowhere\n{ended.evidence()}"
@@ -187,18 +188,18 @@ def one(scene: Scene, misfortune: Callable[[Scene, Process], Ended], patience: f
         return f"continued with exit 0, and {different} differ after the power cut"
     if strange := scene.strange():
         return f"continued, and {strange} are of bytes that were nowhere"
-    # What the source has no more is nobody's to continue.
-    gone = [name for name, states in scene.histories.items() if states[-1] is None]
-    if left := [name for name in scene.left() if not any(Path(one).name in name for one in gone)]:
+    # Files that the source no longer has are not continued.
+    removed = [name for name, states in scene.histories.items() if states[-1] is None]
+    if left := [name for name in scene.left() if not any(Path(one).name in name for one in removed)]:
         return f"continued, and {left} are still there"
     return None
 
 
-def survived(place: Place, fabric: str, direction: str, misfortune: str) -> Outcome:
-    """Copies that meet a misfortune at points spread over the time that an undisturbed one takes."""
+def survived(place: Place, fabric: str, direction: str, fault: str) -> Outcome:
+    """Copies that meet a fault at points spread over the time that an undisturbed one takes."""
     if os.geteuid() != 0 or which("mkfs.ext4") is None:
         return skipped("needs root and mkfs.ext4, for a disk whose power can be cut")
-    chance = random.Random(os.environ.get("RFIO_SEED", f"{fabric} {direction} {misfortune}"))
+    chance = random.Random(os.environ.get("RFIO_SEED", f"{fabric} {direction} {fault}"))
     with ExitStack() as stack:
         target = stack.enter_context(disk(place, "disk"))
         for name in ("export", "here"):
@@ -214,11 +215,11 @@ def survived(place: Place, fabric: str, direction: str, misfortune: str) -> Outc
         if not ended.succeeded or scene.different():
             return failed("an undisturbed copy failed", ended.evidence())
         for point in points(chance, takes):
-            if wrong := one(scene, MISFORTUNES[misfortune], point):
+            if wrong := one(scene, FAULTS[fault], point):
                 service.stop()
-                return failed(f"{misfortune} after {point:.3f} s of {takes:.3f}: {wrong}")
+                return failed(f"{fault} after {point:.3f} s of {takes:.3f}: {wrong}")
         service.stop()
-    # Of those that were killed last, nobody came after them to clean up.
+    # No process has run after the last killed ones to clean up.
     place.run("info", [str(VERBENA), "info"], 30)
     return passed(f"{POINTS} points of {takes * 1000:.0f} ms")
 
