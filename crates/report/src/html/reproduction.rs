@@ -328,4 +328,4 @@ const NOTE: &str = "<h2>How to read it</h2><p>Curves are the models', diamonds a
 value, two joined by a line a value over several places, a bar a bound. A claim is met within 5 % of an absolute value, 10 % of a \
 ratio, inside a bound, or if the curve has the stated shape. The profiles' fitted values were chosen to meet these same claims, so \
 this is the quality of a fit. How good predictions are is in the curves that nothing was fitted to: published and computed, and each point's \
-residual, the ratio of the two, which stands out where it is more than a quarter off. Parts, equations and sources are in docs/models.md; claims.json has everything as data.</p>";
+residual, the ratio of the two, which stands out where it is more than a quarter off. Parts and equations are in docs/models-parts.md, sources in docs/models-profiles.md; claims.json has everything as data.</p>";
