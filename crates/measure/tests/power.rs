@@ -1,6 +1,7 @@
 //! Statistical power of comparing two full evaluations, by simulation: as many benchmarks, points
 //! and launches as `verbena evaluate` has, with the measured noise between launches. `cargo test
-//! --release -p verbena-measure --test power -- --nocapture` prints the table of `docs/methods.md`.
+//! --release -p verbena-measure --test power -- --nocapture` prints the table of
+//! `docs/methods-judging.md`.
 
 use verbena_measure::compare::{Better, Comparison, Paired, Verdict, compare};
 use verbena_measure::random::Random;

@@ -209,7 +209,7 @@ mod tests {
             ["perftest_hb120.send_latency", "perftest_a100.write_latency"]
         );
         assert!(own.is_of_adapter);
-        // The model is known to be a third to a half too fast there: docs/models.md.
+        // The model is known to be a third to a half too fast there: docs/models-validation.md.
         assert!(own.low < -0.3 && own.high == 0.0, "{own:?}");
         let long = error("connectx6-hdr", Measure::Bandwidth, 1 << 20).unwrap();
         assert_eq!(long.curves, ["perftest_a100.write_bandwidth"]);

@@ -1,11 +1,11 @@
-//! Every fitted value explains several claims, except those listed in docs/models.md. This takes
-//! minutes, so `make nightly` runs it.
+//! Every fitted value explains several claims, except those listed in
+//! docs/models-profiles.md. This takes minutes, so `make nightly` runs it.
 
 use verbena_model::profile::{Library, Overrides};
 use verbena_predict::claims::shipped;
 use verbena_predict::sensitivity::sensitivity;
 
-/// Values that affect fewer than two claims, as documented in docs/models.md.
+/// Values that affect fewer than two claims, as documented in docs/models-profiles.md.
 const ALONE: [&str; 4] = [
     "mvapich-0.9.2.intranode_buffer",
     "mvapich-0.9.4.intranode",

@@ -1,6 +1,6 @@
 //! Messages of more than 64 packets, sent in batches of packets ("trains"), take the time of their
-//! packets, within 5 %. docs/models.md has the exceptions: free-running pairs, and writes in both
-//! directions over PCI-X.
+//! packets, within 5 %. docs/models-parts.md has the exceptions: free-running pairs, and writes
+//! in both directions over PCI-X.
 
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::profile::{Library, Overrides, System};

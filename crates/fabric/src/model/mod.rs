@@ -21,7 +21,7 @@
 //! - **Not modelled**, and rejected by name: completion events, gather lists, 2 MiB pages, an XRC
 //!   target with several shared receive queues; device memory on adapters without.
 //!
-//! Sources: `docs/models.md`.
+//! Sources: `docs/models-profiles.md`.
 
 mod completions;
 mod effect;

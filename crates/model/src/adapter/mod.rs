@@ -1,10 +1,10 @@
 //! The channel adapter: doorbells, work request fetch, scheduling, engines, caches, DMA,
 //! acknowledgements.
 //!
-//! A queue pair ([`Pair`]) takes requests in order. `docs/models.md` describes the stages of each;
-//! `send` is the requester's outbound path, `receive` the inbound path on both sides. Work beyond
-//! the adapter's capacity queues up, as on hardware. The model contains no published performance
-//! figures.
+//! A queue pair ([`Pair`]) takes requests in order. `docs/models-parts.md` describes the stages of
+//! each; `send` is the requester's outbound path, `receive` the inbound path on both sides. Work
+//! beyond the adapter's capacity queues up, as on hardware. The model contains no published
+//! performance figures.
 
 pub(crate) mod cache;
 mod congestion;

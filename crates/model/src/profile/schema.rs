@@ -1,5 +1,5 @@
 //! The sections of each kind of profile. A field's doc comment states its physical meaning;
-//! `docs/models.md` has the equations.
+//! `docs/models-parts.md` has the equations.
 
 use super::error::Error;
 use super::quantity::{Bytes, Count, Ports, Rate, Ratio};

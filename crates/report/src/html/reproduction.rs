@@ -331,4 +331,5 @@ met within 5 % of an absolute value, 10 % of a ratio, inside a bound, or if the 
 stated shape. The profiles' fitted values were chosen to meet these same claims, so this is the \
 quality of a fit. The held-out curves show the quality of predictions: published and computed, \
 with each point's residual, the ratio of the two, highlighted where it is more than a quarter \
-off. Parts, equations and sources are in docs/models.md; claims.json has everything as data.</p>";
+off. Parts and equations are in docs/models-parts.md, \
+sources in docs/models-profiles.md; claims.json has everything as data.</p>";

@@ -1,7 +1,7 @@
 /* The program that measures an MPI library from inside. It is compiled by the user's mpicc and
  * started by the same library's mpirun. The plan comes as NAME=VALUE arguments; process 0 prints
  * raw samples as lines (lines.c), which the suite evaluates. Sampling follows the rules of
- * docs/methods.md, as in every benchmark. */
+ * docs/methods-rules.md, as in every benchmark. */
 #ifndef VERBENA_MPI_SUITE_H
 #define VERBENA_MPI_SUITE_H
 
