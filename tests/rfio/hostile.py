@@ -1,5 +1,5 @@
 """Servers that try to take a client's memory, time, disk or terminal: every size, count, depth, text and rate that a server
-states has a bound that the client sets (docs/rfio.md, "What a server can do to a client")."""
+states has a bound that the client sets (docs/rfio-security.md, "Limits on an untrusted server")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .wire import OPEN, READ, text
 CLOSE, EXAMINE, EXTENTS = 11, 15, 23
 BLOCK = 256 << 10
 MEBIBYTE = 1 << 20
-#: What docs/rfio.md states of a tool's memory beside what its sessions have under way.
+#: What docs/rfio-security.md states of a tool's memory beside what its sessions have under way.
 STATED = 512
 FIFO = stat.S_IFIFO | 0o644
 
