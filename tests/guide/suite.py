@@ -25,7 +25,8 @@ REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_write_lat", "perf
 
 SECONDS = 900
 # With fewer commands than that a chapter would no longer be read as what it is. That on tests is followed by the suite `wheel`.
-LEAST = {"running": 6, "measuring": 18, "reading-a-report": 7, "predicting-a-cluster": 9, "serving-files": 13, "applications": 7}
+LEAST = {"running": 6, "tracing": 2, "measuring": 18, "reading-a-report": 7, "predicting-a-cluster": 9, "serving-files": 13,
+         "applications": 7}
 PROGRAMS = ("verbena", "rfiod", "rfcp", "rfdir", "rfcat")
 
 
