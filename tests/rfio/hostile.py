@@ -1,5 +1,5 @@
 """Servers that try to take a client's memory, time, disk or terminal: every size, count, depth, text and rate that a
-server states has a bound that the client sets (docs/rfio.md, on servers that attack a client)."""
+server states has a bound that the client sets (docs/rfio-security.md, "Limits on an untrusted server")."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .wire import OPEN, READ, text
 CLOSE, EXAMINE, EXTENTS = 11, 15, 23
 BLOCK = 256 << 10
 MEBIBYTE = 1 << 20
-#: docs/rfio.md's limit of a tool's memory beside its sessions' data under way.
+#: docs/rfio-security.md's limit of a tool's memory beside its sessions' data under way.
 STATED = 512
 FIFO = stat.S_IFIFO | 0o644
 
