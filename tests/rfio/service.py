@@ -25,7 +25,7 @@ FABRICS = ("tcp", "verbs")
 #: Ways of the software adapter to a peer, besides the one that it chooses by itself.
 PATHS = ("cma", "ring")
 #: Little memory, so that tests come to its end.
-SMALL = ("--buffers", "32M", "--cache", "32M")
+SMALL = ("--buffers", "32M", "--cache", "32M", "--cache-pages", "when-used")
 
 
 class Service:

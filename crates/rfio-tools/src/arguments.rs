@@ -119,9 +119,9 @@ pub struct Copy {
     /// Read the copy back and compare it, block by block, before it gets its name
     #[arg(long)]
     pub checksum: bool,
-    /// Sessions that share the work
-    #[arg(short = 'P', long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub parallel: u16,
+    /// Number of parallel sessions [default: 1, up to 4 while processors are idle]
+    #[arg(short = 'P', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub parallel: Option<u16>,
     /// Put the data on stable storage before the copy gets its name, and the name before the end
     #[arg(long)]
     pub sync: bool,
@@ -442,6 +442,9 @@ pub struct Daemon {
     /// Memory for blocks of files [default: a sixteenth of the memory, from 256M to 4G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub cache: Option<u64>,
+    /// When to allocate the cache's memory; with RDMA always at the start
+    #[arg(long, value_enum, default_value_t = CachePages::AtStart)]
+    pub cache_pages: CachePages,
     /// Memory for everything else that travels
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64M")]
     pub buffers: u64,
@@ -547,6 +550,15 @@ pub enum Anonymous {
     Read,
     /// Read and change
     Write,
+}
+
+/// When the cache's memory is allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CachePages {
+    /// In the background after the start
+    AtStart,
+    /// Block by block on first use
+    WhenUsed,
 }
 
 /// How storage is read.

@@ -33,6 +33,17 @@ pub struct Layout {
     pub workers: usize,
     /// How long the loops wait for whom.
     pub deadlines: Deadlines,
+    /// When the cache's pages are allocated, unless it is registered memory.
+    pub pages: Pages,
+}
+
+/// When the cache's pages are allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// In the background after the start.
+    AtStart,
+    /// Block by block on first use.
+    WhenUsed,
 }
 
 impl Default for Layout {
@@ -44,6 +55,7 @@ impl Default for Layout {
             shards: cores.clamp(1, 8),
             workers: cores.clamp(2, 16),
             deadlines: Deadlines::default(),
+            pages: Pages::WhenUsed,
         }
     }
 }
@@ -147,6 +159,15 @@ impl Server {
                     .name(format!("rfio-loop-{number}"))
                     .spawn(run)?,
             );
+        }
+        if layout.pages == Pages::AtStart {
+            let service = Arc::clone(&context.service);
+            let touch = move || {
+                let go_on = || service.refuse_if_stopping().is_ok();
+                service.cache.touch_all(go_on);
+            };
+            let name = "rfio-pages".into();
+            threads.push(std::thread::Builder::new().name(name).spawn(touch)?);
         }
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let accept = Accept {

@@ -181,6 +181,11 @@ impl Source for RemoteSource<'_> {
         Ok(Box::new(RemoteReader { source: self, lane }))
     }
 
+    /// Over TCP, a reader that waits for its turn stops its connection: nothing is gained.
+    fn reads_beside(&self) -> bool {
+        self.own.exchange().uses_fabric()
+    }
+
     fn state(&self) -> u64 {
         self.version
     }
