@@ -555,7 +555,7 @@ pub enum Anonymous {
 /// When the cache's memory is allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CachePages {
-    /// In the background after the start
+    /// Before serving, for up to 2 s, and the rest in the background
     AtStart,
     /// Block by block on first use
     WhenUsed,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -37,10 +37,13 @@ pub struct Layout {
     pub pages: Pages,
 }
 
+/// How long the start waits for the cache's pages before it serves.
+const PAGES_AT_START: Duration = Duration::from_secs(2);
+
 /// When the cache's pages are allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// In the background after the start.
+    /// Before the server accepts, for up to [`PAGES_AT_START`]; the rest in the background.
     AtStart,
     /// Block by block on first use.
     WhenUsed,
@@ -162,12 +165,17 @@ impl Server {
         }
         if layout.pages == Pages::AtStart {
             let service = Arc::clone(&context.service);
+            let (done, allocated) = mpsc::channel();
             let touch = move || {
                 let go_on = || service.refuse_if_stopping().is_ok();
                 service.cache.touch_all(go_on);
+                // The start may have stopped waiting.
+                let _ = done.send(());
             };
             let name = "rfio-pages".into();
             threads.push(std::thread::Builder::new().name(name).spawn(touch)?);
+            // Clients that connect meanwhile are queued by the kernel.
+            let _ = allocated.recv_timeout(PAGES_AT_START);
         }
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let accept = Accept {

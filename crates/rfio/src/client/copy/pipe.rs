@@ -132,13 +132,15 @@ fn read_from(
             work if start == Start::Slow => work.beginning_with_blocks(source.block()),
             work => work,
         };
+        // Not inside the callback, which runs while the connection is locked.
+        let reads_beside = source.reads_beside();
         let moved = manner.lanes.share(work.total(), |lane, first_moved| {
             let mut put = |offset, bytes: &[u8]| {
                 in_order.put(offset, bytes)?;
                 let length = bytes.len() as u64;
                 progress.moved(length);
                 manner.keep_pace(length);
-                if source.reads_beside() {
+                if reads_beside {
                     first_moved(length);
                 }
                 Ok(())

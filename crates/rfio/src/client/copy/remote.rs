@@ -329,6 +329,17 @@ pub struct RemoteSink<'a> {
 impl<'a> RemoteSink<'a> {
     /// Opens or makes the partial file of a destination.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
+        let session = there.session()?;
+        Self::open_in(session, there, destination, earlier)
+    }
+
+    /// Opens or creates the partial file in a session that others use as well.
+    pub fn open_in(
+        session: Arc<Exchange>,
+        there: There<'a>,
+        destination: &Path,
+        earlier: Earlier,
+    ) -> Result<Self, Error> {
         let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
             | OpenFlags::WRITE
@@ -339,7 +350,7 @@ impl<'a> RemoteSink<'a> {
             flags |= OpenFlags::TRUNCATE;
         }
         // Nobody else reads half a file; its own bits come with its name.
-        let own = there.open(&path, flags, 0o600)?;
+        let own = SharedFile::open(session, &path, flags, 0o600)?;
         Ok(Self {
             there,
             own,
