@@ -158,7 +158,9 @@ impl SharedFile {
         // A range has its place whether it is full or not.
         let mut end = 0;
         for (&place, &length) in places.iter().zip(&lengths) {
-            packed.copy_within(place..place + length as usize, end);
+            if place != end {
+                packed.copy_within(place..place + length as usize, end);
+            }
             end += length as usize;
         }
         packed.truncate(end);
