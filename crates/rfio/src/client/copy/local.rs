@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::failure::here;
-use super::paged;
+use super::paged::{self, PagedFile};
 use super::pipeline::{
     Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
 };
@@ -387,7 +387,7 @@ impl Sink for LocalSink {
 
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
         match lane > 0 && paged::is_of_memory(&self.file) {
-            true => Ok(Box::new(PagedWriter(self))),
+            true => Ok(Box::new(PagedFile::new(&self.file))),
             false => Ok(Box::new(self)),
         }
     }
@@ -406,12 +406,10 @@ impl Sink for LocalSink {
     }
 }
 
-/// Writes to a tmpfs file in parallel to other writers.
-struct PagedWriter<'a>(&'a LocalSink);
-
-impl Writer for PagedWriter<'_> {
+/// Writes in parallel to other writers.
+impl Writer for PagedFile<'_> {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        paged::write_all_at(&self.0.file, bytes, offset).map_err(here)
+        self.write_all_at(bytes, offset).map_err(here)
     }
 
     fn finish(&mut self) -> Result<(), Error> {

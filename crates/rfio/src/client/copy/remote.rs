@@ -183,7 +183,8 @@ impl Source for RemoteSource<'_> {
 
     /// Over TCP, a reader that waits for its turn stops its connection: nothing is gained.
     fn reads_beside(&self) -> bool {
-        self.own.exchange().uses_fabric()
+        // A failure is that of the first read.
+        self.own.exchange().decide_route().unwrap_or(false)
     }
 
     fn state(&self) -> u64 {

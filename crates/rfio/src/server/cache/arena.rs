@@ -63,11 +63,6 @@ impl Arena {
             .map(|region| region.segment(offset, length))
     }
 
-    /// Returns whether the memory is registered with an adapter.
-    pub fn is_registered(&self) -> bool {
-        self.region.is_some()
-    }
-
     /// Bytes in all.
     pub fn length(&self) -> usize {
         self.length

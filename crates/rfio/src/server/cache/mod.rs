@@ -72,14 +72,12 @@ impl Cache {
     /// A cache in memory that is there already.
     pub fn in_arena(arena: Arena, block: usize) -> Arc<Self> {
         let count = arena.length() / block;
-        // Registration has allocated the pages.
-        let has_pages = arena.is_registered();
         Arc::new(Self {
             arena,
             block,
             slots: Mutex::new(Slots::new(count)),
             settled: Condvar::new(),
-            touched: (0..count).map(|_| AtomicBool::new(has_pages)).collect(),
+            touched: (0..count).map(|_| AtomicBool::new(false)).collect(),
         })
     }
 
