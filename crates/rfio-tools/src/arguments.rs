@@ -464,7 +464,7 @@ pub struct Daemon {
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub queue_pairs: usize,
     /// Queue pairs per user
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 256)]
     pub queue_pairs_per_user: usize,
     /// File of limits by address, NETWORK [together] [sessions=N] [requests=N] [bytes=SIZE] or NETWORK refuse a line
     #[arg(long, value_name = "FILE")]

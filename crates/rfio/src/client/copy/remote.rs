@@ -50,6 +50,17 @@ impl There<'_> {
         SharedFile::open(self.session()?, path, flags, mode)
     }
 
+    /// Opens a file once more, in a further session whose data path is connected, so that a
+    /// refusal of either is known before the session takes part in the work.
+    ///
+    /// # Errors
+    /// What the server answers, and those of connecting.
+    pub fn open_beside(&self, path: &Path, flags: u32) -> Result<SharedFile, Error> {
+        let file = self.open(path, flags, 0)?;
+        file.exchange().decide_route()?;
+        Ok(file)
+    }
+
     /// Takes a session that is left to others afterwards.
     pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
         let session = sessions.take(self.address, self.options)?;
@@ -176,7 +187,7 @@ impl Source for RemoteSource<'_> {
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
         let lane = match lane {
             0 => None,
-            _ => Some(self.there.open(&self.path, OpenFlags::READ, 0)?),
+            _ => Some(self.there.open_beside(&self.path, OpenFlags::READ)?),
         };
         Ok(Box::new(RemoteReader { source: self, lane }))
     }
@@ -382,7 +393,7 @@ impl Sink for RemoteSink<'_> {
         let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
         let lane = match lane {
             0 => None,
-            _ => Some(self.there.open(&self.path, flags, 0)?),
+            _ => Some(self.there.open_beside(&self.path, flags)?),
         };
         Ok(Box::new(RemoteWriter {
             sink: self,
