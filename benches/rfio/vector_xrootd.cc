@@ -10,8 +10,8 @@
 int main(int count, char **arguments)
 {
 	constexpr int COUNT = 1024, LENGTH = 4096, TIMES = 5;
-	const long long size = count == 3 ? atoll(arguments[2]) : 0;
-	if (size < LENGTH)
+	const long long size = count == 3 ? atoll(arguments[2]) : 0, part = size / LENGTH / COUNT;
+	if (part < 1)
 		return 2;
 	XrdCl::File file;
 	if (auto status = file.Open(arguments[1], XrdCl::OpenFlags::Read); !status.IsOK()) {
@@ -23,7 +23,7 @@ int main(int count, char **arguments)
 	unsigned long long state = 3;
 	for (int i = 0; i < COUNT; i++) {
 		state = state * 6364136223846793005ull + 1442695040888963407ull;
-		const long long offset = static_cast<long long>((state >> 20) % (size / LENGTH)) * LENGTH;
+		const long long offset = (i * 389LL % COUNT * part + static_cast<long long>((state >> 20) % part)) * LENGTH;
 		list.emplace_back(offset, LENGTH, memory.data() + static_cast<size_t>(i) * LENGTH);
 	}
 	for (int i = 0; i < TIMES; i++) {

@@ -71,6 +71,12 @@ def pipes(place: Place, fabric: str) -> Outcome:
         ended = service.tool("rfcp", "-s", 1000, service.at("piped"), service.here / "front")
         if not ended.succeeded or (service.here / "front").read_bytes() != data[:1000]:
             return failed("-s did not copy the front", ended.evidence())
+        large = noise(40 << 20)
+        (service.export / "large").write_bytes(large)
+        copy = service.begin("rfcp", "-q", "-P", 4, service.at("large"), "-")
+        ended = copy.finish(copy.started + 60)
+        if not ended.succeeded or copy.log.read_bytes() != large:
+            return failed("parallel sessions did not write in order to a pipe", ended.command)
         return passed()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import resource
 import socket
@@ -19,7 +20,8 @@ import struct
 
 
 def disk_full(place: Place, fabric: str) -> Outcome:
-    """No space on the server: exit code 28, no file, and other clients go on."""
+    """No space on the server: exit code 28, no file, and other clients go on. No space here, with parallel sessions: the
+    same exit code and no signal, and the copy continues once there is space."""
     if os.geteuid() != 0:
         return skipped("needs root, to mount a small file system")
     small = place.directory / "small"
@@ -37,6 +39,18 @@ def disk_full(place: Place, fabric: str) -> Outcome:
             ended = service.tool("rfcp", little, service.at("little"))
             if not ended.succeeded or not same(little, small / "little"):
                 return failed("the server does not go on", ended.evidence())
+        with Service(place, fabric) as service:
+            large = service.export / "large"
+            large.write_bytes(noise(20 << 20))
+            ended = service.tool("rfcp", "-P", 4, service.at("large"), small / "large")
+            if ended.status != 28 or (small / "large").exists():
+                return failed("a full disk here is not exit code 28", ended.evidence())
+            subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
+            ended = service.tool("rfcp", "-P", 4, "--continue", "--json", service.at("large"), small / "large")
+            if not ended.succeeded or not same(large, small / "large"):
+                return failed("the copy does not continue", ended.evidence())
+            if json.loads(ended.output.splitlines()[-1])["kept_bytes"] == 0:
+                return failed("nothing of the first attempt is kept", ended.evidence())
         return passed()
     finally:
         subprocess.run(["umount", small], check=True)

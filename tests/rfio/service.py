@@ -25,7 +25,7 @@ FABRICS = ("tcp", "verbs")
 #: Paths of the software adapter to a peer, besides the default.
 PATHS = ("cma", "ring")
 #: Little memory, so that tests reach the limit.
-SMALL = ("--buffers", "32M", "--cache", "32M")
+SMALL = ("--buffers", "32M", "--cache", "32M", "--cache-pages", "when-used")
 
 
 class Service:

@@ -186,15 +186,9 @@ pub struct Copy {
     /// Block by block, before the copy gets its name.
     #[arg(long)]
     pub checksum: bool,
-    /// Copy over N sessions in parallel
-    #[arg(
-        short = 'P',
-        long,
-        value_name = "N",
-        default_value_t = 1,
-        value_parser = clap::value_parser!(u16).range(1..=64)
-    )]
-    pub parallel: u16,
+    /// Copy over N sessions in parallel [default: 1, up to 4 while processors are idle]
+    #[arg(short = 'P', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub parallel: Option<u16>,
     /// Flush data and names to stable storage
     ///
     /// The data before the copy gets its name, the names before the tool exits.
@@ -580,6 +574,14 @@ pub struct Daemon {
     /// [default: 1/16 of the memory, from 256M to 4G]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = heading::STORAGE)]
     pub cache: Option<u64>,
+    /// When to allocate the cache's memory
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = CachePages::AtStart,
+        help_heading = heading::STORAGE
+    )]
+    pub cache_pages: CachePages,
     /// Use this much memory for data in flight outside the cache
     #[arg(
         long,
@@ -607,7 +609,7 @@ pub struct Daemon {
     #[arg(long, value_name = "N", default_value_t = 1024, help_heading = heading::LIMITS)]
     pub queue_pairs: usize,
     /// Limit queue pairs per user
-    #[arg(long, value_name = "N", default_value_t = 64, help_heading = heading::LIMITS)]
+    #[arg(long, value_name = "N", default_value_t = 256, help_heading = heading::LIMITS)]
     pub queue_pairs_per_user: usize,
     /// Limit addresses and networks by this file
     ///
@@ -712,6 +714,15 @@ pub enum Anonymous {
     Read,
     /// Read and write access
     Write,
+}
+
+/// When the cache's memory is allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CachePages {
+    /// Before serving, for up to 2 s, and the rest in the background
+    AtStart,
+    /// Block by block on first use
+    WhenUsed,
 }
 
 /// Method of reading storage.

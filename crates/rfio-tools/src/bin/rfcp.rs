@@ -13,10 +13,10 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio::client::copy::choice::{Choice, Existing};
 use verbena_rfio::client::copy::{
-    CopyError, Earlier, Extras, Manner, Pace, Progress, Report, Retry, Stable, Start, Verification,
-    copy_file, copy_tree, is_begun,
+    CopyError, Earlier, Extras, Lanes, Manner, Pace, Progress, Report, Retry, Stable, Start,
+    Verification, copy_file, copy_tree, is_begun,
 };
-use verbena_rfio::client::{Address, Error, Exchange, Location};
+use verbena_rfio::client::{Address, Error, Exchange, Location, Options};
 use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
 use verbena_rfio_tools::remote::{below, status};
@@ -136,14 +136,16 @@ fn prepare(arguments: &Copy, manner: &Manner) {
         })
         .collect();
     for address in &servers {
-        let count = manner.parallel + 1;
+        let count = manner.lanes.least() + 1;
         manner.sessions.prepare(address, &manner.options, count);
     }
 }
 
 fn manner(arguments: &Copy) -> Result<Manner, Error> {
+    let options = arguments.connection.options()?;
+    let lanes = lanes(arguments, &options);
     Ok(Manner {
-        options: arguments.connection.options()?,
+        options,
         sessions: Arc::default(),
         earlier: if arguments.continue_earlier {
             Earlier::Continue
@@ -155,7 +157,7 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
         } else {
             Verification::Blocks
         },
-        parallel: arguments.parallel.into(),
+        lanes,
         most: arguments.size,
         stable: if arguments.sync {
             Stable::First
@@ -173,7 +175,7 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
             (false, false) => Existing::Replace,
         },
         choice: Choice::of(arguments.rules.0.clone()),
-        pace: pace(arguments)?,
+        pace: pace(arguments, lanes)?,
         retry: Retry {
             patience: Duration::from_secs(arguments.retry),
             tell: |loss| exit::report("rfcp", format_args!("{loss}; retrying")),
@@ -182,14 +184,24 @@ fn manner(arguments: &Copy) -> Result<Manner, Error> {
     })
 }
 
+/// Returns the number of sessions. The default with a rate limit is one, and so is that with a
+/// ticket, which is valid for one session.
+fn lanes(arguments: &Copy, options: &Options) -> Lanes {
+    match arguments.parallel {
+        Some(count) => Lanes::Exactly(count.into()),
+        None if arguments.limit_rate.is_some() || options.ticket.is_some() => Lanes::Exactly(1),
+        None => Lanes::AsProcessorsAllow,
+    }
+}
+
 /// Minimum rate of a session in bytes per second; at less, a server may take the client for dead.
 const SLOWEST: u64 = 64 << 10;
 
-fn pace(arguments: &Copy) -> Result<Option<Arc<Pace>>, Error> {
+fn pace(arguments: &Copy, lanes: Lanes) -> Result<Option<Arc<Pace>>, Error> {
     let Some(rate) = arguments.limit_rate else {
         return Ok(None);
     };
-    let least = SLOWEST * u64::from(arguments.parallel);
+    let least = SLOWEST * lanes.most() as u64;
     if rate < least {
         return Err(Error::Setup(format!(
             "--limit-rate {rate} is too low: each session of -P needs at least 64k, here {}k in \

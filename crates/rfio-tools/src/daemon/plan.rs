@@ -22,7 +22,7 @@ use verbena_rfio::server::fields::BadLine;
 use verbena_rfio::server::identity::{Identities, Mapping};
 use verbena_rfio::server::quota::Caps;
 use verbena_rfio::server::rights::Rights;
-use verbena_rfio::server::running::Layout;
+use verbena_rfio::server::running::{Layout, Pages};
 use verbena_rfio::server::service::{Limits, Service};
 use verbena_rfio::server::session::conversation::Context;
 use verbena_rfio::server::session::greeting::{Authenticator, LocalUsers};
@@ -35,7 +35,7 @@ use verbena_rfio_protocol::shown;
 
 use super::descriptors::{Clients, Needs};
 use super::memory::default_cache;
-use crate::arguments::{Anonymous, Daemon, FabricChoice, StorageChoice};
+use crate::arguments::{Anonymous, CachePages, Daemon, FabricChoice, StorageChoice};
 
 /// A service that is ready to start.
 #[derive(Debug)]
@@ -345,6 +345,10 @@ fn anonymous(arguments: &Daemon) -> Option<Access> {
 fn layout(arguments: &Daemon) -> Layout {
     let mut layout = Layout {
         local: arguments.local.clone(),
+        pages: match arguments.cache_pages {
+            CachePages::AtStart => Pages::AtStart,
+            CachePages::WhenUsed => Pages::WhenUsed,
+        },
         ..Layout::default()
     };
     layout.listen = match &arguments.listen[..] {

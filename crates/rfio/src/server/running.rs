@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -33,6 +33,20 @@ pub struct Layout {
     pub workers: usize,
     /// How long the loops wait for whom.
     pub deadlines: Deadlines,
+    /// When the cache's pages are allocated, unless it is registered memory.
+    pub pages: Pages,
+}
+
+/// How long the start waits for the cache's pages before it serves.
+const PAGES_AT_START: Duration = Duration::from_secs(2);
+
+/// When the cache's pages are allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Before the server accepts, for up to [`PAGES_AT_START`]; the rest in the background.
+    AtStart,
+    /// Block by block on first use.
+    WhenUsed,
 }
 
 impl Default for Layout {
@@ -44,6 +58,7 @@ impl Default for Layout {
             shards: cores.clamp(1, 8),
             workers: cores.clamp(2, 16),
             deadlines: Deadlines::default(),
+            pages: Pages::WhenUsed,
         }
     }
 }
@@ -147,6 +162,20 @@ impl Server {
                     .name(format!("rfio-loop-{number}"))
                     .spawn(run)?,
             );
+        }
+        if layout.pages == Pages::AtStart {
+            let service = Arc::clone(&context.service);
+            let (done, allocated) = mpsc::channel();
+            let touch = move || {
+                let go_on = || service.refuse_if_stopping().is_ok();
+                service.cache.touch_all(go_on);
+                // The start may have stopped waiting.
+                let _ = done.send(());
+            };
+            let name = "rfio-pages".into();
+            threads.push(std::thread::Builder::new().name(name).spawn(touch)?);
+            // Clients that connect meanwhile are queued by the kernel.
+            let _ = allocated.recv_timeout(PAGES_AT_START);
         }
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
         let accept = Accept {

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::failure::here;
+use super::paged::{self, PagedFile};
 use super::pipeline::{
     Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
 };
@@ -384,8 +385,11 @@ impl Sink for LocalSink {
         })
     }
 
-    fn writer(&self, _: usize) -> Result<Box<dyn Writer + '_>, Error> {
-        Ok(Box::new(self))
+    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
+        match lane > 0 && paged::is_of_memory(&self.file) {
+            true => Ok(Box::new(PagedFile::new(&self.file))),
+            false => Ok(Box::new(self)),
+        }
     }
 
     fn resize(&self, length: u64) -> Result<(), Error> {
@@ -399,6 +403,17 @@ impl Sink for LocalSink {
 
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
         self.finish(ending).map_err(here)
+    }
+}
+
+/// Writes in parallel to other writers.
+impl Writer for PagedFile<'_> {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        self.write_all_at(bytes, offset).map_err(here)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
     }
 }
 

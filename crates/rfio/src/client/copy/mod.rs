@@ -15,8 +15,10 @@
 pub mod choice;
 mod directory;
 mod failure;
+mod lanes;
 mod local;
 mod pace;
+mod paged;
 pub mod pattern;
 mod pipe;
 mod pipeline;
@@ -44,6 +46,7 @@ use pipeline::{Facts, Sink, Source};
 use remote::{RemoteSink, RemoteSource, There};
 
 pub use failure::CopyError;
+pub use lanes::Lanes;
 pub use pace::Pace;
 pub use progress::{Progress, Report, Route};
 pub use retry::Retry;
@@ -90,8 +93,8 @@ pub struct Manner {
     pub earlier: Earlier,
     /// What to verify.
     pub verification: Verification,
-    /// Sessions that share the work of one file.
-    pub parallel: usize,
+    /// Sessions that share the work.
+    pub lanes: Lanes,
     /// Copy only so many bytes from the front.
     pub most: Option<u64>,
     /// Whether data and names must be on stable storage.
@@ -239,7 +242,7 @@ fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
 }
 
 /// A destination that is no regular file: written to in order.
-fn special(to: &Location) -> Result<Option<Box<dyn Write>>, CopyError> {
+fn special(to: &Location) -> Result<Option<Box<dyn Write + Send>>, CopyError> {
     match to {
         Location::Local(path) if path.as_os_str() == "-" => Ok(Some(Box::new(std::io::stdout()))),
         Location::Local(path) if is_special(path) => {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::failure::{About, CopyError};
 use super::progress::Progress;
-use super::resume::{SLOWLY, Work, segment_end, segments, share};
+use super::resume::{SLOWLY, Work, segment_end, segments};
 use super::{CHUNK, Earlier, Manner, Stable, Start, Verification};
 use crate::client::error::Error;
 
@@ -62,6 +62,10 @@ pub trait Source: Sync {
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
     /// A way to read, beside the others that are under way.
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error>;
+    /// Returns whether parallel readers speed up a copy that writes in order.
+    fn reads_beside(&self) -> bool {
+        false
+    }
     /// A number for its state, by which it is known when it is opened again.
     fn state(&self) -> u64;
     /// Fails if the file is not what it was when it was opened.
@@ -181,13 +185,18 @@ fn move_all(
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let at_sink = AtomicBool::new(false);
-    let moved = share(work.lanes(manner), |lane| {
+    let moved = manner.lanes.share(work.total(), |lane, first_moved| {
         let mark = |error| {
             at_sink.store(true, Ordering::Relaxed);
             error
         };
-        let mut reader = source.reader(lane)?;
-        let mut writer = sink.writer(lane).map_err(mark)?;
+        let Some(mut reader) = manner.lanes.opened(lane, source.reader(lane))? else {
+            return Ok(());
+        };
+        let writer = manner.lanes.opened(lane, sink.writer(lane));
+        let Some(mut writer) = writer.map_err(mark)? else {
+            return Ok(());
+        };
         // Puts, and bytes of them that may not have arrived.
         let (mut puts, mut unknown) = (0, 0);
         let mut put = |offset: u64, bytes: &[u8]| {
@@ -203,6 +212,7 @@ fn move_all(
                 progress.arrived(std::mem::take(&mut unknown));
             }
             manner.keep_pace(length);
+            first_moved(length);
             Ok(())
         };
         reader.read(work, &mut put)?;

@@ -50,6 +50,17 @@ impl There<'_> {
         SharedFile::open(self.session()?, path, flags, mode)
     }
 
+    /// Opens a file once more, in a further session whose data path is connected, so that a
+    /// refusal of either is known before the session takes part in the work.
+    ///
+    /// # Errors
+    /// What the server answers, and those of connecting.
+    pub fn open_beside(&self, path: &Path, flags: u32) -> Result<SharedFile, Error> {
+        let file = self.open(path, flags, 0)?;
+        file.exchange().decide_route()?;
+        Ok(file)
+    }
+
     /// Takes a session that is left to others afterwards.
     pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
         let session = sessions.take(self.address, self.options)?;
@@ -176,9 +187,15 @@ impl Source for RemoteSource<'_> {
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
         let lane = match lane {
             0 => None,
-            _ => Some(self.there.open(&self.path, OpenFlags::READ, 0)?),
+            _ => Some(self.there.open_beside(&self.path, OpenFlags::READ)?),
         };
         Ok(Box::new(RemoteReader { source: self, lane }))
+    }
+
+    /// Over TCP, a reader that waits for its turn stops its connection: nothing is gained.
+    fn reads_beside(&self) -> bool {
+        // A failure is that of the first read.
+        self.own.exchange().decide_route().unwrap_or(false)
     }
 
     fn state(&self) -> u64 {
@@ -324,6 +341,17 @@ pub struct RemoteSink<'a> {
 impl<'a> RemoteSink<'a> {
     /// Opens or makes the partial file of a destination.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
+        let session = there.session()?;
+        Self::open_in(session, there, destination, earlier)
+    }
+
+    /// Opens or creates the partial file in a session that others use as well.
+    pub fn open_in(
+        session: Arc<Exchange>,
+        there: There<'a>,
+        destination: &Path,
+        earlier: Earlier,
+    ) -> Result<Self, Error> {
         let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
             | OpenFlags::WRITE
@@ -334,7 +362,7 @@ impl<'a> RemoteSink<'a> {
             flags |= OpenFlags::TRUNCATE;
         }
         // Nobody else reads half a file; its own bits come with its name.
-        let own = there.open(&path, flags, 0o600)?;
+        let own = SharedFile::open(session, &path, flags, 0o600)?;
         Ok(Self {
             there,
             own,
@@ -365,7 +393,7 @@ impl Sink for RemoteSink<'_> {
         let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
         let lane = match lane {
             0 => None,
-            _ => Some(self.there.open(&self.path, flags, 0)?),
+            _ => Some(self.there.open_beside(&self.path, flags)?),
         };
         Ok(Box::new(RemoteWriter {
             sink: self,

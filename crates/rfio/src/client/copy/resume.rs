@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{CHUNK, Manner};
+use super::CHUNK;
 use crate::checksum;
 use crate::client::bounds::{COMPARED, SEGMENT};
 use crate::client::error::Error;
@@ -111,12 +111,6 @@ impl Work {
             .copied()
     }
 
-    /// Lanes that are worth having for it: one for less than a few chunks costs more than it brings.
-    pub fn lanes(&self, manner: &Manner) -> usize {
-        let useful = (self.total() / u64::from(4 * CHUNK)) as usize;
-        manner.parallel.min(useful.max(1))
-    }
-
     /// Bytes in all.
     pub fn total(&self) -> u64 {
         self.ranges
@@ -124,25 +118,6 @@ impl Work {
             .map(|&(_, length)| u64::from(length))
             .sum()
     }
-}
-
-/// Does the work in several lanes at once, each on a thread of its own; the first error, if any.
-pub fn share(lanes: usize, work: impl Fn(usize) -> Result<(), Error> + Sync) -> Result<(), Error> {
-    if lanes <= 1 {
-        return work(0);
-    }
-    let work = &work;
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..lanes)
-            .map(|lane| scope.spawn(move || work(lane)))
-            .collect();
-        let ended = threads.into_iter().map(|thread| {
-            let panicked = |_| Err(Error::Setup("a copying thread panicked".into()));
-            thread.join().unwrap_or_else(panicked)
-        });
-        // All are waited for, whatever one of them says.
-        ended.fold(Ok(()), Result::and)
-    })
 }
 
 /// Checksums of the blocks of a segment of something readable, up to the segment's end or its own.

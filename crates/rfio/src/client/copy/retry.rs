@@ -204,7 +204,7 @@ pub fn persist_with_file(
 #[cfg(test)]
 mod tests {
     use super::super::choice::{Choice, Existing};
-    use super::super::{Extras, Stable, Verification};
+    use super::super::{Extras, Lanes, Stable, Verification};
     use super::*;
     use crate::client::address::Address;
     use crate::client::options::Options;
@@ -216,7 +216,7 @@ mod tests {
             sessions: Arc::default(),
             earlier: Earlier::Discard,
             verification: Verification::Blocks,
-            parallel: 1,
+            lanes: Lanes::Exactly(1),
             most: None,
             stable: Stable::Later,
             extras: Extras::None,

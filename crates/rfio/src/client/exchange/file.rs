@@ -178,7 +178,9 @@ impl SharedFile {
         // Each range is stored at its full length's offset, even if it is short.
         let mut end = 0;
         for (&place, &length) in places.iter().zip(&lengths) {
-            packed.copy_within(place..place + length as usize, end);
+            if place != end {
+                packed.copy_within(place..place + length as usize, end);
+            }
             end += length as usize;
         }
         packed.truncate(end);

@@ -152,6 +152,16 @@ impl Exchange {
             .is_ok_and(|state| state.traffic.session.uses_fabric())
     }
 
+    /// Decides how data travel, unless that is decided, and returns whether they travel by RDMA.
+    ///
+    /// # Errors
+    /// Those of connecting a queue pair, if data must travel by RDMA or the session is lost.
+    pub fn decide_route(&self) -> Result<bool, Error> {
+        let mut state = self.lock()?;
+        state.traffic.decide_route()?;
+        Ok(state.traffic.session.uses_fabric())
+    }
+
     /// Returns whether nothing is in flight and the server is not known to have closed the
     /// connection.
     pub fn is_idle(&self) -> bool {

@@ -176,12 +176,8 @@ impl Traffic {
         self.next += 1;
         let (under_way, pieces) = UnderWay::new(number, errand, memory, self.bounds)?;
         let moves = |piece: &Piece| piece.length >= WORTH_A_WINDOW && piece.what.moves_data();
-        if self.session.is_undecided() && self.is_idle() && pieces.iter().any(moves) {
-            let decided = self.session.decide_route();
-            if self.session.is_broken() {
-                self.fail(Error::Dropped("earlier"));
-            }
-            decided?;
+        if pieces.iter().any(moves) {
+            self.decide_route()?;
         }
         if pieces.is_empty() {
             self.has_ended(number, under_way);
@@ -196,6 +192,21 @@ impl Traffic {
             self.send();
         }
         Ok(number)
+    }
+
+    /// Decides how data travel, unless that is decided or something is under way.
+    ///
+    /// # Errors
+    /// Those of connecting a queue pair, if data must travel by RDMA or the session is lost.
+    pub fn decide_route(&mut self) -> Result<(), Error> {
+        if !self.session.is_undecided() || !self.is_idle() {
+            return Ok(());
+        }
+        let decided = self.session.decide_route();
+        if self.session.is_broken() {
+            self.fail(Error::Dropped("earlier"));
+        }
+        decided
     }
 
     /// Returns whether nothing is in progress.

@@ -177,7 +177,14 @@ impl Cache {
         pinned
     }
 
-    /// Puts pages behind a slot's memory, once: an idle service holds no more than it has used.
+    /// Allocates the pages of all slots, one slot at a time, while `go_on` returns true.
+    pub fn touch_all(&self, go_on: impl Fn() -> bool) {
+        (0..self.slots())
+            .take_while(|_| go_on())
+            .for_each(|slot| self.touch(slot));
+    }
+
+    /// Allocates the pages of a slot, once.
     fn touch(&self, slot: usize) {
         if !self.touched[slot].swap(true, Ordering::Relaxed) {
             self.arena.touch(slot * self.block, self.block);
@@ -354,6 +361,27 @@ mod tests {
             Ok(bytes.len())
         });
         assert!(filled.unwrap().is_some());
+        assert!(faults < PAGES as i64 / 4, "{faults} page faults");
+    }
+
+    #[test]
+    fn touch_all_allocates_pages_until_it_is_stopped() {
+        const PAGES: usize = 64;
+        let cache = Cache::new(4 * PAGES * 4096, PAGES * 4096).unwrap();
+        cache.touch_all(|| false);
+        let are_touched = |cache: &Cache| {
+            let touched = cache.touched.iter();
+            touched
+                .map(|slot| slot.load(Ordering::Relaxed))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(are_touched(&cache), [false; 4]);
+        cache.touch_all(|| true);
+        assert_eq!(are_touched(&cache), [true; 4]);
+        let before = page_faults();
+        let filled = cache.fetch(&key(1, 0), fill_with(7, PAGES * 4096));
+        assert!(filled.unwrap().is_some());
+        let faults = page_faults() - before;
         assert!(faults < PAGES as i64 / 4, "{faults} page faults");
     }
 

@@ -54,10 +54,15 @@ fn marked(path: &Path) -> Option<Path> {
 }
 
 impl<'a> Mark<'a> {
-    /// Sets a mark for the copy of a tree; none at places that cannot be new.
+    /// Sets a mark for the copy of a tree; none at places that cannot be new. On a service, the
+    /// mark is open in `session`.
+    ///
+    /// # Errors
+    /// Those of creating and writing a file there.
     pub fn set(
         from: &Location,
         to: &'a Location,
+        session: Option<Arc<Exchange>>,
         manner: &'a Manner,
     ) -> Result<Option<Self>, CopyError> {
         let sink: Box<dyn Sink + 'a> = match to {
@@ -79,7 +84,10 @@ impl<'a> Mark<'a> {
                     options: &manner.options,
                     progress: &ASIDE,
                 };
-                let sink = RemoteSink::open(there, &path, Earlier::Discard);
+                let sink = match session {
+                    Some(session) => RemoteSink::open_in(session, there, &path, Earlier::Discard),
+                    None => RemoteSink::open(there, &path, Earlier::Discard),
+                };
                 Box::new(sink.about(format!("{address}{path}"))?)
             }
         };

@@ -186,39 +186,43 @@ pub fn copy_tree(
         let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
         Ok(begun || standing::is_free(to, manner)?)
     };
-    let mark = match retry::persist(manner, progress, is_ours)? {
-        true => retry::persist(manner, progress, || Mark::set(from, to, manner))?,
+    let is_ours = retry::persist(manner, progress, is_ours)?;
+    let remote = match to {
+        Location::Local(_) => None,
+        Location::Remote(address, path) => {
+            let tree = RemoteTree::connect(address, path, manner, progress);
+            Some((tree.about(address)?, address))
+        }
+    };
+    let set_mark = || {
+        let names = remote.as_ref().map(|(tree, at)| tree.names().about(at));
+        Mark::set(from, to, names.transpose()?, manner)
+    };
+    let mark = match is_ours {
+        true => retry::persist(manner, progress, set_mark)?,
         false => None,
     };
-    let made;
-    let target: Box<dyn Target + '_> = match to {
-        Location::Local(path) => {
-            let (tree, fresh) = LocalTree::made(path, manner).about(shown_path(path))?;
-            made = fresh;
-            Box::new(tree)
-        }
-        Location::Remote(address, path) => {
-            let tree = RemoteTree::connect(address, path, manner, progress).about(address)?;
-            made = retry::persist(manner, progress, || {
+    let (target, made, target_root): (Box<dyn Target + '_>, _, _) = match (remote, to) {
+        (Some((tree, _)), _) => {
+            let (made, root) = retry::persist(manner, progress, || {
                 let facts = origin.root().about(origin.name(b""))?.facts;
-                let mut root = tree
-                    .make_directories(&[(Vec::new(), facts.mode | 0o700)])
-                    .about(tree.name(b""))?;
-                let outcome = root
-                    .pop()
-                    .unwrap_or(Err(Error::Dropped("without an answer")));
-                outcome.about(tree.name(b""))
+                tree.make_root(facts.mode | 0o700).about(tree.name(b""))
             })?;
-            Box::new(tree)
+            (Box::new(tree), made, root)
         }
+        (None, Location::Local(path)) => {
+            let (tree, made) = LocalTree::made(path, manner).about(shown_path(path))?;
+            let root = tree.root().about(tree.name(b""))?;
+            (Box::new(tree), made, root)
+        }
+        (None, Location::Remote(..)) => unreachable!("connected above"),
     };
+    let target_root = target_root.identity;
     let has_failed = AtomicBool::new(false);
     let on_error = |error: CopyError| {
         has_failed.fetch_or(!error.is_left_out(), Ordering::Relaxed);
         on_error(error);
     };
-    let target_root = || target.root().about(target.name(b""));
-    let target_root = retry::persist(manner, progress, target_root)?.identity;
     let mover = Mover::new(&*origin, &*target, manner, progress, &on_error);
     let walk = Walk {
         origin: &*origin,

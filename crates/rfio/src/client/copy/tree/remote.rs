@@ -82,7 +82,7 @@ impl<'a> RemoteTree<'a> {
     }
 
     /// The session for names; another one if it was lost.
-    fn names(&self) -> Result<Arc<Exchange>, Error> {
+    pub(super) fn names(&self) -> Result<Arc<Exchange>, Error> {
         let names = self.names.lock();
         let mut session = names.unwrap_or_else(|poison| poison.into_inner());
         if session.is_broken() {
@@ -129,6 +129,36 @@ impl<'a> RemoteTree<'a> {
             take(&mut due, &mut window);
         }
         Ok(outcomes)
+    }
+
+    /// Creates the root directory unless it exists, in one round trip. Returns whether it was
+    /// created, and its attributes.
+    ///
+    /// # Errors
+    /// What the server answers, and those of the connection.
+    pub(super) fn make_root(&self, mode: u32) -> Result<(bool, Item), Error> {
+        let path = self.root.clone();
+        let make = Request::MakeDirectory(PathMode {
+            path: path.clone(),
+            mode,
+        });
+        // The server carries it out after the change of names before it.
+        let look = Request::Status(OnPath { path });
+        let mut done = self.on_each([Ok(make), Ok(look)].into_iter())?.into_iter();
+        match (done.next(), done.next()) {
+            (Some(Ok(_)), Some(Ok(Reply::Status(about)))) => {
+                Ok((true, item(b"", &about.attributes)))
+            }
+            (Some(Ok(_)), Some(looked)) => Err(match looked {
+                Ok(other) => unexpected(&other),
+                Err(error) => error,
+            }),
+            _ => {
+                let made = self.make_directories(&[(Vec::new(), mode)])?.pop();
+                let made = made.unwrap_or(Err(Error::Dropped("without an answer")))?;
+                Ok((made, self.root()?))
+            }
+        }
     }
 
     fn link_request(&self, at: &[u8], text: &[u8]) -> Result<Request, Error> {

@@ -146,10 +146,10 @@ impl<'a> Mover<'a> {
     /// Runs a walk, and copies meanwhile what it puts here. If it fails, the rest is not copied.
     pub fn beside(&self, walk: impl FnOnce() -> Result<(), CopyError>) -> Result<(), CopyError> {
         std::thread::scope(|scope| {
-            for _ in 0..self.manner.parallel.max(1) {
-                scope.spawn(|| {
+            for lane in 0..self.manner.lanes.of_a_tree() {
+                scope.spawn(move || {
                     let _ending = self.ending(false);
-                    self.run();
+                    self.run(lane);
                 });
             }
             let _ending = self.ending(true);
@@ -256,11 +256,13 @@ impl<'a> Mover<'a> {
         }
     }
 
-    fn run(&self) {
+    fn run(&self, lane: usize) {
         while self.is_to_go_on() {
             let over = self.losses().over;
-            if let Err(loss) = self.lane() {
-                self.get_over(loss, over);
+            match self.lane(lane) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(loss) => self.get_over(loss, over),
             }
         }
     }
@@ -292,12 +294,21 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Copies files as long as some wait. The sessions are another part's while none do.
-    fn lane(&self) -> Result<(), CopyError> {
+    /// Copies files as long as some wait; its sessions are released while none do. Returns false
+    /// if the server refused an optional session.
+    fn lane(&self, number: usize) -> Result<bool, CopyError> {
+        let lanes = self.manner.lanes;
+        let fetcher = lanes.opened(number, self.origin.fetcher());
+        let storer = lanes.opened(number, self.target.storer());
+        let fetcher = fetcher.about(self.origin.name(b""))?;
+        let storer = storer.about(self.target.name(b""))?;
+        let (Some(fetcher), Some(storer)) = (fetcher, storer) else {
+            return Ok(false);
+        };
         let mut lane = Lane {
             mover: self,
-            fetcher: self.origin.fetcher().about(self.origin.name(b""))?,
-            storer: self.target.storer().about(self.target.name(b""))?,
+            fetcher,
+            storer,
             asked: VecDeque::new(),
             put: VecDeque::new(),
             settled: 0,
@@ -305,7 +316,7 @@ impl<'a> Mover<'a> {
         };
         let done = lane.run();
         lane.give_back();
-        done
+        done.map(|()| true)
     }
 }
 

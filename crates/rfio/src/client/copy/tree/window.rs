@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 /// Bytes of requests, or of replies, that are under way.
-const MOST: usize = 64 << 10;
+const MOST: usize = 256 << 10;
 
 /// What a frame needs besides its body: header and tag, and what a reply says of a file.
 const EACH: usize = 128;
