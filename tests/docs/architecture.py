@@ -19,7 +19,7 @@ DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
 def documented(_place: Place) -> Outcome:
-    """The table has every crate and every dependency and no other, below what it uses; length and glossary keep their limits."""
+    """The table has every crate and every dependency and no other, above the crates that it uses; length and glossary keep their limits."""
     text = DOCUMENT.read_text()
     manifests = dependencies(ROOT)
     wrong = [*crates(text, manifests), *limits(text), *paths(text, ROOT)]
@@ -88,7 +88,7 @@ def limits(text: str) -> list[str]:
 
 
 def words(text: str) -> int:
-    """Returns the number of words, as separated by spaces; what has no letter and no digit (table lines, dashes) does not count."""
+    """Returns the number of words, as separated by spaces; words without a letter or digit (table lines, dashes) do not count."""
     return sum(any(letter.isalnum() for letter in word) for word in text.split())
 
 

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use verbena_rfio_protocol::types;
 
-/// What a file is: times in nanoseconds since 1970, sizes in bytes, blocks of 512 bytes.
+/// Attributes of a file: times in nanoseconds since 1970, sizes in bytes, blocks of 512 bytes.
 #[pyclass(frozen, get_all, module = "rfio_fsspec._native")]
 #[derive(Debug)]
 pub struct Attributes {

@@ -165,8 +165,8 @@ impl Connection {
         py.detach(|| self.exchange.is_broken())
     }
 
-    /// Sends and receives what can be without waiting. Of each request that has ended: its number,
-    /// whether it was done, and what it returns or raises.
+    /// Sends and receives without waiting. Returns, for each finished request, its number, whether
+    /// it succeeded, and its result or exception.
     fn advance(&self, py: Python<'_>) -> PyResult<Vec<(u64, bool, Py<PyAny>)>> {
         // Each affected request reports the error itself.
         let _ = py.detach(|| self.exchange.advance());
@@ -252,7 +252,7 @@ impl Connection {
         self.begin(py, url, Wanted::Ranges(plan), errand, memory)
     }
 
-    /// Asks to close a file, behind what was asked of it.
+    /// Requests to close a file, after the requests before this one.
     fn close(&self, py: Python<'_>, url: OsString, handle: u64) -> PyResult<u64> {
         let handle = Handle(handle);
         let request = Request::Close(OnHandle { handle });

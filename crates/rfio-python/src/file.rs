@@ -144,7 +144,7 @@ impl File {
         })
     }
 
-    /// What it was when it was opened.
+    /// The attributes at the time it was opened.
     #[getter]
     fn opened(&self) -> super::attributes::Attributes {
         self.opened.clone().into()
@@ -181,7 +181,8 @@ impl File {
         }
     }
 
-    /// Begins to read ranges, offsets and lengths, with few requests; those longer than `most` in parts.
+    /// Begins to read ranges (offset, length) with few requests; ranges longer than `most` bytes in
+    /// parts.
     #[pyo3(signature = (ranges, most=1 << 30))]
     fn begin_ranges(&self, py: Python<'_>, ranges: Vec<(u64, u64)>, most: u64) -> PyResult<Ranges> {
         let file = self.on_connection(py)?;
@@ -200,7 +201,8 @@ impl File {
         self.write(py, end, data)
     }
 
-    /// Copies a whole file of the same server to this one, which is empty. Its bytes do not come here.
+    /// Copies a whole file of the same server to this one, which is empty, without moving the data to
+    /// the client.
     fn copy_from(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         let (from, to) = (other.on_connection(py)?, self.on_connection(py)?);
         let mut at = 0;

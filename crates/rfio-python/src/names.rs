@@ -117,8 +117,7 @@ pub fn set_times(py: Python<'_>, url: OsString, accessed: i64, modified: i64) ->
     on(py, url, |path| Request::ChangeTimes(times(path))).map(drop)
 }
 
-/// The names in a directory and what they are, with one request for some thousands of them; links
-/// are not followed.
+/// The entries of a directory with their types, some thousands per request; links are not followed.
 #[pyfunction]
 pub fn entries(py: Python<'_>, url: OsString) -> PyResult<Entries> {
     let place = Place::new(url.clone()).about(&url)?;

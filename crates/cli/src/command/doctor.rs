@@ -15,7 +15,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// What is tried in a process of its own.
+/// A check that runs in a separate process.
 #[derive(Debug, clap::Args)]
 pub struct ProbeArguments {
     /// What

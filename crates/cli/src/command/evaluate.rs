@@ -55,7 +55,7 @@ pub struct Arguments {
     out: Option<PathBuf>,
 }
 
-/// What an evaluation does when asked.
+/// Optional parts of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Extra {
     /// The user's message-passing library

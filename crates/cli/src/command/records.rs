@@ -13,7 +13,7 @@ use verbena_report::schema::Line;
 /// Which run.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The run directory, the results file, or what another tool wrote
+    /// The run directory, the results file, or the output of another tool
     run: PathBuf,
 
     #[command(flatten)]

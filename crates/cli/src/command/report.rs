@@ -81,7 +81,7 @@ impl Format {
 /// Threads for computing models; results do not depend on their number.
 const THREADS: usize = 2;
 
-/// What other tools' output does not say.
+/// Facts that the output of other tools does not contain.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Foreign {
     /// Name the test of a pasted table, e.g. perftest:write-bw

@@ -50,7 +50,7 @@ impl fmt::Display for Pages {
     }
 }
 
-/// What the adapter's ports are attached to.
+/// The link of the adapter's ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Link {
     /// A subnet of this host alone, in shared memory
