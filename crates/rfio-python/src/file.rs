@@ -201,8 +201,8 @@ impl File {
         self.write(py, end, data)
     }
 
-    /// Copies a whole file of the same server to this one, which is empty, without moving the data to
-    /// the client.
+    /// Copies a whole file of the same server to this one, which is empty, without moving the data
+    /// to the client.
     fn copy_from(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         let (from, to) = (other.on_connection(py)?, self.on_connection(py)?);
         let mut at = 0;

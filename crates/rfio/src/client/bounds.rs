@@ -1,5 +1,5 @@
-//! The client's bounds on all values received from a server. `docs/rfio-security.md` states them for
-//! users.
+//! The client's bounds on all values received from a server. `docs/rfio-security.md` states them
+//! for users.
 //!
 //! A number from a server never determines the size of an allocation or the length of a loop by
 //! itself: memory, names, nesting and waiting are each checked against a bound of this file first.
