@@ -125,7 +125,7 @@ impl Directory {
         let (parent, name) = self.parent_of(relative)?;
         match rustix::fs::mkdirat(&parent.0, name, Mode::from_raw_mode(mode & 0o777)) {
             Ok(()) => Ok(true),
-            // A symbolic link is not accepted as a directory, whatever its target.
+            // A symbolic link is not accepted as a directory, even if it leads to one.
             Err(Errno::EXIST) => parent.below(name).map(|_| false),
             Err(errno) => Err(errno.into()),
         }

@@ -289,8 +289,8 @@ impl LocalSink {
     /// Opens the partial file for a name in a directory, or creates it.
     ///
     /// # Errors
-    /// Returns EBUSY if another copy holds the lock, EACCES or a permission error if the file is
-    /// not a partial file of this user, else the errors of the system calls.
+    /// Returns EBUSY if another copy holds the lock, a permission error if the file is not a
+    /// partial file of this user, else the errors of the system calls.
     pub fn open(
         directory: Arc<Directory>,
         destination: &[u8],

@@ -263,7 +263,7 @@ mod tests {
             }
             assert_eq!(at, size);
         }
-        // Whatever size a server claims for a file, its first plan is small.
+        // The first plan is small for any file size that a server claims.
         assert_eq!(segments(u64::MAX, 1 << 18).next(), Some((0, SEGMENT)));
     }
 }

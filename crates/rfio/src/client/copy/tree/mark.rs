@@ -30,7 +30,7 @@ static ASIDE: LazyLock<Progress> = LazyLock::new(Progress::default);
 /// A mark that was set; it locks the destination for this copy as long as it lives.
 pub(super) struct Mark<'a>(Box<dyn Sink + 'a>);
 
-/// Returns the content of a mark. Names longer than a file system allows are cut.
+/// Returns the content of a mark.
 fn content(from: &Location) -> Vec<u8> {
     let name = match from {
         Location::Local(path) => path.file_name().map(OsStrExt::as_bytes).unwrap_or_default(),
@@ -112,7 +112,7 @@ impl<'a> Mark<'a> {
 /// Returns whether a copy of this tree to this destination was begun and not completed.
 ///
 /// # Errors
-/// Returns the errors of reading the mark, except that it does not exist.
+/// Returns the errors of reading the mark. A mark that cannot be opened counts as missing.
 pub fn is_begun(from: &Location, to: &Location, manner: &Manner) -> Result<bool, CopyError> {
     let wanted = content(from);
     let mut found = vec![0; wanted.len() + 1];

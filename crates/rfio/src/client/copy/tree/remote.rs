@@ -203,7 +203,7 @@ impl<'a> RemoteTree<'a> {
 }
 
 /// Returns `false` (not created) if an existing file is a directory, else the error to report. A
-/// symbolic link is never accepted as a directory, whatever its target.
+/// symbolic link is never accepted as a directory, even if it leads to one.
 fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
     match Kind::of_mode(mode) {
         Kind::Directory => Ok(false),
