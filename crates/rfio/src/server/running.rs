@@ -1,4 +1,4 @@
-//! A server in this process: listeners, event loops, workers, and their end.
+//! A running server: its listeners, event loops, workers, and shutdown.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -20,24 +20,24 @@ use super::workers::Workers;
 use crate::auth::peer;
 use crate::socket::{Blocking, Socket};
 
-/// Where and with how many threads.
+/// Addresses and thread counts of a server.
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// Addresses to listen on.
     pub listen: Vec<SocketAddr>,
     /// A Unix socket to listen on.
     pub local: Option<PathBuf>,
-    /// Event loops.
+    /// Number of event loops.
     pub shards: usize,
-    /// Threads that wait for storage.
+    /// Number of threads for blocking storage operations.
     pub workers: usize,
-    /// How long the loops wait for whom.
+    /// Timeouts of the event loops.
     pub deadlines: Deadlines,
     /// When the cache's pages are allocated, unless it is registered memory.
     pub pages: Pages,
 }
 
-/// How long the start waits for the cache's pages before it serves.
+/// Limit on the time that the start waits for the cache's pages before the server accepts.
 const PAGES_AT_START: Duration = Duration::from_secs(2);
 
 /// When the cache's pages are allocated.
@@ -108,7 +108,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts serving.
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// Returns errors of listening, with the address, and of creating threads and descriptors.
     pub fn start(context: Context, layout: &Layout) -> io::Result<Self> {
         let context = Arc::new(context);
         let mut listeners = Vec::new();
@@ -169,7 +172,7 @@ impl Server {
             let touch = move || {
                 let go_on = || service.refuse_if_stopping().is_ok();
                 service.cache.touch_all(go_on);
-                // The start may have stopped waiting.
+                // Fails if the start has stopped waiting.
                 let _ = done.send(());
             };
             let name = "rfio-pages".into();
@@ -204,13 +207,13 @@ impl Server {
         &self.addresses
     }
 
-    /// What the conversations share.
+    /// Returns the context shared by all sessions.
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Accepts nothing more, answers what is under way, refuses what comes meanwhile, and ends.
-    /// Sessions last for [`Deadlines::stop`] at most; what a worker has begun is waited for.
+    /// Stops accepting, answers requests in progress, refuses new ones, and shuts down. Sessions
+    /// last at most [`Deadlines::stop`] longer; operations that a worker has begun are completed.
     pub fn stop(mut self) {
         self.end();
     }
@@ -219,7 +222,7 @@ impl Server {
         if self.threads.is_empty() {
             return;
         }
-        // A new service may listen here before the last session has ended.
+        // A new server may listen here before the last session has ended.
         drop(self.local.take());
         self.context.service.begin_to_stop();
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
@@ -244,7 +247,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// A listening Unix socket, whose name goes with it.
+/// A listening Unix socket, whose file is removed on drop.
 #[derive(Debug)]
 pub struct LocalSocket {
     listener: UnixListener,
@@ -253,7 +256,8 @@ pub struct LocalSocket {
 }
 
 impl LocalSocket {
-    /// Binds it; one that a dead server left behind is replaced, one that answers is not.
+    /// Binds the socket. Replaces the socket of a dead server, but not one that accepts
+    /// connections.
     pub(super) fn bind(path: &Path) -> io::Result<Self> {
         let listener = bind_local(path)?;
         let about = std::fs::symlink_metadata(path)?;
@@ -271,7 +275,7 @@ impl LocalSocket {
 
 impl Drop for LocalSocket {
     fn drop(&mut self) {
-        // Another service may have taken the name meanwhile.
+        // Another server may have replaced the file meanwhile.
         let is_own = |about: std::fs::Metadata| (about.dev(), about.ino()) == self.file;
         if std::fs::symlink_metadata(&self.path).is_ok_and(is_own) {
             let _ = std::fs::remove_file(&self.path);
@@ -292,7 +296,7 @@ fn bind_local(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-/// The thread that accepts and deals connections out.
+/// The thread that accepts connections and distributes them to the event loops.
 struct Accept {
     listeners: Vec<Listener>,
     inboxes: Vec<Arc<Inbox>>,
@@ -320,7 +324,7 @@ impl Accept {
                 return;
             }
             for listener in &self.listeners {
-                // A burst is dealt out before the next look at the stop.
+                // A burst of connections is distributed before the stop event is checked again.
                 for _ in 0..64 {
                     match listener.accept(self.vanish) {
                         Ok((socket, origin)) => {
@@ -330,7 +334,8 @@ impl Accept {
                         }
                         Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                         Err(error) if is_out_of_descriptors(&error) => {
-                            // Strangers reach their deadline soon; until then the kernel's queue holds newcomers.
+                            // Connections without a session soon reach their deadline; until then
+                            // the kernel queues new ones.
                             std::thread::sleep(Duration::from_millis(50));
                             break;
                         }

@@ -1,22 +1,22 @@
-//! What of a tree is copied, and what becomes of files that are there already.
+//! Selects the part of a tree to copy, and the treatment of existing files.
 
 use super::pattern::Pattern;
 use super::pipeline::Facts;
 
-/// What happens to a file whose name is taken at the destination.
+/// How to treat an existing file at the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Existing {
-    /// It is replaced.
+    /// Replace it.
     #[default]
     Replace,
-    /// It stays, whatever it is.
+    /// Keep it unconditionally.
     Keep,
-    /// It is replaced if its source was changed later, or at the same time and has another length.
+    /// Replace it if its source was changed later, or at the same time but differs in size.
     KeepNewer,
 }
 
 impl Existing {
-    /// Whether a file that is there stays as it is.
+    /// Returns whether an existing file is left as it is.
     pub fn stays(self, there: &Facts, source: &Facts) -> bool {
         match self {
             Self::Replace => false,
@@ -29,37 +29,38 @@ impl Existing {
     }
 }
 
-/// Whether what a pattern fits is copied.
+/// Whether paths that match a pattern are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is.
+    /// Copied.
     Include,
-    /// It is not, nor what is below it.
+    /// Not copied, nor is anything below.
     Exclude,
 }
 
-/// What becomes of the paths that a pattern fits.
+/// A pattern, and the verdict on paths that match it.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// What becomes of them.
+    /// The verdict.
     pub verdict: Verdict,
-    /// Which.
+    /// The pattern.
     pub pattern: Pattern,
 }
 
-/// The rules of a copy, in order. The first that fits decides; what none fits is copied.
+/// The rules of a copy. The first match decides; a path without a match is copied.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     rules: Vec<Rule>,
 }
 
 impl Choice {
-    /// The choice by these rules.
+    /// Makes a choice from rules in order.
     pub fn of(rules: Vec<Rule>) -> Self {
         Self { rules }
     }
 
-    /// Whether a path, relative to the root of the tree, is copied. What is above it was asked for before.
+    /// Returns whether a path, relative to the root of the tree, is copied. The caller has checked
+    /// the directories above it.
     pub fn takes(&self, path: &[u8], is_directory: bool) -> bool {
         self.rules
             .iter()

@@ -1,8 +1,9 @@
-//! Directories of this host by descriptor: the only way of a copy to a local name.
+//! Local directories by descriptor: the only access of a copy to local names.
 //!
-//! A copy writes what a server lists, and a tree that it writes to may hold links that an earlier copy brought. So nothing
-//! below the place that the user named is ever reached by a joined path: every step is resolved by openat2(2) beneath the
-//! open root without following any symbolic link, and a name is only ever acted on in its open parent.
+//! A copy writes names that a server lists, and the tree it writes to may contain symbolic links
+//! from an earlier copy. Therefore nothing below the path that the user named is accessed by a
+//! joined path. Each path is resolved by openat2(2) beneath the open root without following
+//! symbolic links, and names are used only relative to their open parent.
 
 use std::fs::File;
 use std::io;
@@ -25,7 +26,7 @@ pub fn split(relative: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// A name below a relative path.
+/// Joins a relative path and a name.
 pub fn join(relative: &[u8], name: &[u8]) -> Vec<u8> {
     match relative.is_empty() {
         true => name.to_vec(),
@@ -33,13 +34,17 @@ pub fn join(relative: &[u8], name: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A name that could lead elsewhere than into its directory is an attack or a bug.
+/// Returns whether a name stays within its directory. Any other name is an attack or a bug.
 pub fn is_plain_name(name: &[u8]) -> bool {
     !name.is_empty() && !name.contains(&b'/') && !name.contains(&0) && name != b"." && name != b".."
 }
 
 impl Directory {
-    /// A directory that the user named; links on the way are the user's own.
+    /// Opens a directory that the user named; symbolic links in the path are followed, being the
+    /// user's own.
+    ///
+    /// # Errors
+    /// Returns the errors of open(2).
     pub fn named(path: &Path) -> io::Result<Self> {
         let path = match path.as_os_str().is_empty() {
             true => Path::new("."),
@@ -49,7 +54,10 @@ impl Directory {
         Ok(Self(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
-    /// The directory that holds a path which the user named, and the path's last name.
+    /// Opens the parent of a path that the user named; returns it and the path's last name.
+    ///
+    /// # Errors
+    /// Returns EISDIR if the path has no last name, else the errors of open(2).
     pub fn above(path: &Path) -> io::Result<(Self, Vec<u8>)> {
         let name = path
             .file_name()
@@ -59,19 +67,28 @@ impl Directory {
         Ok((Self::named(path.parent().unwrap_or(Path::new(".")))?, name))
     }
 
-    /// A directory below this one, without following any link.
+    /// Opens a directory below this one without following symbolic links.
+    ///
+    /// # Errors
+    /// Returns the errors of openat2(2).
     pub fn below(&self, relative: &[u8]) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         Ok(Self(self.resolve(relative, flags)?))
     }
 
-    /// The directory above an open one.
+    /// Opens the parent of an open directory.
+    ///
+    /// # Errors
+    /// Returns the errors of openat(2).
     pub fn parent(of: std::os::fd::BorrowedFd<'_>) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(Self(rustix::fs::openat(of, "..", flags, Mode::empty())?))
     }
 
-    /// The parent of a relative path, open, and the path's last name.
+    /// Opens the parent of a relative path; returns it and the path's last name.
+    ///
+    /// # Errors
+    /// Returns EINVAL if the last name is not a plain name, else the errors of openat2(2).
     pub fn parent_of<'a>(&self, relative: &'a [u8]) -> io::Result<(Self, &'a [u8])> {
         let (parent, name) = split(relative);
         if !is_plain_name(name) {
@@ -100,18 +117,24 @@ impl Directory {
         Err(Errno::AGAIN.into())
     }
 
-    /// Makes a directory, or finds it there. Whether it was made.
+    /// Creates a directory unless it exists; returns whether it was created.
+    ///
+    /// # Errors
+    /// Returns the errors of mkdirat(2), and those of openat2(2) if something else has the name.
     pub fn make(&self, relative: &[u8], mode: u32) -> io::Result<bool> {
         let (parent, name) = self.parent_of(relative)?;
         match rustix::fs::mkdirat(&parent.0, name, Mode::from_raw_mode(mode & 0o777)) {
             Ok(()) => Ok(true),
-            // A link is not a directory here, wherever it leads.
+            // A symbolic link is not accepted as a directory, even if it leads to one.
             Err(Errno::EXIST) => parent.below(name).map(|_| false),
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// Opens a file for reading; a link is not followed, and anything but a regular file is refused.
+    /// Opens a regular file for reading, without following symbolic links.
+    ///
+    /// # Errors
+    /// Returns the errors of openat2(2), and an error for anything but a regular file.
     pub fn open_file(&self, relative: &[u8]) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(self.resolve(relative, flags)?);
@@ -121,12 +144,18 @@ impl Directory {
         }
     }
 
-    /// What this directory is.
+    /// Returns the stat(2) data of this directory.
+    ///
+    /// # Errors
+    /// Returns the errors of fstat(2).
     pub fn about(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.0)?)
     }
 
-    /// The names in a directory below, each with what it is (a link itself).
+    /// Lists a directory below, with the stat(2) data of each entry (of a symbolic link itself).
+    ///
+    /// # Errors
+    /// Returns the errors of openat2(2) and getdents64(2).
     pub fn list(&self, relative: &[u8]) -> io::Result<Vec<(Vec<u8>, Stat)>> {
         let directory = self.below(relative)?;
         let mut buffer = Vec::with_capacity(32 << 10);
@@ -138,7 +167,7 @@ impl Directory {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            // A name that vanished since is no entry.
+            // A name removed meanwhile is skipped.
             if let Ok(stat) = rustix::fs::statat(&directory.0, name, AtFlags::SYMLINK_NOFOLLOW) {
                 found.push((name.to_bytes().to_vec(), stat));
             }
@@ -146,13 +175,19 @@ impl Directory {
         Ok(found)
     }
 
-    /// Where a symbolic link leads.
+    /// Returns the target of a symbolic link.
+    ///
+    /// # Errors
+    /// Returns the errors of readlinkat(2).
     pub fn read_link(&self, relative: &[u8]) -> io::Result<Vec<u8>> {
         let (parent, name) = self.parent_of(relative)?;
         Ok(rustix::fs::readlinkat(&parent.0, name, Vec::new())?.into_bytes())
     }
 
-    /// Makes a symbolic link, in place of whatever but a directory has the name.
+    /// Creates a symbolic link; replaces an existing entry unless it is a directory.
+    ///
+    /// # Errors
+    /// Returns the errors of symlinkat(2) and unlinkat(2).
     pub fn make_link(&self, relative: &[u8], target: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent_of(relative)?;
         match rustix::fs::symlinkat(target, &parent.0, name) {
@@ -168,7 +203,10 @@ impl Directory {
         }
     }
 
-    /// Sets the time of the last change of a link itself.
+    /// Sets the time of the last change of a symbolic link itself.
+    ///
+    /// # Errors
+    /// Returns the errors of utimensat(2).
     pub fn set_link_time(&self, relative: &[u8], time: rustix::fs::Timespec) -> io::Result<()> {
         let (parent, name) = self.parent_of(relative)?;
         let times = Timestamps {
@@ -179,7 +217,10 @@ impl Directory {
         Ok(rustix::fs::utimensat(&parent.0, name, &times, flags)?)
     }
 
-    /// Gives a file below a second name, in place of whatever but a directory has it.
+    /// Creates a hard link to a file below; replaces an existing entry unless it is a directory.
+    ///
+    /// # Errors
+    /// Returns the errors of linkat(2) and unlinkat(2).
     pub fn make_hard_link(&self, existing: &[u8], relative: &[u8]) -> io::Result<()> {
         let (from, old) = self.parent_of(existing)?;
         let (to, new) = self.parent_of(relative)?;
@@ -194,6 +235,9 @@ impl Directory {
     }
 
     /// Puts the names in this directory on stable storage.
+    ///
+    /// # Errors
+    /// Returns the errors of fsync(2).
     pub fn synchronise(&self) -> io::Result<()> {
         Ok(rustix::fs::fsync(&self.0)?)
     }
@@ -205,7 +249,7 @@ impl AsFd for Directory {
     }
 }
 
-/// The kernel's "too many levels of symbolic links" means here that there is one at all.
+/// Explains ELOOP, which here means that the path contains a symbolic link at all.
 fn not_followed(errno: Errno) -> io::Error {
     match errno {
         Errno::LOOP => io::Error::new(

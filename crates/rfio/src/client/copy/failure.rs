@@ -1,4 +1,4 @@
-//! Why a copy failed, and of which file.
+//! Errors of a copy and the files that they concern.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -8,29 +8,29 @@ use verbena_rfio_protocol::{Status, shown};
 
 use crate::client::error::{Error, is_later};
 
-/// Why a copy failed: which file, and what.
+/// An error of a copy, and the file that it concerns.
 #[derive(Debug, thiserror::Error)]
 #[error("{subject}: {error}")]
 pub struct CopyError {
     /// The file.
     pub subject: String,
-    /// What happened.
+    /// The error.
     pub error: Error,
 }
 
 impl CopyError {
-    /// RFIO's number for it.
+    /// Returns RFIO's status code for the error.
     pub fn status(&self) -> Status {
         self.error.status()
     }
 
-    /// Whether it is no failure: what it is about is left out of a copy, as it is no data.
+    /// Returns whether this is not a failure: the file is not data and is omitted from the copy.
     pub fn is_left_out(&self) -> bool {
         matches!(self.error, Error::LeftOut(_))
     }
 
-    /// Whether nothing else can be copied: the connection is lost, or the server takes nothing more
-    /// or does not let the user in.
+    /// Returns whether nothing else can be copied: the connection is lost, the server accepts no
+    /// more requests, or it rejects the user.
     pub fn is_loss(&self) -> bool {
         match &self.error {
             Error::Unreachable(..) | Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => {
@@ -42,7 +42,7 @@ impl CopyError {
     }
 }
 
-/// Says which file an error is about.
+/// Adds the file that an error concerns.
 pub(crate) trait About<T> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError>;
 }
@@ -62,12 +62,12 @@ impl<T> About<T> for io::Result<T> {
     }
 }
 
-/// A path of this host, for people.
+/// Formats a local path for messages.
 pub(crate) fn shown_path(path: &Path) -> String {
     shown::bytes(path.as_os_str().as_bytes())
 }
 
-/// A failure of something on this host.
+/// Converts an error of a local file.
 pub(crate) fn here(error: io::Error) -> Error {
     Error::Local("local file".into(), error)
 }

@@ -47,7 +47,7 @@ impl Lanes {
         self.least().max(self.most().min(processors() / 4))
     }
 
-    /// Returns what session number `lane` opened, or `None` if the server refused an optional
+    /// Returns the object that session `lane` opened, or `None` if the server refused an optional
     /// session; the other sessions then do its work.
     pub fn opened<T>(self, lane: usize, what: Result<T, Error>) -> Result<Option<T>, Error> {
         match what {

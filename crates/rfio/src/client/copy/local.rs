@@ -1,4 +1,4 @@
-//! This host's end of a copy: a file that is read, and a partial file that gets its name in the end.
+//! The local endpoint of a copy: a file to read, or a partial file that is renamed at the end.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,21 +23,23 @@ use crate::client::bounds::EXTENTS;
 use crate::client::error::Error;
 use crate::{settled, writers};
 
-/// Bytes of a block where both ends are here.
+/// Block size in bytes when both files are local.
 const BLOCK: u32 = 1 << 20;
 
-/// How long a copy waits for a source that is just being written.
+/// Limit on the time that a copy waits for a source that is being written.
 pub(crate) const SETTLING: Duration = settled::LONGEST.saturating_add(Duration::from_secs(1));
 
-/// The name of the partial file beside `destination`.
+/// Returns the name of the partial file for a destination's name.
 pub fn partial_name(name: &[u8]) -> Vec<u8> {
-    // 255 is the longest name of every file system that matters; what is cut off may collide, and then the lock tells.
+    // 255 bytes is the longest name of every relevant file system. Names cut off here may collide;
+    // the lock then detects it.
     let kept = &name[..name.len().min(247)];
     [b".", kept, b".rfpart"].concat()
 }
 
-/// A special file, such as `/dev/null` or a FIFO, is written to as it is: it has no name to protect. One behind a link
-/// counts only where the system's own links are: any other may have come with an earlier copy.
+/// Returns whether the path is a special file, such as `/dev/null` or a FIFO, which is written
+/// directly because it has no name to protect. Symbolic links are followed only in `/dev` and
+/// `/proc`, where the system's own are: any other link may come from an earlier copy.
 pub fn is_special(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let about = match path.starts_with("/dev") || path.starts_with("/proc") {
@@ -51,6 +53,9 @@ pub fn is_special(path: &Path) -> bool {
 }
 
 /// Reads at an offset until the buffer is full or the file ends.
+///
+/// # Errors
+/// Returns the errors of pread(2).
 pub fn read_fully_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -64,7 +69,7 @@ pub fn read_fully_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<u
     Ok(filled)
 }
 
-/// A file that is copied must stay what it is while that lasts.
+/// State of a file, which must not change while it is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     size: u64,
@@ -73,7 +78,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What a file was when it was asked.
+    /// Returns the state that the metadata shows.
     pub fn of(about: &fs::Metadata) -> Self {
         Self {
             size: about.len(),
@@ -82,7 +87,12 @@ impl Identity {
         }
     }
 
-    /// What a file is, once any further change must show: it is waited for, but not for ever.
+    /// Waits until any further change of the file is certain to change its state, for at most
+    /// [`SETTLING`].
+    ///
+    /// # Errors
+    /// Returns [`Error::Changed`] if the file is being written for too long, else the errors of
+    /// fstat(2).
     pub fn settled(file: &File) -> Result<(Self, fs::Metadata), Error> {
         let begun = Instant::now();
         loop {
@@ -98,18 +108,22 @@ impl Identity {
         }
     }
 
-    /// The time of the last change of the data, nanoseconds since 1970.
+    /// Returns the time of the last change of the data, in nanoseconds since 1970.
     pub fn modified(&self) -> i64 {
         self.modified
     }
 
-    /// Whether any further change of the file, which was this when it was asked, must show.
+    /// Returns whether any further change of the file, whose metadata showed this state, is certain
+    /// to change the state.
     pub fn is_settled(&self, file: &File) -> bool {
         let writers = writers::of(file.as_fd());
         settled::is_settled_among(self.changed, SystemTime::now(), writers)
     }
 
-    /// Fails unless the file is still this.
+    /// Checks that the file still has this state.
+    ///
+    /// # Errors
+    /// Returns [`Error::Changed`] if it does not, else the errors of fstat(2).
     pub fn must_be_that_of(&self, file: &File) -> Result<(), Error> {
         match Self::of(&file.metadata().map_err(here)?) == *self {
             true => Ok(()),
@@ -118,12 +132,12 @@ impl Identity {
     }
 }
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
-/// A local file that is read.
+/// A local file to read.
 #[derive(Debug)]
 pub struct LocalSource {
     file: File,
@@ -133,7 +147,11 @@ pub struct LocalSource {
 }
 
 impl LocalSource {
-    /// The source that an open regular file is.
+    /// Makes a source of an open regular file.
+    ///
+    /// # Errors
+    /// Returns [`Error::Changed`] if the file is being written for too long, else the errors of
+    /// examining it.
     pub fn new(file: File, name: String, extras: Extras) -> Result<Self, Error> {
         let (identity, about) = Identity::settled(&file)?;
         let extended = match extras {
@@ -185,7 +203,7 @@ impl Source for LocalSource {
         Ok(Box::new(self))
     }
 
-    /// A file here is never opened again.
+    /// Always 0: a local file is never opened again.
     fn state(&self) -> u64 {
         0
     }
@@ -209,7 +227,7 @@ impl Reader for &LocalSource {
     }
 }
 
-/// Where the data of a segment of a file are (lseek(2)).
+/// Returns the data extents of a segment of a file (lseek(2)).
 fn extents(file: &File, (from, to): (u64, u64)) -> io::Result<Extents> {
     let seek = |from| match rustix::fs::seek(file, from) {
         Ok(at) => Ok(Some(at)),
@@ -235,7 +253,7 @@ fn extents(file: &File, (from, to): (u64, u64)) -> io::Result<Extents> {
     Ok(Extents { data, until: at })
 }
 
-/// The extended attributes of the users' name space; none where the file system has none.
+/// Returns the extended attributes of the `user` name space; none if the file system has none.
 pub(crate) fn extended_of(file: &File) -> io::Result<ExtendedAttributes> {
     let mut list = vec![0; 64 << 10];
     let length = match rustix::fs::flistxattr(file, &mut list[..]) {
@@ -257,7 +275,7 @@ pub(crate) fn extended_of(file: &File) -> io::Result<ExtendedAttributes> {
     Ok(found)
 }
 
-/// A partial file, locked: its copy is its only writer.
+/// A locked partial file: its copy is its only writer.
 #[derive(Debug)]
 pub struct LocalSink {
     file: File,
@@ -268,7 +286,11 @@ pub struct LocalSink {
 }
 
 impl LocalSink {
-    /// Opens or makes the partial file for a name in a directory.
+    /// Opens the partial file for a name in a directory, or creates it.
+    ///
+    /// # Errors
+    /// Returns EBUSY if another copy holds the lock, a permission error if the file is not a
+    /// partial file of this user, else the errors of the system calls.
     pub fn open(
         directory: Arc<Directory>,
         destination: &[u8],
@@ -283,11 +305,11 @@ impl LocalSink {
             | OFlags::NOCTTY
             | OFlags::CLOEXEC;
         loop {
-            // Nobody else reads half a file; its own bits come with its name.
+            // No other user may read an incomplete file; its permission bits are set at the end.
             let mode = Mode::from_raw_mode(0o600);
             let file = File::from(rustix::fs::openat(&*directory, &partial[..], flags, mode)?);
             let mine = file.metadata()?;
-            // What somebody else put there could be a second name for a file that must not be written to.
+            // Another user's file could be a hard link to a file that must not be written.
             let own = mine.uid() == rustix::process::geteuid().as_raw();
             if !mine.is_file() || mine.nlink() > 1 || !own {
                 return Err(io::Error::new(
@@ -338,7 +360,10 @@ impl LocalSink {
     }
 }
 
-/// Gives a file all but its name, and puts it on stable storage if that is wanted.
+/// Sets all attributes of a file except its name, and puts it on stable storage if requested.
+///
+/// # Errors
+/// Returns the errors of the system calls.
 pub fn dress(file: &File, ending: &Ending<'_>) -> io::Result<()> {
     for (name, value) in ending.extended {
         rustix::fs::fsetxattr(file, &name[..], value, XattrFlags::empty())?;
@@ -358,7 +383,7 @@ pub fn dress(file: &File, ending: &Ending<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Nanoseconds since 1970 as the system takes them.
+/// Converts nanoseconds since 1970 for system calls.
 pub(crate) fn timespec(nanoseconds: i64) -> rustix::fs::Timespec {
     rustix::fs::Timespec {
         tv_sec: nanoseconds.div_euclid(1_000_000_000),

@@ -1,16 +1,21 @@
-//! Copying files to and from a service.
+//! Copies files to and from a server.
 //!
-//! What holds for every copy, of whatever size, in whatever direction:
-//! - Data go to a partial file beside the destination, `.NAME.rfpart`; the destination's name appears by a rename when
-//!   everything is there. Nobody ever sees half a file under its name.
-//! - A partial file has one writer at a time; a second copy to the same place fails with "busy".
-//! - To continue, the blocks of the partial file are compared with the source's by checksum and only those that differ
-//!   or are missing are moved. So it does not matter how the copy ended, nor whether the source changed since.
-//! - A source that changes while it is copied is an error, and so is one that changes too fast to be read.
-//! - Below the place that was named, nothing is written through a symbolic link.
+//! # Rules
+//!
+//! All copies, of every size and in either direction, follow these rules:
+//! - Data is written to a partial file beside the destination, `.NAME.rfpart`, and renamed to the
+//!   destination when complete. No process ever sees an incomplete file under the final name.
+//! - A partial file has one writer at a time; a second copy to the same destination fails with
+//!   "busy".
+//! - To continue, the blocks of the partial file are compared with the source's by checksum, and
+//!   only blocks that differ or are missing are moved. It does not matter how the earlier copy
+//!   ended, nor whether the source has changed since.
+//! - A source that changes during the copy is an error, and so is one that changes too fast to be
+//!   read.
+//! - Below the path that the user named, nothing is written through a symbolic link.
 //! - Permission bits, times, holes and (in a tree) hard links are kept.
 //!
-//! [`pipeline`] is the one copy of one file; [`tree`] moves many of them, small ones whole.
+//! [`pipeline`] copies one file; [`tree`] copies many, small ones whole.
 
 pub mod choice;
 mod directory;
@@ -52,69 +57,69 @@ pub use progress::{Progress, Report, Route};
 pub use retry::Retry;
 pub use tree::{copy_tree, is_begun, list};
 
-/// Bytes of one request of a copy.
+/// Size in bytes of one request of a copy.
 pub(crate) const CHUNK: u32 = 1 << 20;
 
-/// What to do with a partial file of an earlier attempt.
+/// How to treat a partial file of an earlier attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Earlier {
     /// Start over.
     Discard,
-    /// Keep what is right in it.
+    /// Keep its correct blocks.
     Continue,
 }
 
-/// Whether the whole file's checksum is compared at the end.
+/// How to verify a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verification {
-    /// Blocks only, as they arrive.
+    /// Verify each block as it arrives.
     Blocks,
-    /// What was written is read back and compared with the source, block by block.
+    /// Read the written data back and compare it with the source, block by block.
     Written,
 }
 
-/// What is copied beside data, permission bits and times.
+/// Attributes to copy in addition to data, permission bits and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extras {
     /// Nothing.
     None,
-    /// Extended attributes of the users' name space.
+    /// Extended attributes of the `user` name space.
     Extended,
 }
 
-/// How to copy.
+/// Settings of a copy.
 #[derive(Debug, Clone)]
 pub struct Manner {
-    /// How to connect.
+    /// Connection options.
     pub options: Options,
     /// Sessions that one part of a copy leaves to the next.
     pub sessions: Arc<SessionPool>,
-    /// What to do with an earlier attempt.
+    /// How to treat an earlier attempt.
     pub earlier: Earlier,
-    /// What to verify.
+    /// How to verify.
     pub verification: Verification,
-    /// Sessions that share the work.
+    /// Number of sessions that share the work.
     pub lanes: Lanes,
-    /// Copy only so many bytes from the front.
+    /// Limit on the bytes to copy, from the beginning.
     pub most: Option<u64>,
     /// Whether data and names must be on stable storage.
     pub stable: Stable,
-    /// What else is copied.
+    /// Additional attributes to copy.
     pub extras: Extras,
-    /// What happens to files that are there.
+    /// How to treat existing files.
     pub existing: Existing,
-    /// What of a tree is copied.
+    /// The part of a tree to copy.
     pub choice: Choice,
-    /// Largest rate, of all copies together, if there is one.
+    /// Rate limit shared by all copies, if there is one.
     pub pace: Option<Arc<Pace>>,
-    /// How long it goes on after a lost connection.
+    /// How long to retry after a lost connection.
     pub retry: Retry,
-    /// How much is moved before it is known to have arrived.
+    /// How much data is sent before its arrival is confirmed.
     pub start: Start,
 }
 
 impl Manner {
-    /// After these bytes were moved.
+    /// Waits as the rate limit requires after moving `bytes`.
     fn keep_pace(&self, bytes: u64) {
         if let Some(pace) = &self.pace {
             pace.wait(bytes);
@@ -125,23 +130,26 @@ impl Manner {
 /// How a connection begins to move data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// With as much under way as there may be.
+    /// With as much in flight as allowed.
     Full,
-    /// Block by block at first, because a connection was lost before: the next one may not live
-    /// long either, and what is under way at its end counts for nothing.
+    /// Block by block at first, because a connection was lost before: the next one may not last
+    /// long either, and data in flight at its end is lost.
     Slow,
 }
 
-/// Whether data are forced to stable storage.
+/// When data is forced to stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stable {
-    /// The system writes them when it likes.
+    /// When the system writes it.
     Later,
-    /// The data before the rename, and the name before the copy is done.
+    /// Data before the rename, and the name before the copy ends.
     First,
 }
 
-/// Copies one file (or a pipe: `-`).
+/// Copies one file, or a pipe (`-`).
+///
+/// # Errors
+/// Returns the error and the file that it concerns.
 pub fn copy_file(
     from: &Location,
     to: &Location,
@@ -153,7 +161,7 @@ pub fn copy_file(
         Location::Remote(..) => None,
     };
     if let Some((mut stream, mode)) = stream {
-        // What came through a pipe cannot come again, so nothing of an earlier attempt is of use.
+        // A pipe cannot be read again, so an earlier attempt's data cannot be compared.
         let manner = Manner {
             earlier: Earlier::Discard,
             ..manner.clone()
@@ -190,8 +198,11 @@ pub fn copy_file(
     })
 }
 
-/// Writes a file to a stream as it is read, as cat(1) does: changes meanwhile are nobody's error. What is appended after
-/// the open is not waited for: a file may grow as fast as it is read.
+/// Writes a file to a stream as cat(1) does: changes during the read are no error. Data appended
+/// after the open is not read, because a file may grow as fast as it is read.
+///
+/// # Errors
+/// Returns the errors of opening or reading the file, and of writing to the stream.
 pub fn stream_file(
     from: &Location,
     sink: &mut dyn Write,
@@ -224,10 +235,10 @@ pub fn stream_file(
     sink.flush().about("standard output")
 }
 
-/// What is read once, in order; and the permission bits of what is made of it.
+/// A source that is read once, in order, and the permission bits for the destination.
 type Stream = (Box<dyn std::io::Read>, u32);
 
-/// The stream that a source is if it is no regular file.
+/// Opens the source as a stream unless it is a regular file or a directory.
 fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
     use std::os::unix::fs::PermissionsExt;
     if path.as_os_str() == "-" {
@@ -241,7 +252,7 @@ fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
     Ok(Some((Box::new(file), about.permissions().mode() & 0o777)))
 }
 
-/// A destination that is no regular file: written to in order.
+/// Opens a destination that is not a regular file and is written in order.
 fn special(to: &Location) -> Result<Option<Box<dyn Write + Send>>, CopyError> {
     match to {
         Location::Local(path) if path.as_os_str() == "-" => Ok(Some(Box::new(std::io::stdout()))),

@@ -1,19 +1,19 @@
-//! A copy that takes no more than its share of a line.
+//! Rate limit of a copy.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Bytes a second, for all lanes of a copy together. What was moved has its time afterwards, so a copy of `n` bytes takes
-/// `n / rate` seconds at least, however many lanes it has.
+/// A rate limit in bytes per second, shared by all sessions of a copy. The delay follows the data,
+/// so a copy of `n` bytes takes at least `n / rate` seconds with any number of sessions.
 #[derive(Debug)]
 pub struct Pace {
     rate: u64,
-    /// When what was moved so far has had its time.
+    /// When the data moved so far will have used up its time.
     paid: Mutex<Option<Instant>>,
 }
 
 impl Pace {
-    /// A pace of `rate` bytes a second, at least one.
+    /// Makes a limit of `rate` bytes per second, at least one.
     pub fn new(rate: u64) -> Self {
         Self {
             rate: rate.max(1),
@@ -21,13 +21,13 @@ impl Pace {
         }
     }
 
-    /// Waits until so many bytes more have had their time.
+    /// Waits until the data moved so far and `bytes` more have used up their time at this rate.
     pub fn wait(&self, bytes: u64) {
         let now = Instant::now();
         std::thread::sleep(self.due(now, bytes).saturating_duration_since(now));
     }
 
-    /// When they have had it, if they were moved just now. Time in which nothing was moved is not saved up.
+    /// Returns the end of that wait for `bytes` moved at `now`. Idle time is not credited.
     fn due(&self, now: Instant, bytes: u64) -> Instant {
         let mut paid = self
             .paid
@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn all_lanes_share_one_rate() {
         let (pace, start) = (Pace::new(1000), Instant::now());
-        // Three lanes that come at once wait one after the other.
+        // Three sessions at the same time wait one after the other.
         let dues: Vec<_> = (0..3).map(|_| pace.due(start, 500) - start).collect();
         assert_eq!(dues, [500, 1000, 1500].map(Duration::from_millis));
     }

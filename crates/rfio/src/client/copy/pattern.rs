@@ -1,4 +1,4 @@
-//! Patterns of paths, as rsync(1), "PATTERN MATCHING RULES", has them.
+//! Path patterns as in rsync(1), "PATTERN MATCHING RULES".
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use regex::bytes::{Regex, RegexBuilder};
 use thiserror::Error;
 use verbena_rfio_protocol::shown;
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Debug, Error)]
 #[error("'{pattern}' is not a pattern: {why}")]
 pub struct BadPattern {
@@ -14,19 +14,24 @@ pub struct BadPattern {
     why: &'static str,
 }
 
-/// A pattern: `*` and `?` stop at slashes, `**` does not; one that begins with a slash begins at the tree's root, another
-/// one fits the end of the path; one that ends with a slash fits directories only. A byte is a character, as for rsync.
+/// A path pattern. `*` and `?` do not match slashes, `**` does. A pattern with a leading slash is
+/// anchored at the tree's root; any other matches the end of the path. A pattern with a trailing
+/// slash matches directories only. A byte is a character, as in rsync.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// What is fitted is the path behind a slash, with another one after a directory if `whole_directory`.
+    /// Matched against the path with a leading slash, and with a trailing one for a directory if
+    /// `whole_directory`.
     expression: Regex,
     directories_only: bool,
-    /// It ends with `/***`: the directory and all that is in it.
+    /// The pattern ends with `/***`: it matches the directory and everything in it.
     whole_directory: bool,
 }
 
 impl Pattern {
-    /// Reads a pattern.
+    /// Parses a pattern.
+    ///
+    /// # Errors
+    /// Returns [`BadPattern`] for an empty or malformed pattern.
     pub fn new(text: impl AsRef<[u8]>) -> Result<Self, BadPattern> {
         let text = text.as_ref();
         let bad = |why| BadPattern {
@@ -61,7 +66,7 @@ impl Pattern {
         })
     }
 
-    /// Whether a path, relative to the tree's root, fits.
+    /// Returns whether the pattern matches a path, which is relative to the tree's root.
     pub fn fits(&self, path: &[u8], is_directory: bool) -> bool {
         if self.directories_only && !is_directory {
             return false;
@@ -75,9 +80,9 @@ impl Pattern {
     }
 }
 
-/// The regular expression that fits what the pattern fits.
+/// Returns the regular expression equivalent to a pattern.
 fn expression_of(pattern: &[u8]) -> Result<String, &'static str> {
-    // Where nothing is wild, a backslash is one.
+    // In a pattern without wildcards, a backslash stands for itself.
     let wild = pattern.iter().any(|byte| b"*?[".contains(byte));
     let mut expression = String::new();
     let mut rest = pattern;
@@ -102,13 +107,14 @@ fn expression_of(pattern: &[u8]) -> Result<String, &'static str> {
     Ok(expression)
 }
 
-/// The named classes, as in `[[:alpha:]]`.
+/// The named character classes, as in `[[:alpha:]]`.
 const CLASSES: [&str; 12] = [
     "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
     "upper", "xdigit",
 ];
 
-/// Reads a class behind its `[`, appends it, and returns what follows its `]`. A slash is never of it.
+/// Parses a character class after its `[`, appends it to the expression, and returns the rest after
+/// its `]`. A class never matches a slash.
 fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'static str> {
     const OPEN: &str = "a '[' has no ']'; write '\\[' for the character";
     *expression += "[[";
@@ -116,7 +122,7 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
         *expression += "^";
         rest = after;
     }
-    // At the front, a `]` is a member.
+    // A `]` at the beginning is a member.
     let mut first = true;
     loop {
         let (&byte, after) = rest.split_first().ok_or(OPEN)?;
@@ -132,7 +138,7 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
                 write!(expression, "[:{name}:]").expect("writing to a string succeeds");
                 rest = &rest[end + 2..];
             }
-            // A range, unless it is the last before the end.
+            // A range, unless it is the last character of the class.
             b'-' if !first && rest.first() != Some(&b']') => *expression += "-",
             b'\\' => {
                 let (&escaped, after) = rest.split_first().ok_or(OPEN)?;
@@ -147,7 +153,7 @@ fn class<'a>(mut rest: &'a [u8], expression: &mut String) -> Result<&'a [u8], &'
     Ok(rest)
 }
 
-/// A byte that stands for itself.
+/// Appends a byte that stands for itself.
 fn literal(byte: u8, expression: &mut String) {
     write!(expression, "\\x{byte:02x}").expect("writing to a string succeeds");
 }
@@ -246,7 +252,7 @@ mod tests {
         #[test]
         fn a_name_behind_backslashes_fits_itself_alone(name in "[a-c*?\\[\\]\\\\!{}.+-]{1,8}", other in "[a-c*?.]{1,8}") {
             let escaped: String = name.chars().flat_map(|letter| ['\\', letter]).collect();
-            // Where nothing is wild, a backslash stands for itself.
+            // In a pattern without wildcards, a backslash stands for itself.
             let pattern = Pattern::new(format!("{escaped}[x]")).unwrap();
             let fits = pattern.fits(format!("{name}x").as_bytes(), false);
             prop_assert!(fits);

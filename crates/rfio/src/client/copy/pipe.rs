@@ -1,4 +1,4 @@
-//! Copies whose one end is a stream of bytes: a pipe, a terminal, a device.
+//! Copies from or to a byte stream: a pipe, a terminal, a device.
 
 use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -11,9 +11,13 @@ use super::retry::Trouble;
 use super::{CHUNK, Manner, Start};
 use crate::client::error::Error;
 
-/// Data in order, to something that is not a file. `open` opens the source, and opens it again
-/// where the connection is lost: what was written cannot be written again, so it must be what it
-/// was then.
+/// Writes data in order to a destination that is not a regular file. `open` opens the source, and
+/// reopens it after a lost connection. Written data cannot be written again, so the source must
+/// still be in the same state then.
+///
+/// # Errors
+/// Returns [`Error::Changed`] if it is not, else the errors of the source, the connection, or the
+/// stream.
 pub fn to_stream<'a>(
     open: &dyn Fn() -> Result<Box<dyn Source + 'a>, CopyError>,
     sink: &mut (dyn Write + Send),
@@ -103,7 +107,7 @@ impl<'a> InOrder<'a> {
     }
 }
 
-/// Writes what is not `written` yet.
+/// Writes the data after the first `written` bytes.
 fn read_from(
     source: &dyn Source,
     size: u64,
@@ -124,7 +128,7 @@ fn read_from(
     let mut parts: Vec<_> = segments(size, CHUNK).collect();
     parts.retain(|&(_, to)| to > begun);
     if parts.is_empty() {
-        // An empty file has come this way, too.
+        // An empty file needs one part as well, so that the source is read and checked.
         parts.push((size, size));
     }
     for (from, to) in parts {
@@ -158,7 +162,11 @@ fn read_from(
     source.unchanged().about(source.name())
 }
 
-/// From something whose length only its end tells. `mode` is what the file gets.
+/// Copies from a source whose length is unknown until its end. The file gets the permission bits
+/// `mode`.
+///
+/// # Errors
+/// Returns the errors of the source and of the sink.
 pub fn from_stream(
     source: &mut dyn Read,
     sink: &dyn Sink,
@@ -195,7 +203,7 @@ pub fn from_stream(
     Ok(())
 }
 
-/// Reads until the buffer is full or nothing more comes.
+/// Reads until the buffer is full or the stream ends.
 fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -334,7 +342,7 @@ mod tests {
             let copied = to_stream(&open, &mut taken, &manner(4), &progress);
             let error = copied.unwrap_err().error;
             assert!(matches!(error, Error::Dropped("of this lane")), "{error}");
-            // What came is the beginning, without a gap.
+            // The data written is a prefix without a gap.
             let chunks = taken.chunks(CHUNK as usize).enumerate();
             for (number, chunk) in chunks {
                 assert!(chunk.iter().all(|&byte| byte == number as u8), "{number}");

@@ -1,7 +1,8 @@
-//! One copy of one file, whatever its two ends are.
+//! Copies one file between any two endpoints.
 //!
-//! A [`Source`] and a [`Sink`] know this host or a service; what a copy promises is written once, here: what is moved, that
-//! it is verified, that the source stayed what it was, that holes stay holes, and only then its name.
+//! [`Source`] and [`Sink`] hide whether an endpoint is local or remote. The guarantees of a copy
+//! are implemented once, here: the ranges to move, verification, detection of source changes,
+//! preservation of holes, and the rename only at the end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,23 +15,24 @@ use crate::client::error::Error;
 /// Extended attributes: names with their name space, and values.
 pub type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// What a copy needs to know of a file.
+/// The attributes of a file that a copy needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
-    /// Last change, nanoseconds since 1970.
+    /// Last change, in nanoseconds since 1970.
     pub modified: i64,
-    /// Bytes that are allocated: fewer than the size where there are holes.
+    /// Allocated bytes: fewer than the size if there are holes.
     pub allocated: u64,
     /// Extended attributes, if they are copied.
     pub extended: ExtendedAttributes,
 }
 
 impl Facts {
-    /// Those of what is read once and has no length yet: no file is newer.
+    /// Returns the attributes of a stream, which is read once and has no length yet. No file counts
+    /// as newer than it.
     pub fn of_a_stream(mode: u32) -> Self {
         Self {
             size: 0,
@@ -41,97 +43,103 @@ impl Facts {
         }
     }
 
-    /// Whether the file has holes that are worth keeping.
+    /// Returns whether the file has holes worth keeping.
     pub fn is_sparse(&self) -> bool {
         self.allocated.saturating_add(4096) <= self.size
     }
 }
 
-/// An open file that is copied from. It is of one state, and [`Source::unchanged`] says whether it stayed in it.
+/// An open file to copy from, in one state; [`Source::unchanged`] tells whether it stayed in it.
 pub trait Source: Sync {
-    /// Its name, for people.
+    /// Returns its name, for messages.
     fn name(&self) -> String;
-    /// What it was when it was opened.
+    /// Returns its attributes at the time it was opened.
     fn facts(&self) -> &Facts;
-    /// Largest block for which it gives checksums.
+    /// Returns the largest block size in bytes for checksums.
     fn block(&self) -> u32;
-    /// Parts of a segment that hold data, in order, and where the answer ends: before the segment's
-    /// end if there are more parts than are held at a time.
+    /// Returns the parts of a segment that hold data, in order, and the offset up to which they are
+    /// known: below the segment's end if there are more parts than are kept in memory.
     fn data(&self, segment: (u64, u64)) -> Result<Extents, Error>;
-    /// Checksums of the blocks of a segment that begins with a block; fewer where the file ends.
+    /// Returns the checksums of the blocks of a segment that begins at a block boundary; fewer if
+    /// the file ends earlier.
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
-    /// A way to read, beside the others that are under way.
+    /// Returns a reader, which works in parallel with the others.
     fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error>;
     /// Returns whether parallel readers speed up a copy that writes in order.
     fn reads_beside(&self) -> bool {
         false
     }
-    /// A number for its state, by which it is known when it is opened again.
+    /// Returns a number for its state, which identifies it when it is opened again.
     fn state(&self) -> u64;
-    /// Fails if the file is not what it was when it was opened.
+    /// Fails if the file has changed since it was opened.
     fn unchanged(&self) -> Result<(), Error>;
 }
 
-/// Where a file holds data.
+/// The data extents of a file.
 #[derive(Debug, Default)]
 pub struct Extents {
-    /// First byte and length of each, in order.
+    /// First byte and length of each extent, in order.
     pub data: Vec<(u64, u64)>,
-    /// The byte up to which they are known; all ones if nothing but a hole follows.
+    /// Offset up to which they are known; all ones if only a hole follows.
     pub until: u64,
 }
 
-/// What takes data as they come.
+/// Callback that receives an offset and data as they arrive.
 pub type Put<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Error>;
 
-/// One of several that read a source.
+/// One of the parallel readers of a source.
 pub trait Reader: Send {
     /// Reads until no work is left.
     fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error>;
 }
 
-/// A file that is copied to: it has no name yet.
+/// A file to copy to, without its final name yet.
 pub trait Sink: Sync {
-    /// Its name-to-be, for people.
+    /// Returns its final name, for messages.
     fn name(&self) -> String;
-    /// Bytes that are there from an earlier attempt.
+    /// Returns the number of bytes left by an earlier attempt.
     fn length(&self) -> Result<u64, Error>;
-    /// Largest block for which it gives checksums.
+    /// Returns the largest block size in bytes for checksums.
     fn block(&self) -> u32;
-    /// Checksums of the blocks of a segment that begins with a block; fewer where the file ends.
+    /// Returns the checksums of the blocks of a segment that begins at a block boundary; fewer if
+    /// the file ends earlier.
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
-    /// A way to write, beside the others that are under way.
+    /// Returns a writer, which works in parallel with the others.
     fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error>;
-    /// Sets its length: cuts off what is too much, and makes a hole of what is missing at the end.
+    /// Sets its length: truncates excess data, or extends the file with a hole.
     fn resize(&self, length: u64) -> Result<(), Error>;
-    /// Removes it: what is in it is of no use any more.
+    /// Removes it because its contents are useless.
     fn discard(&self) -> Result<(), Error>;
-    /// Gives the file its attributes and name.
+    /// Sets the file's attributes and gives it its final name.
     fn complete(&self, ending: &Ending<'_>) -> Result<(), Error>;
 }
 
-/// One of several that write a sink.
+/// One of the parallel writers of a sink.
 pub trait Writer: Send {
-    /// Writes at an offset; may return before it is done.
+    /// Writes at an offset; may return before the write is complete.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
-    /// Waits until everything so far is written.
+    /// Waits until all writes are complete.
     fn finish(&mut self) -> Result<(), Error>;
 }
 
-/// How a file ends up.
+/// The final attributes of a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending<'a> {
     /// Permission bits.
     pub mode: u32,
-    /// Last change, if it is kept.
+    /// Last change in nanoseconds since 1970, if it is kept.
     pub modified: Option<i64>,
     /// Extended attributes.
     pub extended: &'a [(Vec<u8>, Vec<u8>)],
-    /// Whether data and name are on stable storage when this is done.
+    /// Whether data and name must be on stable storage before [`Sink::complete`] returns.
     pub stable: Stable,
 }
 
 /// Copies a file.
+///
+/// # Errors
+/// Returns the errors of either file, [`Error::Changed`] if the source changed, and
+/// [`Error::Damaged`] if verification fails.
 pub fn copy(
     source: &dyn Source,
     sink: &dyn Sink,
@@ -176,7 +184,7 @@ pub fn copy(
     Ok(())
 }
 
-/// Does the work, in as many lanes as it is worth.
+/// Moves the data, in as many parallel sessions as are worthwhile.
 fn move_all(
     source: &dyn Source,
     sink: &dyn Sink,
@@ -197,7 +205,7 @@ fn move_all(
         let Some(mut writer) = writer.map_err(mark)? else {
             return Ok(());
         };
-        // Puts, and bytes of them that may not have arrived.
+        // Number of writes, and bytes of those whose arrival is not confirmed.
         let (mut puts, mut unknown) = (0, 0);
         let mut put = |offset: u64, bytes: &[u8]| {
             writer.write(offset, bytes).map_err(mark)?;
@@ -207,7 +215,7 @@ fn move_all(
             if manner.start == Start::Full || puts > SLOWLY {
                 progress.arrived(std::mem::take(&mut unknown));
             } else if (puts + 1).is_power_of_two() {
-                // One block is known to be there before the next two leave, then four, then eight.
+                // One block is confirmed before the next two are sent, then four, then eight.
                 writer.finish().map_err(mark)?;
                 progress.arrived(std::mem::take(&mut unknown));
             }
@@ -226,7 +234,7 @@ fn move_all(
     }
 }
 
-/// What is to be moved of the next segment of what is left, and where that ends.
+/// Plans the next segment of the remaining part; returns the work and the segment's end.
 fn plan(
     source: &dyn Source,
     sink: &dyn Sink,
@@ -243,8 +251,8 @@ fn plan(
             let last = found.data.last();
             let behind = last.map_or(from, |&(start, length)| start.saturating_add(length));
             if found.until >= to {
-                // What is a hole to the file's end belongs to the segment as well, unless it is
-                // compared.
+                // A hole up to the end of the file belongs to the segment as well, unless an
+                // earlier attempt's data is compared there.
                 if found.until == u64::MAX && behind <= to && earlier <= from {
                     to = size;
                 }
@@ -253,7 +261,7 @@ fn plan(
                 to = whole_blocks;
                 found.data
             } else {
-                // More parts in a block than are held: the block is one.
+                // One block has more extents than are kept in memory: the block is treated as data.
                 to = from.saturating_add(block.into()).min(to);
                 vec![(from, to - from)]
             }
@@ -269,7 +277,7 @@ fn plan(
     let ours = ours.about(sink.name())?;
     let first = from / u64::from(block);
     let is_right = |number: u64| {
-        // The last block of a part that was cut off is shorter than the source's.
+        // The last block of a truncated partial file is shorter than the source's.
         let whole = (number + 1) * u64::from(block) <= earlier || earlier == size;
         let index = (number - first) as usize;
         whole && ours.get(index).is_some() && ours.get(index) == theirs.get(index)
@@ -278,7 +286,7 @@ fn plan(
     Ok((work, to))
 }
 
-/// Reads both ends back, each where it is, and compares.
+/// Reads both files back, each on its host, and compares checksums.
 fn verify(source: &dyn Source, sink: &dyn Sink, block: u32, size: u64) -> Result<(), CopyError> {
     for (from, to) in segments(size, block) {
         let (expected, found) = std::thread::scope(|scope| {

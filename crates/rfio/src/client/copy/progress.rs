@@ -1,4 +1,4 @@
-//! How far a copy is.
+//! Counters for the progress of a copy.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,35 +7,35 @@ use std::sync::{Mutex, MutexGuard};
 use crate::client::address::Address;
 use crate::client::exchange::Exchange;
 
-/// Counts while a copy runs; another thread may look.
+/// Counters of a running copy, which other threads may read.
 #[derive(Debug, Default)]
 pub struct Progress {
     expected: AtomicU64,
     moved: AtomicU64,
-    /// Those of the bytes that travelled which are taken to have arrived.
+    /// Bytes transferred that count as arrived.
     arrived: AtomicU64,
     kept: AtomicU64,
     files: AtomicU64,
     left: AtomicU64,
     left_out: AtomicU64,
     tried_again: AtomicU64,
-    /// Servers that there was a session with.
+    /// Servers with which there was a session.
     reached: Mutex<HashSet<Address>>,
     streamed: AtomicBool,
     by_rdma: AtomicBool,
 }
 
-/// How data travelled.
+/// The route that data took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// With requests and replies, over TCP or a Unix socket.
+    /// In requests and replies, over TCP or a Unix socket.
     Stream,
-    /// By RDMA, through the verbs.
+    /// By RDMA, through verbs.
     Verbs,
 }
 
 impl Route {
-    /// How the data of a session travel.
+    /// Returns the route of a session's data.
     pub fn of(session: &Exchange) -> Self {
         match session.uses_fabric() {
             true => Self::Verbs,
@@ -44,77 +44,76 @@ impl Route {
     }
 }
 
-/// The counts at one moment.
+/// The counters at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Report {
-    /// Bytes that are to be there in the end, as far as it is known.
+    /// Bytes that the copy will have at the end, as far as known.
     pub expected: u64,
-    /// Bytes that travelled.
+    /// Bytes transferred.
     pub moved: u64,
-    /// Bytes that were right already.
+    /// Bytes that were correct already.
     pub kept: u64,
-    /// Files that are complete.
+    /// Complete files.
     pub files: u64,
-    /// Files that were there and stay as they are.
+    /// Existing files that were left as they are.
     pub left: u64,
     /// FIFOs, sockets and devices, which are not copied.
     pub left_out: u64,
-    /// Times that something was tried again after a lost connection.
+    /// Retries after lost connections.
     pub tried_again: u64,
-    /// Ways that data travelled, in the order of [`Route`].
+    /// Routes that data took, in the order of [`Route`].
     pub routes: [bool; 2],
 }
 
 impl Progress {
-    /// More bytes are to be there.
+    /// Adds expected bytes.
     pub fn expect(&self, bytes: u64) {
         self.expected.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes travelled, and arrived as far as anybody cares.
+    /// Adds bytes that were transferred and count as arrived.
     pub fn moved(&self, bytes: u64) {
         self.sent(bytes);
         self.arrived(bytes);
     }
 
-    /// Bytes travelled; whether they arrive is another question.
+    /// Adds bytes that were transferred; whether they arrive is not known yet.
     pub(super) fn sent(&self, bytes: u64) {
         self.moved.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that were counted as sent have arrived.
+    /// Marks bytes counted by [`Progress::sent`] as arrived.
     pub(super) fn arrived(&self, bytes: u64) {
         self.arrived.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes were right already.
+    /// Adds bytes that were correct already.
     pub fn kept(&self, bytes: u64) {
         self.kept.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A file is complete.
+    /// Counts a complete file.
     pub fn file(&self) {
         self.files.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A file was there and stays as it is.
+    /// Counts an existing file that is left as it is.
     pub fn left(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A FIFO, socket or device is not copied.
+    /// Counts a FIFO, socket or device that is not copied.
     pub fn left_out(&self) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// So many bytes that were counted as expected, and as right already, are counted again by
-    /// another attempt.
+    /// Subtracts expected and correct bytes that another attempt will count again.
     pub(super) fn take_back(&self, expected: u64, kept: u64) {
         self.expected.fetch_sub(expected, Ordering::Relaxed);
         self.kept.fetch_sub(kept, Ordering::Relaxed);
     }
 
-    /// A number that grows with everything that is done.
+    /// Returns a number that grows with all progress.
     pub(super) fn done(&self) -> u64 {
         let counts = [&self.arrived, &self.files];
         counts
@@ -123,12 +122,12 @@ impl Progress {
             .sum()
     }
 
-    /// Something is tried again after a lost connection.
+    /// Counts a retry after a lost connection.
     pub(super) fn tried_again(&self) {
         self.tried_again.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There is a session with a server.
+    /// Records a session with a server.
     pub(super) fn reached(&self, address: &Address) {
         let mut reached = self.servers();
         if !reached.contains(address) {
@@ -136,7 +135,7 @@ impl Progress {
         }
     }
 
-    /// Whether there was a session with a server, or with any.
+    /// Returns whether there was a session with this server, or with any server.
     pub(super) fn has_reached(&self, address: Option<&Address>) -> bool {
         let reached = self.servers();
         address.map_or(!reached.is_empty(), |address| reached.contains(address))
@@ -148,12 +147,12 @@ impl Progress {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Whether data have travelled by RDMA.
+    /// Returns whether data was transferred by RDMA.
     pub(super) fn has_gone_by_rdma(&self) -> bool {
         self.by_rdma.load(Ordering::Relaxed)
     }
 
-    /// Data travelled this way.
+    /// Records the route of data.
     pub fn went(&self, route: Route) {
         match route {
             Route::Stream => &self.streamed,
@@ -162,7 +161,7 @@ impl Progress {
         .store(true, Ordering::Relaxed);
     }
 
-    /// The counts now.
+    /// Returns the current counters.
     pub fn report(&self) -> Report {
         Report {
             expected: self.expected.load(Ordering::Relaxed),

@@ -1,4 +1,5 @@
-//! A service's end of a copy: an open file there, or a partial file that gets its name in the end.
+//! The remote endpoint of a copy: an open file on a server, or a partial file that is renamed at
+//! the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,26 +27,32 @@ use crate::client::options::Options;
 use crate::client::pool::{Pooled, SessionPool};
 use crate::client::session::unexpected;
 
-/// Where something is on a service, and how to get there.
+/// A server, and how to connect to it.
 #[derive(Debug, Clone)]
 pub struct There<'a> {
-    /// The service.
+    /// The server's address.
     pub address: &'a Address,
-    /// How to connect.
+    /// Connection options.
     pub options: &'a Options,
-    /// Where it is told by which way the data went.
+    /// Receives the routes that the data took.
     pub progress: &'a Progress,
 }
 
 impl There<'_> {
     /// Opens a session.
+    ///
+    /// # Errors
+    /// Returns the errors of connecting.
     pub fn session(&self) -> Result<Arc<Exchange>, Error> {
         let session = Exchange::for_copies(self.address, self.options)?;
         self.progress.reached(self.address);
         Ok(session)
     }
 
-    /// Opens a file in a session of its own.
+    /// Opens a file in a new session.
+    ///
+    /// # Errors
+    /// Returns the server's errors, and those of connecting.
     pub fn open(&self, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
         SharedFile::open(self.session()?, path, flags, mode)
     }
@@ -54,14 +61,17 @@ impl There<'_> {
     /// refusal of either is known before the session takes part in the work.
     ///
     /// # Errors
-    /// What the server answers, and those of connecting.
+    /// Returns the server's errors, and those of connecting.
     pub fn open_beside(&self, path: &Path, flags: u32) -> Result<SharedFile, Error> {
         let file = self.open(path, flags, 0)?;
         file.exchange().decide_route()?;
         Ok(file)
     }
 
-    /// Takes a session that is left to others afterwards.
+    /// Takes a session from a pool, to which it returns after use.
+    ///
+    /// # Errors
+    /// Returns the errors of connecting.
     pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
         let session = sessions.take(self.address, self.options)?;
         self.progress.reached(self.address);
@@ -69,7 +79,7 @@ impl There<'_> {
     }
 }
 
-/// A file on a service that is read.
+/// A file on a server to read.
 pub struct RemoteSource<'a> {
     there: There<'a>,
     path: Path,
@@ -79,7 +89,11 @@ pub struct RemoteSource<'a> {
 }
 
 impl<'a> RemoteSource<'a> {
-    /// Opens a file, once any further change of it must show.
+    /// Opens a file and waits until any further change of it is certain to change its version.
+    ///
+    /// # Errors
+    /// Returns [`Error::Changed`] if the file is being written for too long, else the server's
+    /// errors and those of connecting.
     pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
         let file = there.open(path, OpenFlags::READ, 0)?;
         let about = settled(&file)?;
@@ -106,7 +120,8 @@ impl<'a> RemoteSource<'a> {
     }
 }
 
-/// What a file is, once any further change must show in its version: it is waited for, but not for ever.
+/// Waits until any further change of the file is certain to change its version, for at most
+/// [`SETTLING`]; returns its attributes.
 fn settled(file: &SharedFile) -> Result<Attributes, Error> {
     let begun = Instant::now();
     let mut about = file.attributes().clone();
@@ -126,7 +141,7 @@ fn settled(file: &SharedFile) -> Result<Attributes, Error> {
     }
 }
 
-/// The extended attributes in a reply.
+/// Returns the extended attributes in a reply.
 pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
     match reply {
         Reply::Extended(found) => Ok(found
@@ -143,13 +158,13 @@ pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
     }
 }
 
-/// Gives a file extended attributes.
+/// Sets extended attributes of a file.
 pub(crate) fn set_extended(
     session: &Arc<Exchange>,
     path: &Path,
     entries: &[(Vec<u8>, Vec<u8>)],
 ) -> Result<(), Error> {
-    // One request each: together they may be longer than a request.
+    // One request each: together they may exceed a request's size.
     for (name, value) in entries {
         let entry = Extended {
             name: Path::new(&name[..]).ok_or_else(|| Error::Setup("name too long".into()))?,
@@ -192,9 +207,10 @@ impl Source for RemoteSource<'_> {
         Ok(Box::new(RemoteReader { source: self, lane }))
     }
 
-    /// Over TCP, a reader that waits for its turn stops its connection: nothing is gained.
+    /// Over TCP, a reader that waits for its turn stops its connection, so parallel readers gain
+    /// nothing.
     fn reads_beside(&self) -> bool {
-        // A failure is that of the first read.
+        // The first read reports the same failure.
         self.own.exchange().decide_route().unwrap_or(false)
     }
 
@@ -202,7 +218,7 @@ impl Source for RemoteSource<'_> {
         self.version
     }
 
-    /// The last word on whether the source stayed what it was: the version covers size and times.
+    /// The version covers size and times.
     fn unchanged(&self) -> Result<(), Error> {
         match self.own.examine()?.version == self.version {
             true => Ok(()),
@@ -226,7 +242,7 @@ impl Reader for RemoteReader<'_> {
     }
 }
 
-/// Reads ahead what `work` deals out.
+/// Reads the ranges in `work`, with several requests in flight.
 fn read_ranges(file: &SharedFile, version: u64, work: &Work, put: Put<'_>) -> Result<(), Error> {
     let most = file.exchange().most_at_once() as u32;
     let mut reads = Reads::of(file, Some(version));
@@ -235,7 +251,7 @@ fn read_ranges(file: &SharedFile, version: u64, work: &Work, put: Put<'_>) -> Re
         while reads.has_room()
             && let Some((offset, length)) = rest.take().or_else(|| work.take())
         {
-            // The server may allow less at a time than a chunk.
+            // The server's limit may be less than a chunk.
             let now = u32::min(length, most);
             reads.start(offset, now)?;
             rest = (length > now).then(|| (offset + u64::from(now), length - now));
@@ -252,7 +268,7 @@ fn read_ranges(file: &SharedFile, version: u64, work: &Work, put: Put<'_>) -> Re
     }
 }
 
-/// Where the data of a segment of a remote file are.
+/// Returns the data extents of a segment of a remote file.
 fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> {
     let (mut data, mut until): (Vec<(u64, u64)>, u64) = (Vec::new(), from);
     while until < to && data.len() < EXTENTS {
@@ -285,14 +301,15 @@ fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> 
     Ok(Extents { data, until })
 }
 
-/// Checksums of the blocks of a segment of a remote file that begins with a block, up to the
-/// segment's end or the file's.
+/// Returns the checksums of the blocks of a segment of a remote file, up to the end of the segment
+/// or of the file. The segment begins at a block boundary.
 fn remote_checksums(
     file: &SharedFile,
     block: u32,
     (from, to): (u64, u64),
 ) -> Result<Vec<u32>, Error> {
-    // The server's last block ends with the file; one that ends before is computed here.
+    // The server's last block ends with the file. A shorter last block of the segment is computed
+    // here.
     let length = file.examine()?.size;
     let tail = if length > to {
         to % u64::from(block)
@@ -305,7 +322,7 @@ fn remote_checksums(
     while all.len() < count {
         let offset = from + all.len() as u64 * u64::from(block);
         let part = file.checksums(offset, block, (count - all.len()) as u64)?;
-        // The file is shorter than it was.
+        // The file has become shorter.
         if part.checksums.is_empty() {
             break;
         }
@@ -318,7 +335,7 @@ fn remote_checksums(
     Ok(all)
 }
 
-/// The path of the partial file of a destination.
+/// Returns the path of the partial file of a destination.
 pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
     let (parent, name) = split(destination.as_bytes());
     let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
@@ -330,7 +347,7 @@ pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
         .ok_or_else(|| Error::Setup("path too long".into()))
 }
 
-/// A partial file on a service.
+/// A partial file on a server.
 pub struct RemoteSink<'a> {
     there: There<'a>,
     own: SharedFile,
@@ -339,13 +356,21 @@ pub struct RemoteSink<'a> {
 }
 
 impl<'a> RemoteSink<'a> {
-    /// Opens or makes the partial file of a destination.
+    /// Opens the partial file of a destination, or creates it.
+    ///
+    /// # Errors
+    /// Returns the server's errors ("busy" if another copy writes the file), and those of
+    /// connecting.
     pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
         let session = there.session()?;
         Self::open_in(session, there, destination, earlier)
     }
 
-    /// Opens or creates the partial file in a session that others use as well.
+    /// Opens the partial file in a shared session, or creates it.
+    ///
+    /// # Errors
+    /// Returns the server's errors ("busy" if another copy writes the file), and those of the
+    /// connection.
     pub fn open_in(
         session: Arc<Exchange>,
         there: There<'a>,
@@ -361,7 +386,7 @@ impl<'a> RemoteSink<'a> {
         if earlier == Earlier::Discard {
             flags |= OpenFlags::TRUNCATE;
         }
-        // Nobody else reads half a file; its own bits come with its name.
+        // No other user may read an incomplete file; its permission bits are set at the end.
         let own = SharedFile::open(session, &path, flags, 0o600)?;
         Ok(Self {
             there,
@@ -410,13 +435,12 @@ impl Sink for RemoteSink<'_> {
         let request = Request::Unlink(OnPath {
             path: self.path.clone(),
         });
-        // The connection may have been lost since, and the file is there all the same.
+        // The connection may have been lost meanwhile, but the file still exists.
         let removed = match self.own.exchange().is_broken() {
             true => self.there.session()?.call(request),
             false => self.own.call(request),
         };
-        // What is not there any more needs not be removed: an earlier attempt may have done it, and
-        // have lost the reply.
+        // A missing file is no error: an earlier attempt may have removed it and lost the reply.
         match removed {
             Err(error) if error.errno() != Some(libc::ENOENT) => Err(error),
             _ => Ok(()),
@@ -442,7 +466,7 @@ impl Sink for RemoteSink<'_> {
         if ending.stable == Stable::First {
             file.synchronise()?;
         }
-        // Renamed while it is still open, so that nobody else becomes its writer in between.
+        // Renamed while still open, so that no other copy becomes its writer in between.
         file.call(Request::Rename(TwoPaths {
             from: self.path.clone(),
             to: self.destination.clone(),
@@ -456,7 +480,8 @@ impl Sink for RemoteSink<'_> {
     }
 }
 
-/// Puts a directory's names on stable storage. The directory above several exports is none.
+/// Puts a directory's names on stable storage. This fails with EISDIR for the directory above
+/// several exports, which is none.
 pub(crate) fn synchronise_directory(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
     let request = Request::SynchroniseDirectory(OnPath { path: path.clone() });
     session.call(request).map(|_| ())

@@ -1,4 +1,4 @@
-//! Which parts of a copy are still to be moved.
+//! Selects the parts of a copy that are still to be moved.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,8 +7,8 @@ use crate::checksum;
 use crate::client::bounds::{COMPARED, SEGMENT};
 use crate::client::error::Error;
 
-/// The parts of a file of `size` bytes that are planned one after the other, so that the plan of a
-/// file takes bounded memory however long the file is. All but the last are whole blocks.
+/// Divides a file of `size` bytes into segments that are planned one after the other, so that a
+/// plan takes bounded memory for any file size. All but the last consist of whole blocks.
 pub fn segments(size: u64, block: u32) -> impl Iterator<Item = (u64, u64)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -18,17 +18,17 @@ pub fn segments(size: u64, block: u32) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// Where the segment that begins at `from`, a multiple of `block`, ends at the latest.
+/// Returns the latest end of the segment that begins at `from`, a multiple of `block`.
 pub fn segment_end(from: u64, size: u64, block: u32) -> u64 {
     let block = u64::from(block.max(1));
     from.saturating_add((SEGMENT / block).clamp(1, COMPARED) * block)
         .min(size)
 }
 
-/// Blocks that a connection after a lost one moves by itself, or few at a time.
+/// Number of blocks that a connection moves one at a time or few at a time after a loss.
 pub const SLOWLY: usize = 15;
 
-/// Ranges to move, dealt out to whoever asks, in order.
+/// Ranges to move, handed out in order to parallel threads.
 #[derive(Debug)]
 pub struct Work {
     ranges: Vec<(u64, u32)>,
@@ -36,7 +36,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// The same, but its first [`SLOWLY`] blocks one by one.
+    /// Splits the first [`SLOWLY`] blocks into ranges of their own.
     pub fn beginning_with_blocks(mut self, block: u32) -> Self {
         let mut left = SLOWLY;
         let split = |&(offset, length): &(u64, u32)| {
@@ -52,15 +52,15 @@ impl Work {
         self
     }
 
-    /// All of a segment.
+    /// Returns the work of moving a whole segment.
     pub fn whole((from, to): (u64, u64)) -> Self {
         Self::of((from, to), CHUNK.into(), &[(from, to - from)], 0, |_| false)
     }
 
-    /// What is to be moved of a segment of a file whose `data` lie there, in order: the blocks of
-    /// `block` bytes for which `is_right` says no, joined to ranges of at most a chunk. Holes are
-    /// left out, but not below `earlier`, where something else may be. The segment begins with a
-    /// block.
+    /// Returns the work that a segment needs: the blocks of `block` bytes for which `is_right`
+    /// returns false, joined to ranges of at most [`CHUNK`] bytes. `data` lists the file's data
+    /// extents in order. Holes are omitted, except below `earlier`, where the partial file may have
+    /// other data. The segment begins at a block boundary.
     pub fn of(
         (from, to): (u64, u64),
         block: u64,
@@ -104,14 +104,14 @@ impl Work {
         }
     }
 
-    /// The next range.
+    /// Takes the next range: its offset and length in bytes.
     pub fn take(&self) -> Option<(u64, u32)> {
         self.ranges
             .get(self.next.fetch_add(1, Ordering::Relaxed))
             .copied()
     }
 
-    /// Bytes in all.
+    /// Returns the number of bytes to move.
     pub fn total(&self) -> u64 {
         self.ranges
             .iter()
@@ -120,8 +120,11 @@ impl Work {
     }
 }
 
-/// Checksums of the blocks of a segment of something readable, up to the segment's end or its own.
-/// `read` fills a buffer at an offset and says how much it got.
+/// Returns the checksums of the blocks of a segment, up to the end of the segment or of the data.
+/// `read` fills a buffer at an offset and returns the number of bytes read.
+///
+/// # Errors
+/// Returns the errors of `read`.
 pub fn block_checksums(
     block: u32,
     (from, to): (u64, u64),
@@ -171,7 +174,8 @@ mod tests {
             }
         }
 
-        /// Byte by byte: what is moved is what is wrong, less the holes where nothing was before.
+        /// Checks byte by byte that exactly the wrong blocks are moved, less holes where there was
+        /// no earlier data.
         #[test]
         fn holes_are_left_out_where_nothing_was(
             size in 0u64..400,
@@ -259,7 +263,7 @@ mod tests {
             }
             assert_eq!(at, size);
         }
-        // However long a file is said to be, its first plan is small.
+        // The first plan is small for any file size that a server claims.
         assert_eq!(segments(u64::MAX, 1 << 18).next(), Some((0, SEGMENT)));
     }
 }

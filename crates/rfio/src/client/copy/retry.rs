@@ -1,12 +1,12 @@
-//! Going on after a lost connection.
+//! Continues copies after lost connections.
 //!
-//! What was asked for is asked for again over a new connection, after pauses that grow. All that a
-//! copy does by name may be done twice; a file goes on where its partial file is, as with
-//! `--continue`. Time without any progress is bounded.
+//! Requests are sent again over a new connection, after growing pauses. All operations of a copy on
+//! names may be repeated; a file continues from its partial file, as with `--continue`. The time
+//! without progress is bounded.
 //!
-//! Only losses are tried again: a server that cannot be reached, ends the connection, is silent, or
-//! says that it is about to stop; and only of servers that this copy has had a session with, so a
-//! name that is wrong ends it at once, as do refusals.
+//! Only losses are retried: the server cannot be reached, closes the connection, does not respond,
+//! or announces that it is stopping. The server must have had a session with this copy before, so a
+//! wrong name ends the copy at once, as do refusals.
 
 use std::time::Duration;
 
@@ -18,25 +18,27 @@ use super::{Earlier, Manner, Start};
 use crate::client::backoff::Backoff;
 use crate::client::error::{Error, is_later};
 
-/// Whether and how long a copy tries again.
+/// Whether and for how long a copy retries.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
-    /// How long without progress; zero is not at all.
+    /// Time limit without progress; zero disables retries.
     pub patience: Duration,
-    /// Called with a loss that is tried again.
+    /// Called with each loss that is retried.
     pub tell: fn(&CopyError),
 }
 
-/// A time in which nothing succeeds.
+/// A series of failures without progress in between.
 #[derive(Debug, Default)]
 pub struct Trouble {
-    /// Its pauses, and the bytes and files that were done at the last failure.
+    /// The backoff, and the count of finished bytes and files at the last failure.
     state: Option<(Backoff, u64)>,
 }
 
 impl Trouble {
-    /// Waits after a failure; gives it back if it is not worth trying again, or has been tried for
-    /// too long.
+    /// Waits after a failure.
+    ///
+    /// # Errors
+    /// Returns the failure if it is not worth a retry, or if the time limit has passed.
     pub fn after(
         &mut self,
         error: CopyError,
@@ -49,11 +51,12 @@ impl Trouble {
         }
     }
 
-    /// Waits after a failure, unless it is not worth trying again, or has been tried for too long.
+    /// Waits after a failure; returns false if it is not worth a retry, or if the time limit has
+    /// passed.
     fn is_waited(&mut self, error: &CopyError, manner: &Manner, progress: &Progress) -> bool {
         let done = progress.done();
         let is_again = self.state.is_some();
-        // What succeeded in between ends the trouble, and this is another one.
+        // Progress since the last failure begins a new series.
         let state = self.state.take().filter(|&(_, before)| before == done);
         let is_new = state.is_none();
         if !is_worth_it(error, is_again, progress) {
@@ -73,20 +76,21 @@ impl Trouble {
     }
 }
 
-/// Whether another attempt may succeed where this one failed.
+/// Returns whether another attempt may succeed.
 fn is_worth_it(error: &CopyError, is_again: bool, progress: &Progress) -> bool {
     let has_reached = progress.has_reached(None);
     match &error.error {
         Error::Unreachable(address, _) => progress.has_reached(Some(address)),
         Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => has_reached,
-        // With the server's end of a queue pair, or because of it; where none was ever made, none
-        // will be.
+        // Caused by the server's queue pair, or its loss. If no queue pair ever worked, a retry
+        // will not help.
         Error::Fabric(_) => has_reached && progress.has_gone_by_rdma(),
         Error::Refused(refusal) => match (refusal.status, refusal.status.as_errno()) {
             (Status::CONNECTION_DROPPED, _) => has_reached,
             (status, _) if is_later(status) => has_reached,
             (Status::COMMUNICATION, _) => has_reached && progress.has_gone_by_rdma(),
-            // The server may not know yet that the lost connection, which writes the file, is lost.
+            // The server may not have noticed yet that the previous connection, which writes the
+            // file, is lost.
             (_, Some(libc::EBUSY)) => is_again,
             _ => false,
         },
@@ -94,7 +98,10 @@ fn is_worth_it(error: &CopyError, is_again: bool, progress: &Progress) -> bool {
     }
 }
 
-/// Does something that may be done twice until it succeeds, or is not worth trying again.
+/// Repeats an idempotent operation until it succeeds or is not worth a retry.
+///
+/// # Errors
+/// Returns the last error of `act`.
 pub fn persist<T>(
     manner: &Manner,
     progress: &Progress,
@@ -109,10 +116,13 @@ pub fn persist<T>(
     }
 }
 
-/// The same with many things together, and again with those that were lost: what came of each. Any
-/// other outcome ends the trouble. Fails if nothing can be done to any of them. After a loss one
-/// is done alone, then twice as many at a time: what is under way at the end of a connection counts
-/// for nothing.
+/// Repeats an idempotent operation on a batch, each time with the elements that were lost; returns
+/// the result of each. Any other result begins a new series of failures. After a loss one element
+/// is tried alone, then twice as many each time, because the operations in flight when a connection
+/// ends are lost.
+///
+/// # Errors
+/// Returns the last error of `act` for a batch as a whole.
 pub fn persist_with_each<I: Clone, T>(
     manner: &Manner,
     progress: &Progress,
@@ -167,8 +177,11 @@ pub fn persist_with_each<I: Clone, T>(
     Ok(outcomes.into_iter().flatten().collect())
 }
 
-/// Copies a file until that succeeds, or is not worth trying again. `act` gets the manner of the
-/// attempt, and whether it is the first; what an attempt has moved is there for the next one.
+/// Copies a file until that succeeds or is not worth a retry. `act` receives the settings of the
+/// attempt and whether it is the first; data moved by an attempt is available to the next one.
+///
+/// # Errors
+/// Returns the last error of `act`.
 pub fn persist_with_file(
     manner: &Manner,
     progress: &Progress,
@@ -188,7 +201,7 @@ pub fn persist_with_file(
         let now = progress.report();
         match done {
             Ok(()) => {
-                // What earlier attempts moved is no news of before the copy.
+                // Data moved by earlier attempts of this copy does not count as found at its start.
                 progress.take_back(0, (now.kept - before.kept).min(moved));
                 return Ok(());
             }
@@ -266,7 +279,7 @@ mod tests {
             if matches!(error.error, Error::Changed)));
     }
 
-    /// Each connection carries one outcome, and what else is under way with it is lost.
+    /// Each connection carries one result, and other operations in flight on it are lost.
     #[test]
     fn connections_that_carry_one_outcome_get_many_things_done() {
         let (manner, progress) = (manner(Duration::from_secs(60)), reached());

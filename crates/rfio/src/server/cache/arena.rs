@@ -1,5 +1,5 @@
-//! The cache's memory: the only `unsafe` of the cache, with the rules of the module above it. Either a mapping, or a
-//! region that is registered with an adapter for the server's own use.
+//! The cache's memory: the unsafe code beneath the cache, with the rules of the module above it. It
+//! is either a mapping, or a region registered with an adapter for local access.
 
 use std::io;
 use std::ptr::NonNull;
@@ -14,19 +14,24 @@ pub struct Arena {
     region: Option<Region>,
 }
 
-// SAFETY: the arena is plain memory; who may touch which part is ruled by the callers of `slice` and `slice_mut`.
+// SAFETY: the arena is plain memory that belongs to no thread; `slice` and `slice_mut` require
+// their callers to exclude conflicting access.
 unsafe impl Send for Arena {}
-// SAFETY: as above.
+// SAFETY: shared access is safe for the same reason: `slice` and `slice_mut` require their callers
+// to exclude conflicting access.
 unsafe impl Sync for Arena {}
 
 impl Arena {
     /// Maps `length` bytes.
+    ///
+    /// # Errors
+    /// Returns the error of mmap(2).
     pub fn new(length: usize) -> io::Result<Self> {
         let (protection, flags) = (
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::PRIVATE | MapFlags::NORESERVE,
         );
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces no other.
         let start =
             unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, flags)? };
         let start = NonNull::new(start.cast())
@@ -40,7 +45,11 @@ impl Arena {
         Ok(arena)
     }
 
-    /// Uses registered memory. It must be registered for local access alone: nobody but the server writes to it.
+    /// Uses registered memory. It must be registered for local access only, so that no process but
+    /// the server writes to it.
+    ///
+    /// # Errors
+    /// Returns an error if the region is at address 0.
     pub fn registered(region: Region) -> io::Result<Self> {
         let (start, length) = region.as_raw_parts();
         let start =
@@ -52,7 +61,7 @@ impl Arena {
         })
     }
 
-    /// Part of the memory for the adapter, if it is registered.
+    /// Returns part of the memory as a segment for the adapter, if it is registered.
     pub fn segment(
         &self,
         offset: usize,
@@ -63,18 +72,19 @@ impl Arena {
             .map(|region| region.segment(offset, length))
     }
 
-    /// Bytes in all.
+    /// Returns the size in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// Address of the first byte.
+    /// Returns the address of the first byte.
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Puts pages behind a part of the memory in one call: filling it takes no fault for each page
-    /// then. Without effect before Linux 5.14, and where there is no memory; then the faults come.
+    /// Allocates the pages of a part of the memory in one call, so that filling it takes no page
+    /// fault for each page. Has no effect before Linux 5.14 or without free memory; the page faults
+    /// then happen later.
     ///
     /// # Panics
     /// If the part is not inside.
@@ -84,36 +94,38 @@ impl Arena {
 
     fn advise(&self, offset: usize, length: usize, advice: Advice) {
         self.check(offset, length);
-        // SAFETY: inside the mapping (checked); neither advice changes or removes what the pages
-        // hold.
+        // SAFETY: `check` has verified that the range is inside the arena, and neither advice
+        // changes or removes the contents of pages.
         let _ =
             unsafe { rustix::mm::madvise(self.start.as_ptr().add(offset).cast(), length, advice) };
     }
 
-    /// Part of the memory.
+    /// Returns part of the memory.
     ///
     /// # Panics
     /// If the part is not inside.
     ///
     /// # Safety
-    /// Nobody writes to this part while the slice lives.
+    /// Nothing may write to this part while the slice lives.
     pub unsafe fn slice(&self, offset: usize, length: usize) -> &[u8] {
         self.check(offset, length);
-        // SAFETY: inside the mapping (checked), initialised (the kernel zeroes it), unwritten (the caller's promise).
+        // SAFETY: inside the mapping (`check`), initialised (zeroed by the kernel), and not written
+        // while the slice lives (the caller's promise).
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), length) }
     }
 
-    /// Part of the memory, to write to.
+    /// Returns part of the memory for writing.
     ///
     /// # Panics
     /// If the part is not inside.
     ///
     /// # Safety
-    /// Nobody else reads or writes this part while the slice lives.
+    /// Nothing else may read or write this part while the slice lives.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn slice_mut(&self, offset: usize, length: usize) -> &mut [u8] {
         self.check(offset, length);
-        // SAFETY: as in `slice`, and exclusive by the caller's promise.
+        // SAFETY: inside the mapping (`check`), initialised (zeroed by the kernel), and accessed by
+        // nothing else while the slice lives (the caller's promise).
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().add(offset), length) }
     }
 
@@ -134,7 +146,7 @@ impl Drop for Arena {
         if self.region.is_some() {
             return;
         }
-        // SAFETY: the mapping was made in `new` with this length, and no slice outlives the arena.
+        // SAFETY: `new` made the mapping with this length, and no slice outlives the arena.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.length) };
     }
 }

@@ -1,14 +1,19 @@
-//! The block cache: one arena of memory, shared by all readers, registered with the adapter once.
+//! The block cache: one memory arena, shared by all readers and registered with the adapter once.
 //!
-//! # The law
+//! # Rules
 //!
-//! - The arena has a fixed number of slots of one block each; it never grows. Its size is the configuration's.
-//! - A slot is **empty**, **filling** (one thread writes it and holds the only claim), or **ready**.
-//! - A ready slot is immutable. Whoever holds a [`Pinned`] may read its valid bytes; a slot with pins is never reused.
-//! - Only the first `valid` bytes of a ready slot are ever handed out: what an earlier file left behind them never is.
-//! - A key holds the file's *version* (its size and times), so data of a changed file are simply never asked for again
-//!   and age away.
-//! - When every slot is pinned or filling, the cache says so and the caller reads past it. It never waits for readers.
+//! - The arena has a fixed number of slots of one block each and never grows. The configuration
+//!   sets its size.
+//! - A slot is **empty**, **filling** (one thread writes it and holds the only claim), or
+//!   **ready**.
+//! - A ready slot is immutable. The holder of a [`Pinned`] may read its valid bytes; a slot with
+//!   pins is never reused.
+//! - Only the first `valid` bytes of a ready slot are ever returned, never data of an earlier file
+//!   behind them.
+//! - A key contains the file's *version* (its size and times), so blocks of a changed file are
+//!   never requested again and are evicted in time.
+//! - When every slot is pinned or filling, the cache reports this and the caller reads past it. The
+//!   cache never waits for readers.
 
 mod arena;
 mod replacement;
@@ -23,7 +28,7 @@ pub use arena::Arena;
 use slots::{Claim, Slots, State};
 use verbena_verbs::Segment;
 
-/// Which version of which file.
+/// A version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileVersion {
     /// Device number.
@@ -34,12 +39,12 @@ pub struct FileVersion {
     pub version: u64,
 }
 
-/// Which block of which version of which file.
+/// A block of a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
     /// The file.
     pub file: FileVersion,
-    /// The block's number.
+    /// Block number.
     pub block: u64,
 }
 
@@ -50,11 +55,11 @@ pub struct Cache {
     block: usize,
     slots: Mutex<Slots>,
     settled: Condvar,
-    /// Whether each slot's memory has pages behind it.
+    /// Whether the pages of each slot are allocated.
     touched: Box<[AtomicBool]>,
 }
 
-/// A ready block that stays while this lives.
+/// A ready block, pinned for the lifetime of this value.
 #[derive(Debug)]
 pub struct Pinned {
     cache: Arc<Cache>,
@@ -63,13 +68,16 @@ pub struct Pinned {
 }
 
 impl Cache {
-    /// A cache of `bytes`, rounded down to whole blocks (at least two).
+    /// Creates a cache of `bytes` bytes, rounded down to whole blocks (at least two).
+    ///
+    /// # Errors
+    /// Returns the error of mmap(2).
     pub fn new(bytes: usize, block: usize) -> io::Result<Arc<Self>> {
         let count = (bytes / block).max(2);
         Ok(Self::in_arena(Arena::new(count * block)?, block))
     }
 
-    /// A cache in memory that is there already.
+    /// Creates a cache in existing memory.
     pub fn in_arena(arena: Arena, block: usize) -> Arc<Self> {
         let count = arena.length() / block;
         Arc::new(Self {
@@ -81,32 +89,36 @@ impl Cache {
         })
     }
 
-    /// Blocks that it can hold.
+    /// Returns the number of blocks that it can hold.
     pub fn slots(&self) -> usize {
         self.arena.length() / self.block
     }
 
-    /// Bytes per block.
+    /// Returns the block size in bytes.
     pub fn block(&self) -> usize {
         self.block
     }
 
-    /// The memory, for registration.
+    /// Returns the memory.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
 
-    /// The block, if it is ready.
+    /// Returns the block if it is ready.
     pub fn lookup(self: &Arc<Self>, key: &Key) -> Option<Pinned> {
         let mut slots = self.lock();
         let slot = slots.find(key)?;
         self.pin(&mut slots, slot)
     }
 
-    /// The block, read by `fill` if nobody has it yet. `fill` writes from the front and says how many bytes are valid.
-    /// `None`: every slot is in use.
+    /// Returns the block; reads it with `fill` if no thread has done so yet. `fill` writes from the
+    /// beginning and returns the number of valid bytes. Returns `None` if every slot is in use.
     ///
-    /// Several callers that want one block wait for the one that reads it. May block; not for an event loop.
+    /// Callers that want a block which another thread is reading wait for that thread. May block;
+    /// do not call it from an event loop.
+    ///
+    /// # Errors
+    /// Returns the error of `fill`.
     pub fn fetch(
         self: &Arc<Self>,
         key: &Key,
@@ -130,17 +142,20 @@ impl Cache {
 
         let claim = Filling { cache: self, slot };
         self.touch(slot);
-        // SAFETY: the slot is in state Filling, which `claim` gave to this call alone; no reference into it exists.
+        // SAFETY: the range is inside the arena. The slot is in state Filling, which `claim` set
+        // for this call alone, so no reference into it exists.
         let bytes = unsafe { self.arena.slice_mut(slot * self.block, self.block) };
         Ok(claim.settle(fill(bytes)?))
     }
 
-    /// Pins those of the blocks that are ready, and those that nobody has and nobody reads yet, which `fill` reads together:
-    /// it is given their places in `keys` with the memory to fill, and says how many bytes of each are valid. For what others
-    /// read, what could not be read, and what there is no slot for there is none.
+    /// Pins the blocks that are ready, and reads with one call of `fill` those that are neither
+    /// cached nor being read. `fill` receives their indices in `keys` with the memory to fill, and
+    /// returns the number of valid bytes of each. The result is `None` for blocks that another
+    /// thread is reading, that could not be read, or for which there is no slot.
     ///
-    /// Waits for nobody while it holds slots that others may wait for, so two who want the same blocks in different
-    /// orders do not wait for each other. May block by what `fill` does; not for an event loop.
+    /// Never waits for another thread while holding slots that other threads may wait for, so calls
+    /// with the same blocks in different orders cannot deadlock. `fill` may block; do not call it
+    /// from an event loop.
     pub fn fetch_together(
         self: &Arc<Self>,
         keys: &[Key],
@@ -161,7 +176,9 @@ impl Cache {
 
         let memory = claimed.iter().map(|(number, claim)| {
             self.touch(claim.slot);
-            // SAFETY: as in `fetch`; the slots are different ones, for each was claimed.
+            // SAFETY: the range is inside the arena. Each slot is in state Filling, which `claim`
+            // set for this call alone and for one block, so the slots differ and no reference into
+            // them exists.
             let bytes = unsafe { self.arena.slice_mut(claim.slot * self.block, self.block) };
             (*number, bytes)
         });
@@ -191,7 +208,7 @@ impl Cache {
         }
     }
 
-    /// Blocks that are ready and blocks that are pinned, for metrics.
+    /// Returns the numbers of ready and of pinned blocks, for metrics.
     pub fn occupancy(&self) -> (usize, usize) {
         self.lock().occupancy()
     }
@@ -206,21 +223,21 @@ impl Cache {
     }
 
     fn lock(&self) -> MutexGuard<'_, Slots> {
-        // Every section below the lock leaves the slots consistent before it can panic.
+        // Every critical section leaves the slots consistent before it can panic.
         self.slots
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
     }
 }
 
-/// A claimed slot; given back if the fill fails or panics.
+/// A claimed slot; becomes empty if the fill fails or panics.
 struct Filling<'a> {
     cache: &'a Arc<Cache>,
     slot: usize,
 }
 
 impl Filling<'_> {
-    /// The block is there, with so many bytes that belong to the file.
+    /// Makes the block ready, with `valid` bytes that belong to the file.
     fn settle(self, valid: usize) -> Option<Pinned> {
         let Self { cache, slot } = self;
         std::mem::forget(self);
@@ -252,10 +269,10 @@ impl Drop for Filling<'_> {
 }
 
 impl Pinned {
-    /// The valid bytes.
+    /// Returns the valid bytes.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the slot is ready and pinned, so nobody writes to it while `self` lives, and `valid` bytes were
-        // written by the fill.
+        // SAFETY: the slot is ready and pinned, so no thread writes to it while `self` lives, and
+        // the fill wrote `valid` bytes.
         unsafe {
             self.cache
                 .arena
@@ -263,12 +280,16 @@ impl Pinned {
         }
     }
 
-    /// Whether both are the same block.
+    /// Returns whether both are the same block.
     pub fn is_same_block(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.cache, &other.cache) && self.slot == other.slot
     }
 
-    /// Part of the valid bytes for the adapter, if the cache is registered with one.
+    /// Returns part of the valid bytes as a segment for the adapter, if the cache is registered
+    /// with one.
+    ///
+    /// # Panics
+    /// If the range is not within the valid bytes.
     pub fn segment(
         &self,
         range: std::ops::Range<usize>,
@@ -284,7 +305,7 @@ impl Pinned {
             .segment(self.slot * self.cache.block + range.start, range.len())
     }
 
-    /// CRC32C of all valid bytes; computed once per block, however many readers ask.
+    /// Returns the CRC32C of all valid bytes, which is kept with the block.
     pub fn checksum(&self) -> u32 {
         if let Some(checksum) = self.cache.lock().checksum(self.slot) {
             return checksum;
@@ -338,7 +359,7 @@ mod tests {
         assert_eq!(first.checksum(), checksum::crc32c(&[7; 4096]));
     }
 
-    /// Of this thread, since it began.
+    /// Returns the minor page faults of this thread.
     fn page_faults() -> i64 {
         // SAFETY: `rusage` is plain integers, for which zero is a value, and the pointer is to live
         // memory.
@@ -447,7 +468,7 @@ mod tests {
         });
     }
 
-    /// Reads what it is asked for, each block full of its file's number.
+    /// Reads blocks together, each filled with its file's inode number.
     fn read_together(cache: &Arc<Cache>, inodes: &[u64]) -> Vec<Option<Pinned>> {
         let keys: Vec<Key> = inodes.iter().map(|&inode| key(inode, 0)).collect();
         cache.fetch_together(&keys, |memory| {
@@ -463,7 +484,7 @@ mod tests {
     fn blocks_are_read_together_as_far_as_there_are_slots() {
         let cache = Cache::new(4 * 4096, 4096).unwrap();
         let first = cache.fetch(&key(7, 0), fill_with(7, 4096)).unwrap();
-        // One is there, one is named twice, one has no slot.
+        // One block is cached, one is requested twice, and one has no slot.
         let pinned = read_together(&cache, &[7, 1, 2, 1, 3, 4]);
         let found = |block: &Option<Pinned>| block.as_ref().map(|block| block.bytes()[0]);
         let bytes: Vec<Option<u8>> = pinned.iter().map(found).collect();

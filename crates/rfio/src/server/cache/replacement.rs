@@ -1,36 +1,39 @@
-//! Which slot is reused: blocks that are read again stay, however much passes by them once (after S3-FIFO, Yang et al.,
-//! SOSP 2023, with the correlated references of 2Q, Johnson and Shasha, VLDB 1994).
+//! Cache replacement: blocks that are read repeatedly stay, however much is read once (after
+//! S3-FIFO, Yang et al., SOSP 2023, with the correlated references of 2Q, Johnson and Shasha, VLDB
+//! 1994).
 //!
-//! - What is new comes into **probation**, an eighth of the slots when the others are wanted. What is read again there moves
-//!   to the **kept**; what is not leaves, and its key is remembered for a while: if it is asked for again it is kept at once.
-//! - The kept go round: who was read since its last turn gets another.
-//! - A reader of one file takes each block in several requests, and so do those beside it. That is one use. A use counts
-//!   when some other blocks have been loaded since the last one.
+//! - New blocks enter **probation**, which keeps an eighth of the slots when the others are needed.
+//!   Blocks read again there move to the **kept** queue. The others are evicted and their keys are
+//!   remembered for a while: a block requested again in that time is kept at once.
+//! - The kept queue is circular: a block read since its last turn gets another turn.
+//! - A reader of a file takes each block in several requests, and so do concurrent readers.
+//!   Together they count as one use. Another use counts only after some other blocks have been
+//!   loaded.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::Key;
 
-/// Turns that a kept block can have earned.
+/// Limit on the turns that a kept block can earn.
 const MOST_USES: u8 = 3;
 
-/// A slot that is given up.
+/// A slot to reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
     /// The slot.
     pub slot: usize,
-    /// Whether its key is to be remembered.
+    /// Whether its key should be remembered.
     pub was_on_probation: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Uses {
     counted: u8,
-    /// Blocks that had been loaded when the last one counted.
+    /// Number of blocks loaded when the last use counted.
     last: u64,
 }
 
-/// The order of the slots that hold something.
+/// Order of the slots that hold a block.
 #[derive(Debug)]
 pub struct Replacement {
     probation: VecDeque<usize>,
@@ -38,14 +41,14 @@ pub struct Replacement {
     uses: Vec<Uses>,
     remembered: Remembered,
     loaded: u64,
-    /// Slots that probation may keep when the others are wanted.
+    /// Slots that probation may keep when others are needed.
     share: usize,
-    /// Blocks loaded within which uses are one.
+    /// Number of loaded blocks that separates two uses.
     apart: u64,
 }
 
 impl Replacement {
-    /// For so many slots, none of which holds anything.
+    /// Creates the order for `slots` slots, all empty.
     pub fn new(slots: usize) -> Self {
         Self {
             probation: VecDeque::with_capacity(slots),
@@ -58,7 +61,7 @@ impl Replacement {
         }
     }
 
-    /// A block begins to be loaded into a slot that was in no order.
+    /// Adds a slot into which a block is being loaded.
     pub fn load(&mut self, slot: usize, key: &Key) {
         self.loaded += 1;
         self.uses[slot] = Uses {
@@ -72,13 +75,13 @@ impl Replacement {
         }
     }
 
-    /// It could not be loaded: the slot is in no order.
+    /// Removes a slot whose block could not be loaded.
     pub fn unload(&mut self, slot: usize) {
         self.probation.retain(|&other| other != slot);
         self.kept.retain(|&other| other != slot);
     }
 
-    /// The block of a slot is read.
+    /// Records a read of a slot's block.
     pub fn read(&mut self, slot: usize) {
         let uses = &mut self.uses[slot];
         if self.loaded - uses.last >= self.apart {
@@ -89,7 +92,7 @@ impl Replacement {
         }
     }
 
-    /// Takes a slot out of the order, among those that are `free`. None if none is.
+    /// Removes a slot to reuse from the order and returns it; `None` if no slot is free.
     pub fn choose(&mut self, is_free: impl Fn(usize) -> bool) -> Option<Victim> {
         if self.probation.len() >= self.share {
             self.choose_on_probation(&is_free)
@@ -100,7 +103,8 @@ impl Replacement {
         }
     }
 
-    /// A block has left that was on probation: if it is asked for again, it is kept at once.
+    /// Remembers the key of a block evicted from probation, so that it is kept at once if requested
+    /// again.
     pub fn remember(&mut self, key: Key) {
         self.remembered.add(key);
     }
@@ -122,7 +126,7 @@ impl Replacement {
         None
     }
 
-    /// Everybody's turn comes as often as it can have earned turns, and once more.
+    /// Visits each slot once more than the turns it can have earned.
     fn choose_kept(&mut self, is_free: impl Fn(usize) -> bool) -> Option<Victim> {
         for _ in 0..self.kept.len() * (usize::from(MOST_USES) + 1) {
             let slot = self.kept.pop_front()?;
@@ -142,11 +146,11 @@ impl Replacement {
     }
 }
 
-/// Keys of blocks that were there not long ago: as many as there are slots.
+/// Keys of recently evicted blocks, at most as many as there are slots.
 #[derive(Debug)]
 struct Remembered {
     most: usize,
-    /// With the number under which each was added last.
+    /// The number under which each key was added last.
     keys: HashMap<Key, u64>,
     order: VecDeque<(Key, u64)>,
     added: u64,
@@ -169,7 +173,7 @@ impl Remembered {
         while self.order.len() > self.most
             && let Some((oldest, number)) = self.order.pop_front()
         {
-            // It may have been taken, and be added again since.
+            // The key may have been taken and added again since.
             if self.keys.get(&oldest) == Some(&number) {
                 self.keys.remove(&oldest);
             }
@@ -197,7 +201,7 @@ mod tests {
         Key { file, block }
     }
 
-    /// A cache of keys alone.
+    /// A cache of keys without data.
     struct Keys {
         order: Replacement,
         slots: Vec<Option<Key>>,
@@ -215,7 +219,7 @@ mod tests {
             let _ = self.read(key);
         }
 
-        /// Whether it was there.
+        /// Returns whether the key was cached.
         fn read(&mut self, key: Key) -> bool {
             if let Some(slot) = self.slots.iter().position(|held| *held == Some(key)) {
                 self.order.read(slot);
@@ -238,7 +242,8 @@ mod tests {
         }
     }
 
-    /// A file of half the cache is read again and again; beside it somebody reads, once, what is ten times the cache.
+    /// A file of half the cache's size is read repeatedly while data of ten times the cache's size
+    /// is read once.
     #[test]
     fn a_long_scan_costs_those_who_read_again_nothing_that_lasts() {
         const SLOTS: u64 = 1024;
@@ -252,7 +257,8 @@ mod tests {
         'scan: loop {
             for block in 0..SLOTS / 2 {
                 missed += u64::from(!cache.read(key(1, block)));
-                // In four requests a block, as a reader of small parts does, and as fast as the other.
+                // In four requests per block, as a reader of small parts does, and as fast as the
+                // other reader.
                 let Some(next) = scanned.next() else {
                     break 'scan;
                 };
@@ -268,7 +274,7 @@ mod tests {
         );
     }
 
-    /// What nobody reads any more makes room for what is read now.
+    /// Blocks no longer read make room for blocks being read.
     #[test]
     fn what_was_read_often_leaves_in_the_end() {
         const SLOTS: u64 = 256;
@@ -277,7 +283,7 @@ mod tests {
             let hot = round / 10;
             let missed = (0..SLOTS / 2).filter(|&block| !cache.read(key(hot, block)));
             let missed = missed.count() as u64;
-            // Something passes by.
+            // Other blocks are read once.
             (0..SLOTS / 8).for_each(|block| cache.ask(key(100 + round, block)));
             if round % 10 >= 6 {
                 assert!(missed <= SLOTS / 64, "round {round}: {missed}");
@@ -286,8 +292,8 @@ mod tests {
     }
 
     proptest! {
-        /// Each slot is in one order, whatever is loaded, read, held and given up; nobody who is held is chosen, and
-        /// somebody is as long as somebody is free.
+        /// Each slot is in exactly one queue after any sequence of operations. A held slot is never
+        /// chosen, and a slot is chosen whenever one is free.
         #[test]
         fn every_slot_has_one_place(steps in proptest::collection::vec((0u8..5, 0u64..40, 0usize..8), 0..400)) {
             let mut order = Replacement::new(8);

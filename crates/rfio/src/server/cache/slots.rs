@@ -1,33 +1,33 @@
-//! The slots' states. Which one is reused is the [`Replacement`]'s choice among those that may be.
+//! States of the cache's slots. [`Replacement`] chooses the slot to reuse.
 
 use std::collections::HashMap;
 
 use super::Key;
 use super::replacement::Replacement;
 
-/// What a slot holds.
+/// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
     Empty,
-    /// Somebody writes it.
+    /// A thread is writing the block.
     Filling,
     /// A block.
     Ready {
         /// Bytes from the front that belong to the file.
         valid: usize,
-        /// CRC32C of those, once somebody needed it.
+        /// CRC32C of those bytes, once it was computed.
         checksum: Option<u32>,
     },
 }
 
-/// The answer to a claim.
+/// Result of a claim.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Claim {
-    /// The block is there.
+    /// The block is ready.
     Ready(usize),
-    /// Somebody else reads it; wait.
+    /// Another thread is reading the block; wait.
     Filling,
     /// Read it into this slot, then settle it.
     Yours(usize),
@@ -54,7 +54,7 @@ impl Slot {
     }
 }
 
-/// All slots. Pure bookkeeping.
+/// The states of all slots, without their memory.
 #[derive(Debug)]
 pub struct Slots {
     index: HashMap<Key, usize>,
@@ -64,7 +64,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// `count` empty slots.
+    /// Creates `count` empty slots.
     pub fn new(count: usize) -> Self {
         Self {
             index: HashMap::with_capacity(count),
@@ -74,13 +74,13 @@ impl Slots {
         }
     }
 
-    /// The slot of a ready block.
+    /// Returns the slot of a ready block.
     pub fn find(&self, key: &Key) -> Option<usize> {
         let slot = *self.index.get(key)?;
         matches!(self.slots[slot].state, State::Ready { .. }).then_some(slot)
     }
 
-    /// Finds the block or a slot for it.
+    /// Finds the block, or claims a slot for it.
     pub fn claim(&mut self, key: &Key) -> Claim {
         if let Some(&slot) = self.index.get(key) {
             return match self.slots[slot].state {
@@ -102,7 +102,7 @@ impl Slots {
         Claim::Yours(slot)
     }
 
-    /// Ends a fill, well or badly.
+    /// Ends a fill, successful or not.
     pub fn settle(&mut self, slot: usize, state: State) {
         assert_eq!(
             self.slots[slot].state,
@@ -119,14 +119,15 @@ impl Slots {
         }
     }
 
-    /// Pins a ready slot for a reader; its valid bytes.
+    /// Pins a ready slot for a reader; returns the number of valid bytes.
     pub fn pin(&mut self, slot: usize) -> Option<usize> {
         let valid = self.hold(slot)?;
         self.order.read(slot);
         Some(valid)
     }
 
-    /// Pins a ready slot for who filled it: that was one use, however many others were filled meanwhile.
+    /// Pins a ready slot for the thread that filled it. The fill counted as its use, however many
+    /// other slots were filled meanwhile.
     pub fn hold(&mut self, slot: usize) -> Option<usize> {
         let entry = &mut self.slots[slot];
         let State::Ready { valid, .. } = entry.state else {
@@ -136,7 +137,7 @@ impl Slots {
         Some(valid)
     }
 
-    /// Takes a pin back.
+    /// Removes a pin.
     pub fn unpin(&mut self, slot: usize) {
         self.slots[slot].pins = self.slots[slot]
             .pins
@@ -144,7 +145,7 @@ impl Slots {
             .expect("a pin is released once");
     }
 
-    /// The checksum of a ready slot, if it is known.
+    /// Returns the checksum of a ready slot, if it is known.
     pub fn checksum(&self, slot: usize) -> Option<u32> {
         match self.slots[slot].state {
             State::Ready { checksum, .. } => checksum,
@@ -152,14 +153,14 @@ impl Slots {
         }
     }
 
-    /// Keeps a checksum.
+    /// Stores the checksum of a ready slot.
     pub fn remember_checksum(&mut self, slot: usize, value: u32) {
         if let State::Ready { checksum, .. } = &mut self.slots[slot].state {
             *checksum = Some(value);
         }
     }
 
-    /// Slots that are ready, slots that are pinned.
+    /// Returns the numbers of ready and of pinned slots.
     pub fn occupancy(&self) -> (usize, usize) {
         let ready = self
             .slots
@@ -172,7 +173,7 @@ impl Slots {
         )
     }
 
-    /// Gives up the block of a slot that nobody reads.
+    /// Evicts a block that has no pins; returns its slot.
     fn give_up_one(&mut self) -> Option<usize> {
         let slots = &self.slots;
         let victim = self.order.choose(|slot| slots[slot].may_be_reused())?;
@@ -231,7 +232,8 @@ mod tests {
     }
 
     proptest! {
-        /// Operations in any order: the index and the slots agree, pinned slots keep their blocks.
+        /// After any sequence of operations, the index matches the slots, and pinned slots keep
+        /// their blocks.
         #[test]
         fn bookkeeping_holds(operations in proptest::collection::vec((0u8..4, 0u64..12), 0..300)) {
             let mut slots = Slots::new(4);

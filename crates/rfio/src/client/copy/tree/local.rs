@@ -22,7 +22,7 @@ use crate::checksum;
 use crate::client::error::Error;
 use crate::nameless;
 
-/// The tree.
+/// A tree on this host.
 pub struct LocalTree<'a> {
     root: Directory,
     path: PathBuf,
@@ -30,7 +30,10 @@ pub struct LocalTree<'a> {
 }
 
 impl<'a> LocalTree<'a> {
-    /// The tree below a directory that the user named.
+    /// Opens the tree in a directory that the user named.
+    ///
+    /// # Errors
+    /// Returns the errors of open(2).
     pub fn named(path: &Path, manner: &'a Manner) -> std::io::Result<Self> {
         Ok(Self {
             root: Directory::named(path)?,
@@ -39,14 +42,18 @@ impl<'a> LocalTree<'a> {
         })
     }
 
-    /// The tree at a place that is made if it is missing; whether it was. If a link stands there, it is not followed.
+    /// Opens the tree in a directory that is created if missing; returns whether it was created. A
+    /// symbolic link at `path` is not followed.
+    ///
+    /// # Errors
+    /// Returns the errors of mkdirat(2) and openat2(2).
     pub fn made(path: &Path, manner: &'a Manner) -> std::io::Result<(Self, bool)> {
         let tree = |root| Self {
             root,
             path: path.to_owned(),
             manner,
         };
-        // `.`, `..` and `/` are there.
+        // `.`, `..` and `/` exist.
         if path.file_name().is_none() {
             return Ok((tree(Directory::named(path)?), false));
         }
@@ -66,8 +73,8 @@ impl<'a> LocalTree<'a> {
 
     fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
         let directory = local(self.root.below(at))?;
-        // A directory whose group passes to what is in it keeps that, whether it has it from the
-        // source or from above.
+        // A set-group-ID bit that the directory has is kept, whether it comes from the source or
+        // was inherited from the parent.
         let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
         let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
         rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
@@ -99,7 +106,7 @@ impl<'a> LocalTree<'a> {
     }
 }
 
-/// A name in a directory.
+/// Converts stat(2) data into an entry of a tree.
 pub fn item(name: &[u8], stat: &Stat) -> Item {
     Item {
         name: name.to_vec(),
@@ -232,7 +239,8 @@ impl LocalFetcher<'_> {
         let file = local(self.tree.root.open_file(at))?;
         let about = local(file.metadata())?;
         let stat = Identity::of(&about);
-        // What may be written again without a trace, or is too long by now, is copied with more care.
+        // A file whose next change may not show in its times, or that has grown too large, is
+        // copied with more care by the pipeline.
         if about.len() > SMALL || !stat.is_settled(&file) {
             return Ok(Fetched::ForThePipeline);
         }
@@ -273,15 +281,16 @@ impl Fetcher for LocalFetcher<'_> {
 
 struct LocalStorer<'a> {
     tree: &'a LocalTree<'a>,
-    /// The directory of the file before, which is mostly that of the next one, by its path.
+    /// Directory of the previous file, by its path; the next file is mostly in the same one.
     last: Option<(Vec<u8>, Arc<Directory>)>,
-    /// Whether files get their names only when they are whole. An earlier attempt's partial file has to go.
+    /// Whether files are written as unnamed files and linked when complete. Not when an earlier
+    /// attempt is continued, whose partial files have to be removed.
     by_link: bool,
     outcome: Option<Result<(), Error>>,
 }
 
 impl LocalStorer<'_> {
-    /// The directory of a file, and the file's name there.
+    /// Returns the directory of a file, and the file's name in it.
     fn place<'a>(&mut self, at: &'a [u8]) -> std::io::Result<(Arc<Directory>, &'a [u8])> {
         let (above, name) = split(at);
         if let Some((path, parent)) = &self.last
@@ -299,7 +308,7 @@ impl LocalStorer<'_> {
     fn store(&mut self, at: &[u8], whole: &Whole) -> Result<(), Error> {
         let (directory, name) = local(self.place(at))?;
         if self.by_link {
-            // Where names are taken already, so will be most that follow.
+            // Where one name is taken, most of the following names will be.
             self.by_link = self.link(&directory, name, whole)?;
             if self.by_link {
                 return Ok(());
@@ -312,17 +321,18 @@ impl LocalStorer<'_> {
         let written = (|| {
             sink.writer(0)?.write(0, &whole.bytes)?;
             if self.tree.manner.earlier == Earlier::Continue {
-                // What an earlier attempt left may be longer.
+                // A partial file of an earlier attempt may be longer.
                 sink.resize(whole.bytes.len() as u64)?;
             }
             self.verify(whole, |block, segment| sink.checksums(block, segment))?;
             sink.complete(&self.ending(whole))
         })();
-        // It is sent again as a whole, so a part of it is of no use.
+        // The file is sent again as a whole, so a part of it is useless.
         written.inspect_err(|_| drop(sink.discard()))
     }
 
-    /// Makes a file that has no name before it is whole; false if the name is taken or the file system has no such files.
+    /// Writes an unnamed file and links it when it is complete. Returns false if the name is taken
+    /// or the file system has no unnamed files.
     fn link(&self, directory: &Directory, name: &[u8], whole: &Whole) -> Result<bool, Error> {
         let Some(file) = local(nameless::make(directory).map_err(Into::into))? else {
             return Ok(false);
@@ -342,7 +352,7 @@ impl LocalStorer<'_> {
         Ok(linked)
     }
 
-    /// Reads back what was written, if that is wanted.
+    /// Reads back the written data and compares checksums, if requested.
     fn verify(
         &self,
         whole: &Whole,

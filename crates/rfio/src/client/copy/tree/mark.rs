@@ -1,11 +1,11 @@
-//! The mark of a tree that is being copied to a place where nothing was.
+//! The mark of an incomplete copy of a tree to a new directory.
 //!
-//! `rfcp -r SRC NEW` makes NEW when it is not there, and goes into it, to NEW/SRC, when it is.
-//! After an interruption NEW is there, so something has to tell that it is not the directory that
-//! receives SRC but the tree itself: a file with the name of NEW's partial file, beside it, that
-//! holds the source's name. It is made before NEW and removed when everything is there. As long as
-//! the copy runs it is locked as partial files are, so a second copy to the same place is told that
-//! it is busy.
+//! `rfcp -r SRC NEW` creates NEW if it does not exist, and copies to NEW/SRC if it does. After an
+//! interruption NEW exists, so the mark has to show that it is the tree itself and not the
+//! directory that receives SRC: a file beside NEW, with the name of NEW's partial file, that
+//! contains the source's name. It is created before NEW and removed when the copy is complete.
+//! While the copy runs it is locked as partial files are, so a second copy to the same destination
+//! fails with "busy".
 
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, LazyLock};
@@ -24,13 +24,13 @@ use crate::client::address::Location;
 use crate::client::error::Error;
 use crate::client::exchange::{Exchange, SharedFile};
 
-/// The way of a mark is not that of any data.
+/// Receives the counts of a mark, whose route is not that of the copied data.
 static ASIDE: LazyLock<Progress> = LazyLock::new(Progress::default);
 
-/// A mark that was set; the place is this copy's as long as it lives.
+/// A mark that was set; it locks the destination for this copy as long as it lives.
 pub(super) struct Mark<'a>(Box<dyn Sink + 'a>);
 
-/// What a mark says. Longer names than a file system has are cut.
+/// Returns the content of a mark.
 fn content(from: &Location) -> Vec<u8> {
     let name = match from {
         Location::Local(path) => path.file_name().map(OsStrExt::as_bytes).unwrap_or_default(),
@@ -45,7 +45,8 @@ fn trimmed(path: &Path) -> &[u8] {
     &bytes[..end.map_or(0, |end| end + 1)]
 }
 
-/// The remote path that a mark is for, without slashes at its end; none if it is a service's root.
+/// Returns the remote path that a mark is for, without trailing slashes; `None` for the root of a
+/// server.
 fn marked(path: &Path) -> Option<Path> {
     let bytes = trimmed(path);
     is_plain_name(split(bytes).1)
@@ -54,11 +55,11 @@ fn marked(path: &Path) -> Option<Path> {
 }
 
 impl<'a> Mark<'a> {
-    /// Sets a mark for the copy of a tree; none at places that cannot be new. On a service, the
-    /// mark is open in `session`.
+    /// Sets a mark for the copy of a tree; returns `None` for destinations that cannot be new. On a
+    /// server, the mark is opened in `session`.
     ///
     /// # Errors
-    /// Those of creating and writing a file there.
+    /// Returns the errors of creating and writing the mark.
     pub fn set(
         from: &Location,
         to: &'a Location,
@@ -99,13 +100,19 @@ impl<'a> Mark<'a> {
         Ok(Some(Self(sink)))
     }
 
-    /// Everything is there.
+    /// Removes the mark of a completed copy.
+    ///
+    /// # Errors
+    /// Returns the errors of removing a file.
     pub fn clear(&self) -> Result<(), CopyError> {
         self.0.discard().about(self.0.name())
     }
 }
 
-/// Whether a copy of this tree to this very place was begun and not completed.
+/// Returns whether a copy of this tree to this destination was begun and not completed.
+///
+/// # Errors
+/// Returns the errors of reading the mark. A mark that cannot be opened counts as missing.
 pub fn is_begun(from: &Location, to: &Location, manner: &Manner) -> Result<bool, CopyError> {
     let wanted = content(from);
     let mut found = vec![0; wanted.len() + 1];
@@ -120,9 +127,9 @@ pub fn is_begun(from: &Location, to: &Location, manner: &Manner) -> Result<bool,
     Ok(found[..read?] == wanted)
 }
 
-/// Reads the mark of a place on this host; nothing if there is none.
+/// Reads the mark of a local destination; returns 0 bytes if there is none.
 fn read_here(path: &std::path::Path, into: &mut [u8]) -> Result<usize, Error> {
-    // A link there is no tree of an earlier copy.
+    // A symbolic link is not the tree of an earlier copy.
     if path.file_name().is_none() || !std::fs::symlink_metadata(path).is_ok_and(|at| at.is_dir()) {
         return Ok(0);
     }
@@ -133,7 +140,7 @@ fn read_here(path: &std::path::Path, into: &mut [u8]) -> Result<usize, Error> {
     }
 }
 
-/// Reads the mark of a place on a service; nothing if there is none.
+/// Reads the mark of a destination on a server; returns 0 bytes if there is none.
 fn read_there(
     address: &crate::client::Address,
     path: &Path,

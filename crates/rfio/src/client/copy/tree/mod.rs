@@ -1,13 +1,14 @@
-//! Directories, with everything in them.
+//! Recursive copies of directory trees.
 //!
-//! The walk is one, whatever the two ends are: an [`Origin`] lists and is read, a [`Target`] is
-//! written. Small files travel whole ([`small`]), many ahead, on threads beside the walk; large
-//! ones go through the pipeline one by one. Names are dealt with many together, so that none waits
-//! for the answer about another. An error stops one file, not the tree. After a lost connection the
-//! tree goes on over another one ([`retry`]); if there is none, it stops, with one message.
+//! One walk serves all combinations of local and remote trees: it lists and reads an [`Origin`] and
+//! writes a [`Target`]. Small files are transferred whole ([`small`]) by threads beside the walk,
+//! with many requests in flight; large files go through the pipeline one by one. Operations on
+//! names are sent in batches, so that none waits for the reply to another. An error ends the copy
+//! of one file, not of the tree. After a lost connection the copy continues over a new one
+//! ([`retry`]); if none can be made, it ends with a single message.
 //!
-//! What is remembered of a tree is bounded: a directory is listed page by page, what is found is
-//! moved before there is too much of it, and a directory is finished when nothing below it is left.
+//! Memory is bounded: directories are listed page by page, files are moved once enough have been
+//! found, and a directory is finished as soon as nothing below it is pending.
 
 mod local;
 mod mark;
@@ -51,25 +52,25 @@ use small::{Fetcher, Mover, Storer};
 pub use mark::is_begun;
 pub(super) use standing::stays;
 
-/// Largest file that travels whole.
+/// Size limit in bytes of files that are transferred whole.
 const SMALL: u64 = 256 << 10;
 
-/// Files that the walk finds before it waits for their copies; bounds the memory of a large tree.
+/// Number of files that the walk finds before it waits for their copies; bounds memory use.
 const BATCH: usize = 8192;
 
-/// Names that something is done to together.
+/// Number of names in one batch of operations.
 const NAMES: usize = 1024;
 
-/// Where errors go; a tree goes on after them.
+/// Callback for errors after which the copy of a tree continues.
 pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
 
-/// What a name in a tree is.
+/// Type of a tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Directory,
     Link,
     File,
-    /// Devices, sockets and FIFOs are not data; which of them it is.
+    /// A device, socket or FIFO, which is not copied; the string describes it.
     Other(&'static str),
 }
 
@@ -88,9 +89,9 @@ impl Kind {
     }
 }
 
-/// The bits of a mode that a copy keeps: the permission bits, and of a directory those for sticky
-/// and set-group-ID, which say what becomes of names in it. A file that a copy brings runs with
-/// nobody else's rights.
+/// Returns the mode bits that a copy keeps: the permission bits, and for a directory the sticky and
+/// set-group-ID bits as well, which govern the names in it. Files lose set-user-ID and
+/// set-group-ID, so a copied program never runs with another user's rights.
 fn kept_bits(mode: u32) -> u32 {
     match Kind::of_mode(mode) {
         Kind::Directory => mode & 0o3777,
@@ -98,73 +99,79 @@ fn kept_bits(mode: u32) -> u32 {
     }
 }
 
-/// A name in a directory of a tree.
+/// An entry of a directory in a tree.
 #[derive(Debug, Clone)]
 struct Item {
     name: Vec<u8>,
     kind: Kind,
     facts: Facts,
-    /// Tells files of one system apart.
+    /// Device and inode number, which identify a file within one system.
     identity: (u64, u64),
-    /// Last change of the inode, nanoseconds since 1970.
+    /// Last change of the inode, in nanoseconds since 1970.
     changed: i64,
     links: u64,
 }
 
-/// A symbolic link that is to be made.
+/// A symbolic link to create.
 #[derive(Debug, Clone)]
 struct Link {
     at: Vec<u8>,
     text: Vec<u8>,
-    /// Last change of the one that it is a copy of, nanoseconds since 1970.
+    /// Last change of the original link, in nanoseconds since 1970.
     modified: i64,
 }
 
-/// What came of each of several things, in their order; or why nothing could be done to any.
+/// Results of a batch, in the order of its elements, or the error that prevented the whole batch.
 type Each<T> = Result<Vec<Result<T, Error>>, Error>;
 
-/// Part of a directory, from a cookie on, and the next cookie; both are 0 at the ends.
+/// Part of a directory and the cookie of the next part; a cookie of 0 means the beginning or the
+/// end.
 type Page = (Vec<Item>, u64);
 
-/// A tree that is read. Paths are relative to its root, which is the empty one.
+/// A tree to read. Paths are relative to its root, which is the empty path.
 trait Origin: Sync {
     fn name(&self, at: &[u8]) -> String;
     fn root(&self) -> Result<Item, Error>;
-    /// What a directory below is.
+    /// Returns the entry of a directory in the tree.
     fn directory(&self, at: &[u8]) -> Result<Item, Error>;
-    /// The part of a directory that begins at a cookie.
+    /// Lists the part of a directory that begins at a cookie.
     fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error>;
-    /// How many directories' first parts are worth asking for together.
+    /// Returns the number of directories whose first parts should be requested together.
     fn together(&self) -> usize;
-    /// The first parts of directories.
+    /// Lists the first parts of directories.
     fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page>;
     fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>>;
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
 }
 
-/// A tree that is written.
+/// A tree to write.
 trait Target: Origin {
-    /// Makes directories of these permission bits or finds them there; whether each was made.
+    /// Creates directories with these permission bits unless they exist; returns whether each was
+    /// created.
     fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool>;
-    /// Gives directories their permission bits and times, in this order, and puts their names on
-    /// stable storage if that is wanted.
+    /// Sets the permission bits and times of directories, in this order, and puts their names on
+    /// stable storage if requested.
     fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()>;
-    /// Makes symbolic links with the times of those that they are copies of.
+    /// Creates symbolic links with the times of the original links.
     fn make_links(&self, links: &[Link]) -> Each<()>;
-    /// Makes hard links of existing and new names.
+    /// Creates hard links; each pair holds the existing name and the new one.
     fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()>;
     fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error>;
-    /// Largest file that it takes whole.
+    /// Returns the size limit in bytes of files that it accepts whole.
     fn most_whole(&self) -> u64;
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error>;
-    /// Puts a file that is there on stable storage.
+    /// Puts an existing file on stable storage.
     fn synchronise_file(&self, at: &[u8]) -> Result<(), Error>;
-    /// The same for the name of the tree itself.
+    /// Puts the names in the tree's root, and the name of the root itself, on stable storage.
     fn synchronise_above(&self) -> Result<(), Error>;
 }
 
 /// Copies a directory and everything in it.
+///
+/// # Errors
+/// Returns errors that end the copy, such as a lost connection that could not be replaced. Errors
+/// of single files go to `on_error` instead.
 pub fn copy_tree(
     from: &Location,
     to: &Location,
@@ -181,7 +188,7 @@ pub fn copy_tree(
     };
     let apart = || within::must_be_apart(from, to, &*origin, manner);
     retry::persist(manner, progress, apart)?;
-    // The same place again, which an earlier attempt has made.
+    // The destination exists if an earlier attempt created it, and is this copy's all the same.
     let is_ours = || {
         let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
         Ok(begun || standing::is_free(to, manner)?)
@@ -261,38 +268,38 @@ struct Walk<'a> {
     progress: &'a Progress,
     on_error: OnError<'a>,
     mover: &'a Mover<'a>,
-    /// Files that were found since all of them were moved last, and those for the pipeline.
+    /// Number of files found since all found files were moved last.
     files: usize,
     large: Vec<Vec<u8>>,
-    /// Directories and links that were found and not made yet; links with the times that they get.
+    /// Directories and links found but not yet created; links with the times to set.
     directories: Vec<(Vec<u8>, Facts)>,
     links: Vec<(Vec<u8>, i64)>,
-    /// Directories that are still to be entered, the next one last.
+    /// Directories still to be listed, the next one last.
     open: Vec<Vec<u8>>,
-    /// Directories whose first parts are here, the next one last.
+    /// Directories whose first parts have been listed, the next one last.
     entered: Vec<(Vec<u8>, Page)>,
-    /// Directories that are there and get their attributes when all that is below them is done;
-    /// their parents come before them. None: the tree's root, if it was there before.
+    /// Created directories that get their attributes once everything below them is done; parents
+    /// come before their children. `None`: the tree's root, if it existed before the copy.
     unfinished: Vec<(Vec<u8>, Option<Facts>)>,
-    /// Further names of files that have several: the first, and the other.
+    /// Additional names of files with hard links: the first name, and the other one.
     second_names: Vec<(Vec<u8>, Vec<u8>)>,
     first_names: HashMap<(u64, u64), Vec<u8>>,
-    /// Bytes of memory of the names that are come back to, about; and after they were counted last.
+    /// Estimated bytes of memory of the names that are still needed.
     held: usize,
     held_before: usize,
-    /// Whether nothing could be done to any of several names, which are not told one by one.
+    /// Whether the last batch failed as a whole; such an error is not reported per name.
     has_no_session: Cell<bool>,
-    /// The target's root, as its system tells it from other directories.
+    /// Device and inode number of the target's root.
     target_root: (u64, u64),
 }
 
-/// Bytes that a name takes beside its own.
+/// Bytes of memory that a name takes in addition to its text.
 const EACH: usize = 64;
 
 impl Walk<'_> {
     fn run(mut self, made_root: bool) -> Result<(), CopyError> {
         let root = self.persist(|| self.origin.root().about(self.origin.name(b"")))?;
-        // What the root was before is the user's, if it was there.
+        // A root that existed before keeps its attributes: they are the user's.
         self.unfinished
             .push((Vec::new(), made_root.then_some(root.facts)));
         self.open.push(Vec::new());
@@ -330,12 +337,13 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Does something until it is done, or not worth trying again.
+    /// Retries an operation until it succeeds or fails with an error that no retry can cure.
     fn persist<T>(&self, act: impl FnMut() -> Result<T, CopyError>) -> Result<T, CopyError> {
         retry::persist(self.manner, self.progress, act)
     }
 
-    /// The same to each of many together; what came of it may be survived.
+    /// Retries a batch of operations likewise; the results of its elements may be passed to
+    /// `survive`.
     fn on_each<I: Clone, T>(
         &self,
         things: &[I],
@@ -359,7 +367,7 @@ impl Walk<'_> {
         done
     }
 
-    /// Begins to list the directories that are next.
+    /// Lists the first parts of the next directories.
     fn list_next(&mut self) -> Result<(), CopyError> {
         let together = self.origin.together();
         let mut next = self
@@ -381,9 +389,9 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Makes the directories and links that were found; the walk may then enter the directories.
+    /// Creates the directories and links found so far, so that the walk can enter the directories.
     fn make_found(&mut self) -> Result<(), CopyError> {
-        // Until everything is in it, its owner must be able to put it there.
+        // The owner needs all permissions until the directory's contents are complete.
         let modes = self.directories.iter();
         let modes: Vec<_> = modes
             .map(|(at, facts)| (at.clone(), facts.mode | 0o700))
@@ -413,7 +421,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Takes what is in a directory, of which the first part is here.
+    /// Processes the entries of a directory, beginning with its first part.
     fn enter(&mut self, at: &[u8], first: Page) -> Result<(), CopyError> {
         let there = self.what_is_there(at)?;
         let mut names = Names::default();
@@ -452,7 +460,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Counts the memory of the names that are come back to.
+    /// Recounts the memory of the names that are still needed.
     fn count_held(&mut self) {
         let entered = self.entered.iter().map(|(at, _)| at);
         let open = self.open.iter().chain(entered).map(|at| at.len() + EACH);
@@ -464,9 +472,9 @@ impl Walk<'_> {
         self.held_before = self.held;
     }
 
-    /// Moves all that was found so far, and finishes the directories below which nothing is left to
-    /// be found: those that are neither `within`, whose names are just being taken, nor above what
-    /// is open.
+    /// Moves everything found so far, then finishes the directories in which nothing more can be
+    /// found: all except `within`, whose entries are being processed, the directories still to be
+    /// listed, and the ancestors of these.
     fn move_and_finish(&mut self, within: Option<&[u8]>) -> Result<(), CopyError> {
         self.make_found()?;
         self.files = 0;
@@ -493,12 +501,12 @@ impl Walk<'_> {
                 above = split(above).0;
             }
         }
-        // Innermost first: a change in a directory changes its time.
+        // Innermost first: a change in a directory changes the directory's time.
         let unfinished = std::mem::take(&mut self.unfinished).into_iter();
         let (kept, done) = unfinished.partition(|(at, _)| needed.contains(at));
         self.unfinished = kept;
         let done: Vec<(Vec<u8>, Option<Facts>)> = done;
-        // The root stays as it is if it was there.
+        // A root that existed before keeps its attributes.
         let done = done.into_iter().rev();
         let done: Vec<_> = done.filter_map(|(at, facts)| Some((at, facts?))).collect();
         let (stable, name) = (self.manner.stable, |(at, _): &(Vec<u8>, Facts)| {
@@ -514,7 +522,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Reports an error and goes on, unless there is nothing to go on with.
+    /// Reports an error and continues, unless the connection or the whole batch is lost.
     fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
         match result {
             Err(error) if error.is_loss() || self.has_no_session.get() => Err(error),
@@ -526,7 +534,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What is in a directory of the target, if it matters.
+    /// Lists a directory of the target if existing files affect the copy.
     fn what_is_there(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
         if self.manner.earlier == Earlier::Discard && self.manner.existing == Existing::Replace {
             return Ok(HashMap::new());
@@ -603,7 +611,7 @@ impl Walk<'_> {
                     self.progress.file();
                 } else if item.facts.size <= self.target.most_whole()
                     && !item.facts.is_sparse()
-                    // A part that an earlier attempt left is the pipeline's to continue.
+                    // The pipeline continues a partial file of an earlier attempt.
                     && !there.contains_key(&partial_name(&item.name))
                 {
                     self.files += 1;
@@ -622,16 +630,16 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether what is there stays as it is. Directories are entered, whoever made them.
+    /// Returns whether an existing entry is left as it is. Directories are always entered.
     fn stays(&self, item: &Item, have: &Item) -> bool {
         let is_data = matches!(item.kind, Kind::File | Kind::Link);
-        // What is of another kind is no newer state of the same.
+        // An entry of another type is not a newer version of the same one.
         let compares = item.kind == have.kind || self.manner.existing == Existing::Keep;
         is_data && compares && self.manner.existing.stays(&have.facts, &item.facts)
     }
 
-    /// Whether an earlier attempt brought this very file: by size and time, and by its bytes if what was written is to be
-    /// verified.
+    /// Returns whether an earlier attempt has already copied this file: by size, mode and time, and
+    /// by checksums too if written data is to be verified.
     fn is_same(&self, path: &[u8], item: &Item, have: &Item) -> bool {
         let alike = self.manner.earlier == Earlier::Continue
             && have.kind == Kind::File
@@ -664,7 +672,11 @@ impl Walk<'_> {
     }
 }
 
-/// Everything in a directory of a service, which `call` asks, within the client's bounds.
+/// Lists a directory of a server through `call`.
+///
+/// # Errors
+/// Returns the errors of `call`, and an error if the reply is unexpected or exceeds the client's
+/// bounds.
 pub fn list(
     mut call: impl FnMut(Request) -> Result<Reply, Error>,
     path: &Path,
@@ -682,7 +694,7 @@ pub fn list(
     }
 }
 
-/// Asks for the part of a directory of a service that begins at a cookie.
+/// Builds the request for the part of a directory that begins at a cookie.
 fn list_request(path: &Path, cookie: u64) -> Request {
     Request::List(List {
         path: path.clone(),
@@ -691,7 +703,7 @@ fn list_request(path: &Path, cookie: u64) -> Request {
     })
 }
 
-/// The part that a reply brings.
+/// Returns the part of a directory in a reply.
 fn page_of(reply: Reply) -> Result<Listing, Error> {
     match reply {
         Reply::Listing(listing) => {
@@ -702,7 +714,7 @@ fn page_of(reply: Reply) -> Result<Listing, Error> {
     }
 }
 
-/// A failure here as an error of a tree.
+/// Converts an error of a local operation.
 fn local<T>(result: io::Result<T>) -> Result<T, Error> {
     result.map_err(here)
 }

@@ -1,5 +1,5 @@
-//! The names of one directory as a server lists them: each is sound, comes once, and there is an
-//! end to them.
+//! Validation of the names in one directory as a server lists them: each is valid and unique, and
+//! their number is bounded.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -11,8 +11,8 @@ use super::super::directory::is_plain_name;
 use crate::client::bounds::{NAME, NAMES, UNSOUND};
 use crate::client::error::Error;
 
-/// The names that were taken so far. Of each only two hashes are kept, whose keys the server does
-/// not know.
+/// The names accepted so far. For each, only two hashes are kept; the server does not know their
+/// keys.
 #[derive(Default)]
 pub struct Names {
     hashers: (RandomState, RandomState),
@@ -21,7 +21,11 @@ pub struct Names {
 }
 
 impl Names {
-    /// Takes a name. One that leads elsewhere, or comes twice, is an attack or a bug.
+    /// Accepts a name.
+    ///
+    /// # Errors
+    /// Returns a protocol error for a name that leads elsewhere, is too long, or was listed before:
+    /// an attack or a bug.
     pub fn take(&mut self, name: &[u8]) -> Result<(), Error> {
         let hashes = (self.hashers.0.hash_one(name), self.hashers.1.hash_one(name));
         let what = if !is_plain_name(name) {
@@ -38,7 +42,10 @@ impl Names {
         Err(Error::Protocol(format!("it lists {what}: '{name}'")))
     }
 
-    /// Fails if the rest of the directory is not worth looking at.
+    /// Checks that the rest of the directory is worth listing.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooMuch`] after too many invalid names.
     pub fn may_go_on(&self) -> Result<(), Error> {
         match self.unsound < UNSOUND {
             true => Ok(()),
@@ -48,7 +55,10 @@ impl Names {
         }
     }
 
-    /// Fails if there are too many.
+    /// Checks the number of names.
+    ///
+    /// # Errors
+    /// Returns [`Error::TooMuch`] if there are too many.
     pub fn are_few(&self) -> Result<(), Error> {
         match self.seen.len() <= NAMES {
             true => Ok(()),

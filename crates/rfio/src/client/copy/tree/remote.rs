@@ -1,4 +1,4 @@
-//! A tree on a service.
+//! A tree on a server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -28,25 +28,28 @@ use crate::client::exchange::{Errand, Exchange, Ticket};
 use crate::client::pool::Pooled;
 use crate::client::session::unexpected;
 
-/// Directories that are listed together: what comes of them is held at a time.
+/// Directories that are listed together; their pages are held in memory at the same time.
 const TOGETHER: usize = 16;
 
-/// Most bytes of a file that is put together with others.
+/// Size limit in bytes of files whose requests are combined with others.
 const KEPT: usize = 16 << 10;
 
-/// The tree.
+/// A tree on a server.
 pub struct RemoteTree<'a> {
     there: There<'a>,
     root: Path,
     manner: &'a Manner,
-    /// For everything but data.
+    /// Session for everything but data.
     names: Mutex<Pooled>,
-    /// Largest payload of a request.
+    /// Largest payload of a request, in bytes.
     most_payload: u32,
 }
 
 impl<'a> RemoteTree<'a> {
-    /// The tree at a path of a service.
+    /// Opens the tree at a path of a server.
+    ///
+    /// # Errors
+    /// Returns the errors of connecting.
     pub fn connect(
         address: &'a Address,
         root: &Path,
@@ -81,7 +84,7 @@ impl<'a> RemoteTree<'a> {
         self.there.take(&self.manner.sessions)
     }
 
-    /// The session for names; another one if it was lost.
+    /// Returns the session for names, a new one if the previous one was lost.
     pub(super) fn names(&self) -> Result<Arc<Exchange>, Error> {
         let names = self.names.lock();
         let mut session = names.unwrap_or_else(|poison| poison.into_inner());
@@ -103,7 +106,8 @@ impl<'a> RemoteTree<'a> {
         }
     }
 
-    /// Requests without data, sent ahead of their replies; what came of each, in their order.
+    /// Sends requests without data ahead of their replies; returns the results in the order of the
+    /// requests.
     fn on_each(&self, requests: impl Iterator<Item = Result<Request, Error>>) -> Each<Reply> {
         let session = self.names()?;
         let (mut window, mut outcomes) = (Window::default(), Vec::new());
@@ -135,14 +139,14 @@ impl<'a> RemoteTree<'a> {
     /// created, and its attributes.
     ///
     /// # Errors
-    /// What the server answers, and those of the connection.
+    /// Returns the server's error, or that of the connection.
     pub(super) fn make_root(&self, mode: u32) -> Result<(bool, Item), Error> {
         let path = self.root.clone();
         let make = Request::MakeDirectory(PathMode {
             path: path.clone(),
             mode,
         });
-        // The server carries it out after the change of names before it.
+        // The server executes it after the preceding change of names.
         let look = Request::Status(OnPath { path });
         let mut done = self.on_each([Ok(make), Ok(look)].into_iter())?.into_iter();
         match (done.next(), done.next()) {
@@ -172,7 +176,7 @@ impl<'a> RemoteTree<'a> {
         Ok(Request::MakeHardLink(TwoPaths { from, to }))
     }
 
-    /// Makes a link where something has its name already.
+    /// Creates a symbolic link in place of an existing file.
     fn replace_by_link(&self, link: &Link) -> Result<(), Error> {
         let there = self.read_links(std::slice::from_ref(&link.at))?.pop();
         if there.is_some_and(|there| there.is_ok_and(|there| there == link.text)) {
@@ -184,7 +188,7 @@ impl<'a> RemoteTree<'a> {
         self.call(request).map(drop)
     }
 
-    /// The same with a hard link.
+    /// Creates a hard link in place of an existing file.
     fn replace_by_hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Error> {
         let path = self.path(at)?;
         self.call(Request::Unlink(OnPath { path }))?;
@@ -192,13 +196,14 @@ impl<'a> RemoteTree<'a> {
         self.call(request).map(drop)
     }
 
-    /// Whether the path is that of an export, which can neither be made nor changed.
+    /// Returns whether the path is the root of an export, which can neither be created nor changed.
     fn is_export(&self, at: &[u8]) -> bool {
         at.is_empty() && self.root.as_bytes().iter().all(|&byte| byte == b'/')
     }
 }
 
-/// What has a directory's name is one, or why it cannot be: a link is none here, wherever it leads.
+/// Returns `false` (not created) if an existing file is a directory, else the error to report. A
+/// symbolic link is never accepted as a directory, even if it leads to one.
 fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
     match Kind::of_mode(mode) {
         Kind::Directory => Ok(false),
@@ -209,7 +214,7 @@ fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
     }
 }
 
-/// A name in a directory.
+/// Converts attributes into an entry of a tree.
 pub fn item(name: &[u8], about: &Attributes) -> Item {
     Item {
         name: name.to_vec(),
@@ -227,7 +232,7 @@ pub fn item(name: &[u8], about: &Attributes) -> Item {
     }
 }
 
-/// Part of a directory, and the cookie of the next one.
+/// Converts a reply into part of a directory and the cookie of the next part.
 fn page(reply: Reply) -> Result<Page, Error> {
     let page = page_of(reply)?;
     let entries = page.entries.iter();
@@ -314,7 +319,7 @@ impl Target for RemoteTree<'_> {
         let mut looks = self.on_each(looks.into_iter())?.into_iter();
         let outcome = |((at, _), made): (&(Vec<u8>, u32), Result<Reply, Error>)| match made {
             Ok(_) => Ok(true),
-            // The root of an export cannot be made, and is there.
+            // The root of an export cannot be created, but it exists.
             Err(error) if error.errno() == Some(libc::EBUSY) && self.is_export(at) => Ok(false),
             Err(error) if is_there(&error) => match looks.next() {
                 Some(Ok(Reply::LinkStatus(about))) => is_directory(about.attributes.mode, error),
@@ -351,7 +356,7 @@ impl Target for RemoteTree<'_> {
         let mut outcomes = self.on_each(requests)?.into_iter();
         let outcome = |_| {
             let mut of_one = Ok(());
-            // All are taken, and the first failure counts.
+            // All replies are consumed; the first error is returned.
             for done in outcomes.by_ref().take(each) {
                 of_one = of_one.and(done.map(drop));
             }
@@ -434,7 +439,7 @@ impl Target for RemoteTree<'_> {
         let parent = Path::new(parent).unwrap_or_default();
         for path in [&self.root, &parent] {
             match synchronise_directory(&names, path) {
-                // The directory above several exports is none of the server's file systems.
+                // The directory above several exports belongs to no file system of the server.
                 Err(error) if error.status() == Status::errno(libc::EISDIR) => {}
                 other => other?,
             }
@@ -446,7 +451,7 @@ impl Target for RemoteTree<'_> {
 struct RemoteFetcher<'a> {
     tree: &'a RemoteTree<'a>,
     session: Pooled,
-    /// For files, and for the extended attributes of each if they are copied.
+    /// Tickets for a file, and for its extended attributes if they are copied.
     asked: VecDeque<(Ticket, Option<Ticket>)>,
     window: Window,
 }
@@ -458,8 +463,8 @@ impl Fetcher for RemoteFetcher<'_> {
 
     fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error> {
         let path = self.tree.path(at)?;
-        // One that has grown is the pipeline's; so no server makes the client keep more than it has
-        // announced.
+        // A file that has grown is left to the pipeline. No server can make the client hold more
+        // bytes than it announced.
         let most = size
             .min(SMALL)
             .min(self.session.terms().most_payload.into()) as u32;
@@ -544,7 +549,8 @@ impl Storer for RemoteStorer<'_> {
         });
         self.tree.there.progress.went(Route::Stream);
         let (store, length) = (Errand::Call(request), whole.bytes.len());
-        // Little is kept until the reply has come; more leaves first, so that it need not be kept.
+        // Small data is kept until the reply arrives; larger data is sent at once, so that it need
+        // not be kept.
         let (ticket, kept) = match length > KEPT {
             true => (self.session.lend(store, &whole.bytes)?, 0),
             false => {
@@ -552,7 +558,7 @@ impl Storer for RemoteStorer<'_> {
                 (ticket, length)
             }
         };
-        // The reply may have a reason that names the file.
+        // An error reply may name the file.
         self.window.add(2 * path.as_bytes().len(), kept);
         self.put.push_back((path, whole.extended, ticket));
         Ok(())

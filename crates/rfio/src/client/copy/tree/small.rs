@@ -1,6 +1,6 @@
-//! Small files, whole: their cost is the latency of a request, and that is hidden by many requests
-//! ahead on each of several sessions, while the walk still finds the next ones. Those whose outcome
-//! is not known when a connection is lost are copied again over another one.
+//! Transfers small files whole. Their cost is the latency of a request, which is hidden by many
+//! requests in flight on each of several sessions while the walk still finds further files. Files
+//! whose result is unknown when a connection is lost are copied again over another one.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -13,51 +13,51 @@ use super::super::retry::Trouble;
 use super::{OnError, Origin, Target};
 use crate::client::error::Error;
 
-/// A small file, with its attributes.
+/// A small file with its attributes.
 #[derive(Debug)]
 pub struct Whole {
     /// The data.
     pub bytes: Vec<u8>,
-    /// CRC32C of the data as the origin had them.
+    /// CRC32C of the data at the origin.
     pub checksum: u32,
     /// Permission bits.
     pub mode: u32,
-    /// Last change, nanoseconds since 1970.
+    /// Last change, in nanoseconds since 1970.
     pub modified: i64,
     /// Extended attributes, if they are copied.
     pub extended: ExtendedAttributes,
 }
 
-/// What came of the wish for a small file.
+/// Result of a request for a small file.
 #[derive(Debug)]
 pub enum Fetched {
-    /// The file, of one state.
+    /// The whole file, in a consistent state.
     Whole(Whole),
-    /// It grew or is being written: the pipeline can wait for it.
+    /// It grew or is being written; the pipeline can wait for it.
     ForThePipeline,
 }
 
-/// Brings small files, in the order in which they were asked for.
+/// Fetches small files in the order of the requests.
 pub trait Fetcher: Send {
-    /// Whether one more may be asked for before the oldest is taken.
+    /// Returns whether another file may be requested before the oldest is taken.
     fn has_room(&self) -> bool;
-    /// Asks for one that was found to have so many bytes.
+    /// Requests a file whose size was `size` bytes when it was found.
     fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error>;
-    /// The oldest that was asked for.
+    /// Takes the oldest requested file.
     fn take(&mut self) -> Result<Fetched, Error>;
 }
 
-/// Takes small files.
+/// Stores small files.
 pub trait Storer: Send {
-    /// Whether one more may be put before the outcome of the oldest is taken.
+    /// Returns whether another file may be put before the result of the oldest is taken.
     fn has_room(&self) -> bool;
-    /// Puts one.
+    /// Starts to store a file.
     fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error>;
-    /// The outcome of the oldest that was put.
+    /// Takes the result of the oldest file that was put.
     fn take(&mut self) -> Result<(), Error>;
 }
 
-/// A file of a tree, for messages: only if there is one is its name made up.
+/// A file of a tree, for messages. Its name is formatted only when an error is reported.
 struct Named<'a>(&'a dyn Origin, &'a [u8]);
 
 impl std::fmt::Display for Named<'_> {
@@ -66,7 +66,7 @@ impl std::fmt::Display for Named<'_> {
     }
 }
 
-/// A file that is to be copied: its path, and how many bytes it was found to have.
+/// A file to copy: its path, and its size in bytes when it was found.
 type Wanted = (Vec<u8>, u64);
 
 /// Copies small files on its own threads.
@@ -84,31 +84,32 @@ pub(super) struct Mover<'a> {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Wanted>,
-    /// Files that lanes have taken and whose outcome is not known yet.
+    /// Files that a thread has taken and whose result is unknown yet.
     under_way: usize,
-    /// How many outcomes are known.
+    /// Number of known results.
     known: u64,
-    /// Those that the pipeline has to copy.
+    /// Files that the pipeline has to copy.
     others: Vec<Vec<u8>>,
-    /// The error that ended the copy; reported once, however many files and lanes there are.
+    /// The error that ended the copy; reported once, however many files and threads there are.
     loss: Option<CopyError>,
     is_lost: bool,
     is_closed: bool,
-    /// Threads that wait for a change of this.
+    /// Threads that wait for a change of the queue.
     asleep: usize,
 }
 
-/// Lost connections, which the lanes get over one at a time: they mostly lose theirs together.
+/// Recovery from lost connections. One thread at a time recovers, because the threads mostly lose
+/// their connections together.
 #[derive(Default)]
 struct Losses {
     trouble: Trouble,
-    /// Outcomes that were known at the last one.
+    /// Number of known results at the last loss.
     known: u64,
-    /// How many were got over.
+    /// Number of losses recovered from.
     over: u64,
 }
 
-/// Reports the end of a thread to the others, even after a panic, so that none waits for it.
+/// Reports the end of a thread, even by a panic, so that no other thread waits for it.
 struct Ending<'a, 'b> {
     mover: &'a Mover<'b>,
     is_the_walk: bool,
@@ -143,7 +144,8 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Runs a walk, and copies meanwhile what it puts here. If it fails, the rest is not copied.
+    /// Runs a walk while other threads copy the files that it puts. If the walk fails, the
+    /// remaining files are not copied.
     pub fn beside(&self, walk: impl FnOnce() -> Result<(), CopyError>) -> Result<(), CopyError> {
         std::thread::scope(|scope| {
             for lane in 0..self.manner.lanes.of_a_tree() {
@@ -161,20 +163,23 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Has a file of so many bytes copied.
+    /// Queues a file of `size` bytes.
     pub fn put(&self, at: Vec<u8>, size: u64) {
         let mut queue = self.lock();
         queue.waiting.push_back((at, size));
         self.tell(queue);
     }
 
-    /// Whether nothing can be copied any more.
+    /// Returns whether the copy has ended because of a loss.
     pub fn is_lost(&self) -> bool {
         self.lock().is_lost
     }
 
-    /// Waits until everything that was put is copied or given up; those that the pipeline has to
-    /// copy. Fails only if the connection is lost.
+    /// Waits until every queued file is copied or given up; returns those that the pipeline has to
+    /// copy.
+    ///
+    /// # Errors
+    /// Returns the loss that ended the copy.
     pub fn finish(&self) -> Result<Vec<Vec<u8>>, CopyError> {
         let mut queue = self.lock();
         while !queue.is_lost && (queue.under_way > 0 || !queue.waiting.is_empty()) {
@@ -209,7 +214,7 @@ impl<'a> Mover<'a> {
         queue
     }
 
-    /// Unlocks the queue and wakes its waiters.
+    /// Unlocks the queue and wakes the threads that wait for it.
     fn tell(&self, queue: MutexGuard<'_, Queue>) {
         let wakes = queue.asleep > 0;
         drop(queue);
@@ -218,7 +223,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// The next file, if one waits.
+    /// Takes the next queued file, if there is one.
     fn next(&self) -> Option<Wanted> {
         let mut queue = self.lock();
         if queue.is_lost {
@@ -229,7 +234,7 @@ impl<'a> Mover<'a> {
         next
     }
 
-    /// Waits until a file waits; false if there will be none.
+    /// Waits for a queued file; returns false if there will be none.
     fn is_to_go_on(&self) -> bool {
         let mut queue = self.lock();
         loop {
@@ -243,7 +248,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// A file is copied or given up.
+    /// Records that a file was copied or given up.
     fn ended(&self, outcome: Result<(), CopyError>) {
         if let Err(error) = outcome {
             (self.on_error)(error);
@@ -273,7 +278,8 @@ impl<'a> Mover<'a> {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Waits after a loss, unless another lane has since that began, or gives everything up.
+    /// Waits after a loss, unless another thread has recovered since that attempt began; or ends
+    /// the copy.
     fn get_over(&self, loss: CopyError, over_before: u64) {
         let mut losses = self.losses();
         if losses.over != over_before || self.is_lost() {
@@ -294,7 +300,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Copies files as long as some wait; its sessions are released while none do. Returns false
+    /// Copies files while some are queued; the sessions are released when none are. Returns false
     /// if the server refused an optional session.
     fn lane(&self, number: usize) -> Result<bool, CopyError> {
         let lanes = self.manner.lanes;
@@ -320,23 +326,23 @@ impl<'a> Mover<'a> {
     }
 }
 
-/// What one thread has under way.
+/// The files in flight of one thread.
 struct Lane<'a> {
     mover: &'a Mover<'a>,
     fetcher: Box<dyn Fetcher + 'a>,
     storer: Box<dyn Storer + 'a>,
     asked: VecDeque<Wanted>,
-    /// Files, and their bytes as they are counted.
+    /// Files put, and the bytes counted for each.
     put: VecDeque<(Wanted, u64)>,
-    /// How many of them are known to be there.
+    /// Number of files known to be stored.
     settled: usize,
-    /// Whether no more are under way than are known to be there, and one: a connection was lost
+    /// Whether at most one file more is in flight than is known to be stored: a connection was lost
     /// before, and this one may not carry many either.
     is_slow: bool,
 }
 
 impl Lane<'_> {
-    /// Whether one more may be put.
+    /// Returns whether another file may be put.
     fn has_room(&self) -> bool {
         self.storer.has_room() && !(self.is_slow && self.put.len() > self.settled)
     }
@@ -362,8 +368,8 @@ impl Lane<'_> {
         }
     }
 
-    /// A file's outcome is known: it is there, or an error is reported. Fails if the connection is
-    /// lost, when it is not known.
+    /// Reports the result of a file. Fails if the connection is lost, in which case the result is
+    /// unknown.
     fn ends(&mut self, file: Wanted, outcome: Result<(), CopyError>) -> Result<(), CopyError> {
         match outcome {
             Err(loss) if loss.is_loss() => {
@@ -377,7 +383,7 @@ impl Lane<'_> {
         }
     }
 
-    /// Takes the oldest file that was asked for, and puts it.
+    /// Takes the oldest requested file and puts it.
     fn pass_on(&mut self, file: Wanted) -> Result<(), CopyError> {
         let mover = self.mover;
         match self.fetcher.take().about(Named(mover.origin, &file.0)) {
@@ -412,7 +418,7 @@ impl Lane<'_> {
         }
     }
 
-    /// Takes the outcome of the oldest file that was put.
+    /// Takes the result of the oldest file that was put.
     fn settle(&mut self) -> Result<(), CopyError> {
         let Some((file, length)) = self.put.pop_front() else {
             return Ok(());
@@ -425,13 +431,13 @@ impl Lane<'_> {
                 mover.progress.file();
                 self.settled += 1;
             }
-            // Counted again when it is tried again.
+            // A retry counts it again.
             Err(_) => mover.progress.take_back(length, 0),
         }
         self.ends(file, stored)
     }
 
-    /// What is still under way waits again, for a lane that has a connection.
+    /// Queues the files in flight again, for a thread that has a connection.
     fn give_back(&mut self) {
         let mut queue = self.mover.lock();
         queue.under_way -= self.asked.len() + self.put.len();

@@ -1,4 +1,4 @@
-//! What has the name of a copy already.
+//! Checks of an existing file at the destination of a copy.
 
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::{Reply, Request};
@@ -12,7 +12,10 @@ use crate::client::address::Location;
 use crate::client::error::Error;
 use crate::client::session::unexpected;
 
-/// Whether what has the destination's name stays as it is.
+/// Returns whether an existing file at the destination is left as it is.
+///
+/// # Errors
+/// Returns the errors of examining the destination, except that it does not exist.
 pub fn stays(to: &Location, source: &Facts, manner: &Manner) -> Result<bool, CopyError> {
     if manner.existing == Existing::Replace {
         return Ok(false);
@@ -21,7 +24,10 @@ pub fn stays(to: &Location, source: &Facts, manner: &Manner) -> Result<bool, Cop
     Ok(there.is_some_and(|there| manner.existing.stays(&there, source)))
 }
 
-/// Whether nothing has the destination's name.
+/// Returns whether the destination does not exist.
+///
+/// # Errors
+/// Returns the errors of examining the destination, except that it does not exist.
 pub fn is_free(to: &Location, manner: &Manner) -> Result<bool, CopyError> {
     facts(to, manner).map(|there| there.is_none())
 }

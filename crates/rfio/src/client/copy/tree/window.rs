@@ -1,18 +1,18 @@
-//! How far ahead of the replies requests are sent on one session: so far that the way to a server
-//! far away is filled, and bounded, as what is under way takes memory here.
+//! Limit on the requests in flight in one session: enough to fill the path to a distant server, but
+//! bounded because requests in flight take memory on this host.
 
 use std::collections::VecDeque;
 
-/// Bytes of requests, or of replies, that are under way.
+/// Bytes of requests, or of replies, in flight.
 const MOST: usize = 256 << 10;
 
-/// What a frame needs besides its body: header and tag, and what a reply says of a file.
+/// Bytes of a frame besides its body: header, tag, and the file attributes in a reply.
 const EACH: usize = 128;
 
-/// Bytes of data that are sent with them, or may come with the replies.
+/// Bytes of data in flight, in requests or replies.
 const MOST_DATA: usize = 16 << 20;
 
-/// The requests that are under way, by their bytes and those that come with the replies.
+/// The requests in flight: bytes of each, and of the data in it or its reply.
 #[derive(Debug, Default)]
 pub(super) struct Window {
     under_way: VecDeque<(usize, usize)>,
@@ -22,13 +22,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Whether one more may be sent. Once there is none, there is room again for many together.
+    /// Returns whether another request may be sent. A full window has room again only when it is
+    /// half empty, so that requests are sent in batches.
     pub fn has_room(&self) -> bool {
         !self.is_full
     }
 
-    /// A request was sent whose body, or that of its reply, is so long, and that brings so much
-    /// data, or whose reply does.
+    /// Records a request: `body` bytes of request or reply, and `data` bytes of data in either.
     pub fn add(&mut self, body: usize, data: usize) {
         let bytes = body + EACH;
         self.under_way.push_back((bytes, data));
@@ -37,7 +37,7 @@ impl Window {
         self.is_full |= self.bytes >= MOST || self.data >= MOST_DATA;
     }
 
-    /// The reply to the oldest is taken.
+    /// Records that the reply to the oldest request was taken.
     pub fn remove(&mut self) {
         let (bytes, data) = self.under_way.pop_front().unwrap_or_default();
         self.bytes -= bytes;

@@ -1,10 +1,10 @@
-//! Whether a tree would be copied into itself: it would never end, or would end with copies of
-//! copies.
+//! Detects copies of a tree into itself, which would never end or would end with copies of copies.
 //!
-//! Before anything is made, the directories above the destination are compared with the source,
-//! where both are of one system: by device and inode, so links on the way do not matter. A source
-//! that comes to the destination by another way (a service on this host, another address of it)
-//! meets the destination's own directory during the walk; that one is not entered.
+//! Before anything is created, the directories above the destination are compared with the source
+//! if both are on one system. They are compared by device and inode, so symbolic links in the path
+//! do not matter. A source that reaches the destination by another path (a server on this host,
+//! another address of it) meets the destination's root directory during the walk, and that
+//! directory is not entered.
 
 use std::os::fd::AsFd;
 
@@ -21,12 +21,15 @@ use crate::client::address::Location;
 use crate::client::error::Error;
 use crate::client::exchange::Exchange;
 
-/// The error.
+/// The error of a copy into itself.
 pub fn into_itself() -> Error {
     Error::Setup("a directory cannot be copied into itself".into())
 }
 
-/// Fails if the destination is the source or below it, as far as the two are of one system.
+/// Checks that the destination is neither the source nor below it, if both are on one system.
+///
+/// # Errors
+/// Returns [`into_itself`] if it is, else the errors of examining either.
 pub fn must_be_apart(
     from: &Location,
     to: &Location,
@@ -56,10 +59,13 @@ pub fn must_be_apart(
     }
 }
 
-/// Whether a directory of the source, met on the walk, is the target's root.
+/// Returns whether a directory of the source, met in the walk, is the target's root.
+///
+/// # Errors
+/// Returns the errors of examining either directory.
 pub fn are_one(origin: &dyn Origin, at: &[u8], target: &dyn Target) -> Result<bool, Error> {
-    // Numbers of two systems may be equal by chance, but not the moment of the last change as well.
-    // What somebody is just changing is looked at again.
+    // Inode numbers of two systems may be equal by chance, but not the time of the last change as
+    // well. A directory that is being changed is examined again.
     for _ in 0..3 {
         let (one, other) = (origin.directory(at)?, target.root()?);
         if one.identity != other.identity {
@@ -72,14 +78,14 @@ pub fn are_one(origin: &dyn Origin, at: &[u8], target: &dyn Target) -> Result<bo
     Ok(false)
 }
 
-/// Whether a place on this host, or what is above it, is a directory.
+/// Returns whether a local path, or a directory above it, has this device and inode number.
 fn is_within_here(path: &std::path::Path, identity: (u64, u64)) -> bool {
     let start = match path.is_dir() {
         true => Directory::named(path),
         false => Directory::above(path).map(|(above, _)| above),
     };
     let Ok(mut at) = start else {
-        // What is not there is an error of the copy's.
+        // A missing directory is reported by the copy itself.
         return false;
     };
     let mut below = None;
@@ -101,7 +107,7 @@ fn is_within_here(path: &std::path::Path, identity: (u64, u64)) -> bool {
     false
 }
 
-/// The same on a service, which resolves the way up.
+/// Does the same on a server, which resolves `..`.
 fn is_within_there(
     session: &Arc<Exchange>,
     path: &Path,
@@ -109,7 +115,8 @@ fn is_within_there(
 ) -> Result<bool, Error> {
     let look = |path: Path| match session.call(Request::Status(OnPath { path })) {
         Ok(Reply::Status(about)) => Ok(Some(remote::item(b"", &about.attributes))),
-        // What is not there is an error of the copy's; above the export nothing is to be seen.
+        // A missing directory is reported by the copy itself; directories above the export are
+        // invisible.
         Ok(_) | Err(Error::Refused(_)) => Ok(None),
         Err(error) => Err(error),
     };
