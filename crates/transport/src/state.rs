@@ -36,6 +36,24 @@ impl State {
         Self::Error,
     ];
 
+    /// Returns the state with this number in `ibv_qp_state`.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(code as usize).copied()
+    }
+
+    /// Returns the name in the C interface, without `IBV_QPS_`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reset => "RESET",
+            Self::Initialized => "INIT",
+            Self::ReadyToReceive => "RTR",
+            Self::ReadyToSend => "RTS",
+            Self::SendQueueDrain => "SQD",
+            Self::SendQueueError => "SQE",
+            Self::Error => "ERR",
+        }
+    }
+
     /// Returns whether the peer's requests are answered.
     pub const fn responds(self) -> bool {
         matches!(
@@ -94,7 +112,8 @@ impl Kind {
     ];
 }
 
-/// A set of attributes, with the bits of `ibv_qp_attr_mask`.
+/// A set of attributes, with the bits of `ibv_qp_attr_mask`. Displayed as in C:
+/// `IBV_QP_AV|IBV_QP_PORT`, or `nothing`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Attributes(pub u32);
 
@@ -181,17 +200,17 @@ impl fmt::Debug for Attributes {
 
 impl fmt::Display for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = *self;
-        let mut separator = "";
-        for (attribute, name) in Self::NAMES {
-            if !self.without(self.without(attribute)).is_empty() {
-                write!(f, "{separator}{name}")?;
-                separator = ", ";
-                rest = rest.without(attribute);
-            }
+        if self.is_empty() {
+            return f.write_str("nothing");
         }
-        if !rest.is_empty() {
-            write!(f, "{separator}{:#x}", rest.0)?;
+        let mut separator = "";
+        for bit in (0..u32::BITS).filter(|bit| self.0 & 1 << bit != 0) {
+            f.write_str(separator)?;
+            match Self::NAMES.iter().find(|(one, _)| one.0 == 1 << bit) {
+                Some((_, name)) => write!(f, "IBV_QP_{name}")?,
+                None => write!(f, "bit {bit}")?,
+            }
+            separator = "|";
         }
         Ok(())
     }
@@ -210,19 +229,21 @@ pub struct Transition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Refused {
     /// This type has no transition between these states.
-    #[error("no transition from {from:?} to {to:?}")]
+    #[error("no transition from {} to {}", from.name(), to.name())]
     NoTransition {
         /// The current state.
         from: State,
         /// The requested state.
         to: State,
     },
-    /// Required attributes are missing.
-    #[error("attributes missing: {0}")]
-    Missing(Attributes),
-    /// Attributes do not belong to the transition.
-    #[error("attributes that do not belong here: {0}")]
-    Foreign(Attributes),
+    /// The attributes are not those of the transition.
+    #[error("the attributes lack {missing} and must not have {foreign}")]
+    Attributes {
+        /// Required attributes that are missing.
+        missing: Attributes,
+        /// Attributes that do not belong to the transition.
+        foreign: Attributes,
+    },
 }
 
 const fn all(attributes: &[Attributes]) -> Attributes {
@@ -347,14 +368,11 @@ pub fn check(kind: Kind, from: State, to: State, given: Attributes) -> Result<()
     };
     let given = given.without(A::STATE);
     let missing = required.without(given);
-    if !missing.is_empty() {
-        return Err(Refused::Missing(missing));
-    }
     let foreign = given.without(required).without(optional);
-    if !foreign.is_empty() {
-        return Err(Refused::Foreign(foreign));
+    match missing.is_empty() && foreign.is_empty() {
+        true => Ok(()),
+        false => Err(Refused::Attributes { missing, foreign }),
     }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -418,7 +436,10 @@ mod tests {
                             let less = row.required.without(attribute);
                             assert_eq!(
                                 check(kind, from, to, less),
-                                Err(Refused::Missing(attribute))
+                                Err(Refused::Attributes {
+                                    missing: attribute,
+                                    foreign: A::NONE
+                                })
                             );
                         } else {
                             let more = row.required | attribute;
@@ -426,7 +447,10 @@ mod tests {
                             let verdict = if allowed {
                                 Ok(())
                             } else {
-                                Err(Refused::Foreign(attribute))
+                                Err(Refused::Attributes {
+                                    missing: A::NONE,
+                                    foreign: attribute,
+                                })
                             };
                             assert_eq!(
                                 check(kind, from, to, more),
@@ -445,31 +469,36 @@ mod tests {
     fn required_attributes_equal_the_manual() {
         use State::{Initialized, ReadyToReceive, ReadyToSend, Reset};
         let table = [
-            (Kind::Ud, Reset, Initialized, "PKEY_INDEX, PORT, QKEY"),
+            (
+                Kind::Ud,
+                Reset,
+                Initialized,
+                "IBV_QP_PKEY_INDEX|IBV_QP_PORT|IBV_QP_QKEY",
+            ),
             (
                 Kind::Rc,
                 Reset,
                 Initialized,
-                "ACCESS_FLAGS, PKEY_INDEX, PORT",
+                "IBV_QP_ACCESS_FLAGS|IBV_QP_PKEY_INDEX|IBV_QP_PORT",
             ),
             (
                 Kind::Uc,
                 Initialized,
                 ReadyToReceive,
-                "AV, PATH_MTU, RQ_PSN, DEST_QPN",
+                "IBV_QP_AV|IBV_QP_PATH_MTU|IBV_QP_RQ_PSN|IBV_QP_DEST_QPN",
             ),
             (
                 Kind::Rc,
                 Initialized,
                 ReadyToReceive,
-                "AV, PATH_MTU, RQ_PSN, MIN_RNR_TIMER, MAX_DEST_RD_ATOMIC, DEST_QPN",
+                "IBV_QP_AV|IBV_QP_PATH_MTU|IBV_QP_RQ_PSN|IBV_QP_MIN_RNR_TIMER|IBV_QP_MAX_DEST_RD_ATOMIC|IBV_QP_DEST_QPN",
             ),
-            (Kind::Ud, ReadyToReceive, ReadyToSend, "SQ_PSN"),
+            (Kind::Ud, ReadyToReceive, ReadyToSend, "IBV_QP_SQ_PSN"),
             (
                 Kind::Rc,
                 ReadyToReceive,
                 ReadyToSend,
-                "TIMEOUT, RETRY_CNT, RNR_RETRY, MAX_QP_RD_ATOMIC, SQ_PSN",
+                "IBV_QP_TIMEOUT|IBV_QP_RETRY_CNT|IBV_QP_RNR_RETRY|IBV_QP_MAX_QP_RD_ATOMIC|IBV_QP_SQ_PSN",
             ),
         ];
         for (kind, from, to, required) in table {

@@ -44,7 +44,6 @@ pub mod grh;
 pub mod icrc;
 pub mod immediate;
 pub mod ip;
-pub mod lrh;
 pub mod mad;
 pub mod opcode;
 pub mod packet;

@@ -1,83 +1,36 @@
-//! Required attributes of each state transition, by type: the table of `ibv_modify_qp(3)`
-//! (rdma-core v44). Checked before the library is called, so that an error can name the missing
-//! attributes instead of `EINVAL`.
+//! Required attributes of each state transition, by type ([`verbena_transport::state`]). Checked
+//! before the library is called, so that an error can name the missing attributes instead of
+//! `EINVAL`.
 
 use crate::error::{Error, Result};
 use crate::qp::attributes::Change;
 use crate::qp::{PairState, PairType};
-use verbena_abi as abi;
-
-/// (state, types, required attributes besides the state itself).
-const REQUIRED: &[(PairState, &[PairType], i32)] = {
-    use PairType::{Rc, Uc, Ud, XrcReceive, XrcSend};
-    const PORT: i32 = abi::IBV_QP_PKEY_INDEX | abi::IBV_QP_PORT;
-    const PEER: i32 =
-        abi::IBV_QP_AV | abi::IBV_QP_PATH_MTU | abi::IBV_QP_DEST_QPN | abi::IBV_QP_RQ_PSN;
-    const SERVE: i32 = abi::IBV_QP_MAX_DEST_RD_ATOMIC | abi::IBV_QP_MIN_RNR_TIMER;
-    const RETRY: i32 = abi::IBV_QP_RETRY_CNT | abi::IBV_QP_RNR_RETRY | abi::IBV_QP_MAX_QP_RD_ATOMIC;
-    &[
-        (
-            PairState::INIT,
-            &[Rc, Uc, XrcSend, XrcReceive],
-            PORT | abi::IBV_QP_ACCESS_FLAGS,
-        ),
-        (PairState::INIT, &[Ud], PORT | abi::IBV_QP_QKEY),
-        (PairState::RTR, &[Rc, XrcReceive], PEER | SERVE),
-        (PairState::RTR, &[Uc, XrcSend], PEER),
-        (PairState::RTR, &[Ud], 0),
-        (
-            PairState::RTS,
-            &[Rc, XrcSend],
-            abi::IBV_QP_SQ_PSN | abi::IBV_QP_TIMEOUT | RETRY,
-        ),
-        (
-            PairState::RTS,
-            &[XrcReceive],
-            abi::IBV_QP_SQ_PSN | abi::IBV_QP_TIMEOUT,
-        ),
-        (PairState::RTS, &[Uc, Ud], abi::IBV_QP_SQ_PSN),
-    ]
-};
-
-const NAMES: &[(i32, &str)] = &[
-    (abi::IBV_QP_PKEY_INDEX, "IBV_QP_PKEY_INDEX"),
-    (abi::IBV_QP_PORT, "IBV_QP_PORT"),
-    (abi::IBV_QP_ACCESS_FLAGS, "IBV_QP_ACCESS_FLAGS"),
-    (abi::IBV_QP_QKEY, "IBV_QP_QKEY"),
-    (abi::IBV_QP_AV, "IBV_QP_AV"),
-    (abi::IBV_QP_PATH_MTU, "IBV_QP_PATH_MTU"),
-    (abi::IBV_QP_DEST_QPN, "IBV_QP_DEST_QPN"),
-    (abi::IBV_QP_RQ_PSN, "IBV_QP_RQ_PSN"),
-    (abi::IBV_QP_MAX_DEST_RD_ATOMIC, "IBV_QP_MAX_DEST_RD_ATOMIC"),
-    (abi::IBV_QP_MIN_RNR_TIMER, "IBV_QP_MIN_RNR_TIMER"),
-    (abi::IBV_QP_SQ_PSN, "IBV_QP_SQ_PSN"),
-    (abi::IBV_QP_TIMEOUT, "IBV_QP_TIMEOUT"),
-    (abi::IBV_QP_RETRY_CNT, "IBV_QP_RETRY_CNT"),
-    (abi::IBV_QP_RNR_RETRY, "IBV_QP_RNR_RETRY"),
-    (abi::IBV_QP_MAX_QP_RD_ATOMIC, "IBV_QP_MAX_QP_RD_ATOMIC"),
-];
+use verbena_transport::state::{Attributes, Kind, State, transition};
 
 /// Checks that `change` has the attributes that its state requires.
 pub(crate) fn check(pair: PairType, change: &Change) -> Result<()> {
-    let required = REQUIRED
-        .iter()
-        .find(|(to, types, _)| *to == change.to && types.contains(&pair))
-        .map_or(0, |(_, _, required)| *required);
-    let missing = required & !change.mask;
-    if missing == 0 {
-        return Ok(());
+    let kind = match pair {
+        PairType::Rc => Kind::Rc,
+        PairType::Uc => Kind::Uc,
+        PairType::Ud => Kind::Ud,
+        PairType::XrcSend => Kind::XrcInitiator,
+        PairType::XrcReceive => Kind::XrcTarget,
+    };
+    let (from, to) = match change.to {
+        PairState::INIT => (State::Reset, State::Initialized),
+        PairState::RTR => (State::Initialized, State::ReadyToReceive),
+        PairState::RTS => (State::ReadyToReceive, State::ReadyToSend),
+        _ => return Ok(()),
+    };
+    let required = transition(kind, from, to).map_or(Attributes::NONE, |row| row.required);
+    let missing = required.without(Attributes(change.mask.cast_unsigned()));
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "ibv_modify_qp",
+            format!("a {pair} pair needs {missing} to reach {}", change.to),
+        )),
     }
-    let names: Vec<&str> = NAMES
-        .iter()
-        .filter(|(bit, _)| missing & bit != 0)
-        .map(|(_, name)| *name)
-        .collect();
-    let reason = format!(
-        "a {pair} pair needs {} to reach {}",
-        names.join(", "),
-        change.to
-    );
-    Err(Error::invalid("ibv_modify_qp", reason))
 }
 
 #[cfg(test)]
@@ -85,6 +38,7 @@ mod tests {
     use super::*;
     use crate::object::region::AccessFlags;
     use crate::qp::attributes::{Connection, Path};
+    use verbena_abi as abi;
 
     const CONNECTION: Connection = Connection {
         path: Path {
@@ -127,7 +81,7 @@ mod tests {
             .without(abi::IBV_QP_AV | abi::IBV_QP_MIN_RNR_TIMER);
         let message = check(PairType::Rc, &change).unwrap_err().to_string();
         assert!(
-            message.contains("IBV_QP_AV, IBV_QP_MIN_RNR_TIMER"),
+            message.contains("IBV_QP_AV|IBV_QP_MIN_RNR_TIMER"),
             "{message}"
         );
     }
