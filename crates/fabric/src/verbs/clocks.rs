@@ -121,7 +121,7 @@ impl ClockPort {
     pub(super) fn answer(&self, askers: &[(Option<IpAddr>, Told)], clock: &Clock) {
         let since = Instant::now();
         let mut looks = 0;
-        let mut asking: Vec<&Told> = askers.iter().map(|(_, told)| told).collect();
+        let mut asking: Vec<&(Option<IpAddr>, Told)> = askers.iter().collect();
         while !asking.is_empty() && since.elapsed() < self.longest {
             let mut question = [0; REPLY];
             let Ok((QUESTION, from)) = self.socket.recv_from(&mut question) else {
@@ -130,15 +130,14 @@ impl ClockPort {
             };
             let number = &question[PASS..QUESTION];
             let is_for_me = question[..PASS] == self.pass.get();
-            let asker = asking.iter().position(|told| told.port == from.port());
-            let (true, Some(at)) = (is_for_me, asker) else {
+            let (true, Some(at)) = (is_for_me, asker_at(&asking, from)) else {
                 continue;
             };
             if number == NO_MORE.to_le_bytes() {
                 asking.remove(at);
                 continue;
             }
-            let mut answer = asking[at].pass.to_vec();
+            let mut answer = asking[at].1.pass.to_vec();
             answer.extend(number);
             answer.extend(clock.now().to_le_bytes());
             let _ = self.socket.send_to(&answer, from);
@@ -206,6 +205,17 @@ impl ClockPort {
         }
         None
     }
+}
+
+/// Returns the requester that a query came from: the one with this port, and of several hosts' with
+/// the same port the one with this address.
+fn asker_at(asking: &[&(Option<IpAddr>, Told)], from: SocketAddr) -> Option<usize> {
+    let has_port = |asker: &&(Option<IpAddr>, Told)| asker.1.port == from.port();
+    let is_same = |asker: &&(Option<IpAddr>, Told)| {
+        has_port(asker) && asker.0 == Some(from.ip().to_canonical())
+    };
+    let exact = asking.iter().position(is_same);
+    exact.or_else(|| asking.iter().position(has_port))
 }
 
 #[cfg(test)]

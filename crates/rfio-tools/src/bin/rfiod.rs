@@ -48,6 +48,10 @@ fn serve(arguments: &Daemon) -> Result<(), String> {
     for warning in &plan.warnings {
         exit::report("rfiod", format_args!("warning: {warning}"));
     }
+    if arguments.user.is_some() {
+        privileges::forbid_new_privileges()
+            .map_err(|error| format!("cannot forbid new privileges: {error}"))?;
+    }
     // Before any thread starts, so that no thread misses the stop signal.
     let mut signals =
         Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(|error| format!("signals: {error}"))?;

@@ -4,6 +4,16 @@ use std::io;
 
 use verbena_rfio::auth::peer;
 
+/// Forbids programs that this thread and its later children execute to gain privileges. To be
+/// called before any other thread starts: the kernel keeps this per thread.
+///
+/// # Errors
+/// Those of prctl(2).
+pub fn forbid_new_privileges() -> io::Result<()> {
+    // SAFETY: plain integers.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
+}
+
 /// Becomes another user permanently.
 ///
 /// # Errors
@@ -16,9 +26,6 @@ pub fn become_user(name: &str) -> io::Result<()> {
     check(unsafe { libc::setresgid(gid, gid, gid) })?;
     // SAFETY: plain integers; glibc applies it to every thread.
     check(unsafe { libc::setresuid(uid, uid, uid) })?;
-    // SAFETY: plain integers; programs that this thread executes from here on cannot gain
-    // privileges.
-    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     verify(uid, gid)
 }
 

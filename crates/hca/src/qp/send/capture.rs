@@ -18,6 +18,7 @@ use crate::device;
 use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
+use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::ring_message::Nak;
 use crate::qp::send::{RequestProgress, SendRequest};
@@ -245,7 +246,11 @@ impl CapturedPackets {
         let posted = Request {
             id: WorkId(0),
             operation,
-            length: if is_word { 8 } else { request.length() as u32 },
+            length: match operation {
+                _ if is_word => 8,
+                Operation::Flush { .. } => Flush::length(request) as u32,
+                _ => request.length() as u32,
+            },
             addressee,
             fence: Fence::Off,
             solicited: request.is_solicited(),

@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_together_is_not_there_and_the_rest_is() {
+    fn failed_block_of_a_joint_read_is_absent_and_the_rest_present() {
         let cache = Cache::new(4 * 4096, 4096).unwrap();
         let pinned = cache.fetch_together(&[key(1, 0), key(2, 0), key(3, 0)], |memory| {
             let one = |number| match number {
@@ -516,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wants_the_same_blocks_in_another_order_does_not_wait_for_ever() {
+    fn readers_of_the_same_blocks_in_another_order_do_not_deadlock() {
         let cache = Cache::new(4 * 4096, 4096).unwrap();
         std::thread::scope(|scope| {
             for order in [

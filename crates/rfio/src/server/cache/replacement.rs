@@ -276,7 +276,7 @@ mod tests {
 
     /// Blocks no longer read make room for blocks being read.
     #[test]
-    fn what_was_read_often_leaves_in_the_end() {
+    fn frequently_read_block_is_evicted_eventually() {
         const SLOTS: u64 = 256;
         let mut cache = Keys::new(SLOTS as usize);
         for round in 0..20 {

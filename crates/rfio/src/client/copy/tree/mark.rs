@@ -136,7 +136,8 @@ fn read_here(path: &std::path::Path, into: &mut [u8]) -> Result<usize, Error> {
     let (above, name) = Directory::above(path).map_err(here)?;
     match above.open_file(&partial_name(&name)) {
         Ok(file) => super::super::local::read_fully_at(&file, 0, into).map_err(here),
-        Err(_) => Ok(0),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(here(error)),
     }
 }
 

@@ -423,7 +423,7 @@ impl Walk<'_> {
 
     /// Processes the entries of a directory, beginning with its first part.
     fn enter(&mut self, at: &[u8], first: Page) -> Result<(), CopyError> {
-        let there = self.what_is_there(at)?;
+        let there = self.existing_items(at)?;
         let mut names = Names::default();
         let (mut items, mut next) = first;
         loop {
@@ -535,7 +535,7 @@ impl Walk<'_> {
     }
 
     /// Lists a directory of the target if existing files affect the copy.
-    fn what_is_there(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
+    fn existing_items(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
         if self.manner.earlier == Earlier::Discard && self.manner.existing == Existing::Replace {
             return Ok(HashMap::new());
         }

@@ -153,7 +153,7 @@ mod tests {
     use crate::scratch::Scratch;
 
     #[test]
-    fn what_is_below_a_directory_is_found_through_links() {
+    fn place_below_a_directory_is_found_through_links() {
         let scratch = Scratch::new();
         std::fs::create_dir_all(scratch.path("tree/a/b")).unwrap();
         std::fs::create_dir(scratch.path("treetop")).unwrap();
