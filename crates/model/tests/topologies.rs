@@ -225,7 +225,7 @@ fn custom_forwarding_tables_avoid_deadlocks() {
     let joined = "nodes = [0, 1, 2, 3, 4]\ncables = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]\n";
     let error = system(&table(5, joined), 5, 1.0).expect_err("a ring");
     assert!(
-        error.reason.contains("for ever") && error.reason.contains("forwarding tables"),
+        error.reason.contains("forever") && error.reason.contains("forwarding tables"),
         "{error}"
     );
     // A line: cable 4 is never used.

@@ -315,7 +315,7 @@ fn parse_errors_name_the_line() {
         (
             &format!("{two}l1: calc 5\nl1: calc 5\n}}"),
             4,
-            "has a \"l1\" already",
+            "already has a \"l1\"",
         ),
         (
             &format!("{two}l1: calc 5\nl1 requires l9\n}}"),

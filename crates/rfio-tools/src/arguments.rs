@@ -186,7 +186,7 @@ pub struct Copy {
     /// Block by block, before the copy gets its name.
     #[arg(long)]
     pub checksum: bool,
-    /// Copy over N sessions in parallel [default: 1, up to 4 while processors are idle]
+    /// Copy over N sessions in parallel [default: 1 to 4, as CPUs are idle]
     #[arg(short = 'P', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub parallel: Option<u16>,
     /// Flush data and names to stable storage

@@ -461,7 +461,7 @@ mod tests {
             ("# x\nann reed /a", 2, "'reed' is unknown"),
             ("ann read,, /a", 1, "'' is unknown"),
             ("ann read a", 1, "begin with a slash"),
-            ("ann read /a/../b", 1, "no '..'"),
+            ("ann read /a/../b", 1, "must not contain '..'"),
             ("ann read /a\nann list //a/./", 2, "already"),
             ("* read /\n* read /", 2, "already"),
             ("\\377 read /", 1, "not UTF-8"),

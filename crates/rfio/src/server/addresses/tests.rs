@@ -84,7 +84,7 @@ fn a_together_network_and_an_ipv6_host_count_as_one() {
     let _two = addresses.enter(at("10.200.0.1"), now).unwrap();
     let refused = addresses.enter(at("10.3.0.1"), now).unwrap_err();
     assert!(
-        refused.to_string().contains("10.0.0.0/8 has 2"),
+        refused.to_string().contains("10.0.0.0/8 already has 2"),
         "{refused}"
     );
     drop(one);
