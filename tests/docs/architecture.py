@@ -14,7 +14,7 @@ DOCUMENT = ROOT / "ARCHITECTURE.md"
 # About four pages.
 MOST_WORDS = 2_000
 MOST_TERMS = 25
-HEADINGS = {"crates": "| crate | what it is | may use |", "glossary": "| term | meaning |"}
+HEADINGS = {"crates": "| crate | purpose | may use |", "glossary": "| term | meaning |"}
 DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 

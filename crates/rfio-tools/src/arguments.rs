@@ -502,7 +502,7 @@ pub struct Daemon {
         help_heading = heading::USERS
     )]
     pub ticket_skew: u64,
-    /// Allow clients without secret and certificate this
+    /// Grant this access to clients without secret and certificate
     #[arg(long, value_enum, default_value_t = Anonymous::Nothing, help_heading = heading::USERS)]
     pub anonymous: Anonymous,
     /// Read the TLS certificate chain (PEM) from this file
@@ -524,7 +524,7 @@ pub struct Daemon {
     pub tls_client_ca: Option<PathBuf>,
     /// Map client certificates to users by this file
     ///
-    /// Lines are user:SUBJECT or user:sha256:FINGERPRINT; unlisted certificates are anonymous.
+    /// Lines are user:SUBJECT or user:sha256:FINGERPRINT; unlisted certificates identify no user.
     #[arg(long, value_name = "FILE", requires = "tls_client_ca", help_heading = heading::TLS)]
     pub tls_users: Option<PathBuf>,
     /// Read certificate revocation lists (PEM), one per authority
@@ -591,7 +591,7 @@ pub struct Daemon {
         help_heading = heading::STORAGE
     )]
     pub buffers: u64,
-    /// Limit one user to this share of --buffers [default: half]
+    /// Limit one user to this much of --buffers [default: half]
     #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = heading::LIMITS)]
     pub buffers_per_user: Option<u64>,
     /// Limit cache blocks in flight to one user
@@ -633,7 +633,7 @@ pub struct Daemon {
     /// Close connections that do not authenticate in time
     #[arg(long, value_name = "SECONDS", default_value_t = 10, help_heading = heading::TIMEOUTS)]
     pub greeting_timeout: u64,
-    /// Disconnect a client that receives no data for this long
+    /// Disconnect a client that does not take its data for this long
     #[arg(long, value_name = "SECONDS", default_value_t = 120, help_heading = heading::TIMEOUTS)]
     pub stall_timeout: u64,
     /// Disconnect a client whose host does not answer for this long
