@@ -422,7 +422,7 @@ static void a_missing_right(void)
 static void a_range_outside(void)
 {
 	struct scene scene = scene_open(ALL_ACCESS);
-	refused_write(&scene, PAGE - LENGTH + 1, scene.target->rkey, "4096 bytes, and ");
+	refused_write(&scene, PAGE - LENGTH + 1, scene.target->rkey, "4096 bytes, but ");
 	scene_close(&scene);
 }
 
@@ -472,7 +472,7 @@ static void a_message_that_is_too_long(void)
 	char *written = lines_since();
 	CHECK_EQUAL(lines_of(written), 2);
 	EXPECT_AMONG(written, "IBV_WR_SEND wr_id 0x9: IBV_WC_REM_INV_REQ_ERR: ", "64 bytes");
-	EXPECT_AMONG(written, "receive wr_id 0x77 ends with IBV_WC_LOC_LEN_ERR", "of 64 bytes", "of 63");
+	EXPECT_AMONG(written, "receive wr_id 0x77 ends with IBV_WC_LOC_LEN_ERR", "has 64 bytes", "have 63");
 	scene_close(&scene);
 }
 

@@ -1,4 +1,5 @@
-//! The `verbena` program: runs unmodified verbs programs on the software adapter.
+//! The `verbena` program: runs verbs programs on the software adapter, measures adapters, and
+//! predicts them by models.
 //!
 //! `main` parses the arguments, runs the subcommand, and returns one exit code from the table in
 //! [`exit`]. Each subcommand is a file under [`command`] and a variant of [`command::Command`].

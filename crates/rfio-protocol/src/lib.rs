@@ -1,4 +1,4 @@
-//! The RFIO wire protocol, versions 2 and 3.
+//! The RFIO wire protocol, versions 2 to 4.
 //!
 //! This crate only converts between bytes and values: no socket, no clock, no file. The
 //! specification is `docs/rfio-protocol.md`; where the two differ, one of them has a bug.

@@ -1,5 +1,5 @@
-//! The receiver of the records: the datagram socket that VERBENA_TRACE names, bound by `verbena
-//! trace`.
+//! Sends the records to `verbena trace`, which receives them at the datagram socket that
+//! VERBENA_TRACE names.
 
 use std::env;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,5 @@
-//! Measures the claims of connectx_multicore: InfiniHost III and ConnectX, DDR, on Bensley.
+//! Computes the published figures of the paper `connectx_multicore` (`papers/`): InfiniHost III and
+//! ConnectX, DDR, on hosts of the Bensley platform.
 
 use super::{Bench, Outcome, mean_ratio};
 use crate::application::{halo, lammps};

@@ -3,8 +3,8 @@
 //! The one-way latency is half a round trip (rule 14), because both sides do the same. The receiver
 //! of a write polls the last byte in memory, that of a send or a write with immediate data its
 //! completion queue. Every message is signalled and its completion awaited, as in perftest, so that
-//! the results are comparable. Several pairs at once are connectx_multicore, section 3.1. In
-//! lockstep the processes of a side synchronize before each message, so that all send at the same
+//! the results are comparable. Several pairs at once follow section 3.1 of the paper
+//! `connectx_multicore`. In lockstep the processes of a side synchronize before each message, so that all send at the same
 //! time; the time spent in that barrier is not counted.
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
