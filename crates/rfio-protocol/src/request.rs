@@ -1,8 +1,8 @@
 //! Requests of a client.
 //!
 //! A client may send many before it reads the first reply. In version 2 they are carried out and
-//! answered in the order of sending; from version 3 on as [`crate::order`] permits, and each is answered
-//! when done.
+//! answered in the order of sending; from version 3 on as [`crate::order`] permits, and each is
+//! answered when done.
 
 use crate::codec::{Field, Malformed, Reader, Writer};
 use crate::message::{catalogue, message};

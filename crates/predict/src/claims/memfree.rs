@@ -1,5 +1,5 @@
-//! Measures the claims of memfree: InfiniHost III Ex with contexts in adapter memory and in host
-//! memory.
+//! Computes the published figures of the paper `memfree`: InfiniHost III Ex with contexts in
+//! adapter memory and in host memory.
 
 use super::{Bench, Outcome};
 use crate::application::{Kernel, nas};

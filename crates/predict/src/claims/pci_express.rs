@@ -1,4 +1,5 @@
-//! Measures the claims of pci_express: InfiniHost III Ex against InfiniHost on PCI-X, 4X SDR.
+//! Computes the published figures of the paper `pci_express`: InfiniHost III Ex against InfiniHost
+//! on PCI-X, 4X SDR.
 
 use super::{Bench, Outcome};
 use crate::bench::{Bandwidth, Direction, Operation, Ranks, bandwidth, mpi_bandwidth, mpi_latency};

@@ -1,5 +1,5 @@
-//! Measures the claims of qdr_evaluation. Its SDR and DDR figures were taken on older hardware: the
-//! InfiniHost III and the ConnectX on PCI Express 1.
+//! Computes the published figures of the paper `qdr_evaluation`. Its SDR and DDR figures were
+//! taken on older hardware: the InfiniHost III and the ConnectX on PCI Express 1.
 
 use super::{Bench, Outcome};
 use crate::bench::{Bandwidth, Direction, Operation, bandwidth, ipoib_bandwidth, ipoib_latency};

@@ -1,4 +1,5 @@
-//! Measures the claims of rfio_infiniband: InfiniHost on PCI-X in dual Xeon and in Opteron systems.
+//! Computes the published figures of the paper `rfio_infiniband`: InfiniHost on PCI-X in dual Xeon
+//! and in Opteron systems.
 
 use super::{Bench, Outcome};
 use crate::application::{hpl, lattice_per_cpu};

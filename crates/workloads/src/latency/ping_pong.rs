@@ -4,8 +4,8 @@
 //! of a write polls the last byte in memory, that of a send or a write with immediate data its
 //! completion queue. Every message is signalled and its completion awaited, as in perftest, so that
 //! the results are comparable. Several pairs at once follow section 3.1 of the paper
-//! `connectx_multicore`. In lockstep the processes of a side synchronize before each message, so that all send at the same
-//! time; the time spent in that barrier is not counted.
+//! `connectx_multicore`. In lockstep the processes of a side synchronize before each message, so
+//! that all send at the same time; the time spent in that barrier is not counted.
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
