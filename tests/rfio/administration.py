@@ -31,7 +31,7 @@ def few_descriptors(place: Place) -> Outcome:
         service.wrapper = ("prlimit", "--nofile=200:256")
         service.start()
         said = service.daemon.output()
-        if not re.search(r"warning: limit of open files is 256, so --sessions is \d+ instead of 4096", said):
+        if not re.search(r"warning: the limit of open files is 256, so --sessions is \d+ instead of 4096", said):
             return failed("no warning of a low limit", said)
         hoarded, status = [], 0
         while not status and len(hoarded) < 242:

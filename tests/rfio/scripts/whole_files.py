@@ -58,7 +58,7 @@ def unclosed(how: str, make, data) -> None:
         del file
         gc.collect()
     is_as_before(how)
-    assert any("good" in str(each.message) and "discarded" in str(each.message) for each in said), (how, said)
+    assert any("good" in str(each.message) and "discarding it" in str(each.message) for each in said), (how, said)
 
 
 fs.pipe_file(url, b"good")

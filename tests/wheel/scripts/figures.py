@@ -103,7 +103,7 @@ Path("prose.txt").write_text("nothing of the kind\n")
 refused(lambda: verbena.load("prose.txt"), "prose.txt", "perftest", code=2)
 refused(lambda: verbena.load("no-such"), "no-such does not exist", kind=FileNotFoundError)
 Path("nothing").mkdir()
-refused(lambda: verbena.load("nothing"), "has no results.jsonl", kind=FileNotFoundError)
+refused(lambda: verbena.load("nothing"), "nor its subdirectories have a results.jsonl", kind=FileNotFoundError)
 Path("empty.jsonl").touch()
 refused(lambda: verbena.load("empty.jsonl"), "is empty", kind=ValueError)
 
