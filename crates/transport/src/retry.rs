@@ -42,37 +42,78 @@ impl RnrRetry {
 #[error("no retry is left")]
 pub struct Exhausted;
 
+/// The RNR retry counter of a requester. An acknowledgement of a new packet reloads it.
+#[derive(Debug, Clone, Copy)]
+pub struct RnrRetries {
+    /// The attribute value.
+    limit: u8,
+    left: u8,
+}
+
+impl RnrRetries {
+    /// The attribute value that means unlimited.
+    const INFINITE: u8 = 7;
+
+    /// Returns a full counter.
+    pub const fn new(limit: RnrRetry) -> Self {
+        let limit = match limit {
+            RnrRetry::Limited(count) => count,
+            RnrRetry::Infinite => Self::INFINITE,
+        };
+        Self { limit, left: limit }
+    }
+
+    /// Returns the attribute value `rnr_retry`.
+    pub const fn attribute(self) -> u8 {
+        self.limit
+    }
+
+    /// Reloads the counter after progress.
+    pub const fn reload(&mut self) {
+        self.left = self.limit;
+    }
+
+    /// Counts an RNR NAK.
+    ///
+    /// # Errors
+    ///
+    /// No RNR retry is left.
+    pub const fn spend(&mut self) -> Result<(), Exhausted> {
+        match (self.limit, self.left.checked_sub(1)) {
+            (Self::INFINITE, _) => Ok(()),
+            (_, Some(left)) => {
+                self.left = left;
+                Ok(())
+            }
+            (_, None) => Err(Exhausted),
+        }
+    }
+}
+
 /// The two retry counters of a requester.
 ///
 /// They count failures since the last progress: an acknowledgement of a new packet reloads them.
 #[derive(Debug, Clone)]
 pub struct Retries {
     limit: RetryCount,
-    rnr_limit: RnrRetry,
     left: u8,
-    rnr_left: u8,
+    rnr: RnrRetries,
 }
 
 impl Retries {
     /// Returns full counters.
     pub const fn new(limit: RetryCount, rnr_limit: RnrRetry) -> Self {
-        let mut retries = Self {
+        Self {
             limit,
-            rnr_limit,
-            left: 0,
-            rnr_left: 0,
-        };
-        retries.reload();
-        retries
+            left: limit.0,
+            rnr: RnrRetries::new(rnr_limit),
+        }
     }
 
     /// Reloads the counters after progress.
     pub const fn reload(&mut self) {
         self.left = self.limit.0;
-        self.rnr_left = match self.rnr_limit {
-            RnrRetry::Limited(count) => count,
-            RnrRetry::Infinite => 0,
-        };
+        self.rnr.reload();
     }
 
     /// Counts a loss: a timeout, a NAK for a PSN sequence error, or an implied NAK.
@@ -104,14 +145,7 @@ impl Retries {
     /// No RNR retry is left.
     pub const fn spend_rnr(&mut self) -> Result<(), Exhausted> {
         self.left = self.limit.0;
-        match (self.rnr_limit, self.rnr_left.checked_sub(1)) {
-            (RnrRetry::Infinite, _) => Ok(()),
-            (RnrRetry::Limited(_), Some(left)) => {
-                self.rnr_left = left;
-                Ok(())
-            }
-            (RnrRetry::Limited(_), None) => Err(Exhausted),
-        }
+        self.rnr.spend()
     }
 }
 

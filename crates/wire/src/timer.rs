@@ -17,8 +17,8 @@ impl RnrTimer {
         if code < 32 { Some(Self(code)) } else { None }
     }
 
-    /// Returns the timer in the low five bits of a syndrome.
-    pub(crate) const fn from_low_bits(bits: u8) -> Self {
+    /// Returns the timer in the low five bits of a syndrome or attribute.
+    pub const fn from_low_bits(bits: u8) -> Self {
         Self(bits & 0x1f)
     }
 
@@ -45,6 +45,11 @@ impl AckTimeout {
     /// Returns the timeout with this code, 0 to 31.
     pub const fn from_code(code: u8) -> Option<Self> {
         if code < 32 { Some(Self(code)) } else { None }
+    }
+
+    /// Returns the timeout in the low five bits of an attribute.
+    pub const fn from_low_bits(bits: u8) -> Self {
+        Self(bits & 0x1f)
     }
 
     /// Returns the timeout in the high five bits of a byte, as in connection management.

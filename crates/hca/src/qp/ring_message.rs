@@ -588,20 +588,5 @@ impl Nak {
     }
 }
 
-/// Returns the nanoseconds of an RNR timer code (architecture specification, table 45).
-pub fn rnr_nanoseconds(code: u8) -> u64 {
-    const HUNDREDTHS_OF_MS: [u64; 32] = [
-        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
-        1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-    ];
-    HUNDREDTHS_OF_MS[usize::from(code & 31)] * 10_000
-}
-
-/// Returns the nanoseconds of a local ACK timeout code: 4.096 us x 2^code; None for 0, an infinite
-/// timeout.
-pub fn timeout_nanoseconds(code: u8) -> Option<u64> {
-    (code != 0).then(|| 4096 << (code & 31))
-}
-
 #[cfg(test)]
 mod tests;

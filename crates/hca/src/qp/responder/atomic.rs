@@ -9,11 +9,12 @@ use crate::process::Process;
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
-use crate::qp::ring_message::{Answer, Nak, Remote};
+use crate::qp::ring_message::{Answer, Remote};
 use crate::refusal;
 use crate::sys::own_memory;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_transport::fault::Fault;
 
 impl Call<'_> {
     pub(super) fn serve_atomic(
@@ -34,7 +35,7 @@ impl Call<'_> {
                     "an atomic at {:#x}, which is not a multiple of 8",
                     remote.address
                 ));
-                Failure::fatal(Nak::InvalidRequest)
+                Failure::by(Fault::MisalignedAtomic)
             })?;
         let right = if operation.opcode == IBV_WR_ATOMIC_WRITE {
             IBV_ACCESS_REMOTE_WRITE

@@ -81,7 +81,7 @@ impl Call<'_> {
         }
         let status = self.place_datagram(&receive, pd, route, data);
         if status != IBV_WC_SUCCESS {
-            let failure = Failure::unanswered(receive.wr_id, status);
+            let failure = Failure::of_datagram(receive.wr_id, status);
             self.report_refused(&failure, true);
         }
         let mut wc = ibv_wc {

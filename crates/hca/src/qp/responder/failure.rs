@@ -1,12 +1,16 @@
-//! Responder errors: the fault classes of the architecture specification, 9.9.3.1.
+//! Responder errors. The rules of [`verbena_transport::fault`] decide their consequences, as for
+//! packets.
 
 use super::Call;
 use crate::cq::Cq;
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Nak};
+use crate::qp::send::packet_requester::status_of;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_transport::fault::{self, Event, Fault, ReceiveFate, Responder};
+use verbena_wire::aeth::NakCode;
 
 /// A failed request: NAK for the requester, completion of the receive, and whether the queue pair
 /// enters the error state.
@@ -34,30 +38,29 @@ impl Failure {
         }
     }
 
-    /// The request is invalid (classes B and C): the queue pair enters the error state.
-    pub(super) fn fatal(nak: Nak) -> Failure {
-        let event = match nak {
-            Nak::RemoteAccess => IBV_EVENT_QP_ACCESS_ERR,
-            Nak::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
-            _ => IBV_EVENT_QP_FATAL,
-        };
+    /// The consequences of a fault that takes no receive.
+    pub(super) fn by(fault: Fault) -> Failure {
+        let consequence = fault.consequence(Responder::Reliable);
         Failure {
-            nak: Some(nak),
-            receive: None,
-            shared: None,
-            event: Some(event),
+            event: consequence.event.map(event_code),
+            ..Failure::answered(nak_of(consequence.answer))
         }
     }
 
-    /// A receive was taken and completes with the error (classes A and C): the queue pair enters
-    /// the error state.
-    pub(super) fn of_receive(nak: Nak, wr_id: u64, status: ibv_wc_status) -> Failure {
-        Failure::fatal(nak).with_receive(wr_id, status)
+    /// The consequences of a fault of a message that has taken a receive.
+    pub(super) fn of_receive(fault: Fault, wr_id: u64) -> Failure {
+        let receive = match fault.consequence(Responder::Reliable).receive {
+            ReceiveFate::Completed(status) => Some((wr_id, status_of(status))),
+            ReceiveFate::Untouched | ReceiveFate::Kept => None,
+        };
+        Failure {
+            receive,
+            ..Failure::by(fault)
+        }
     }
 
-    /// The responder fails without a NAK, for example because the key to invalidate is invalid
-    /// (class J).
-    pub(super) fn unanswered(wr_id: u64, status: ibv_wc_status) -> Failure {
+    /// A datagram's receive fails with this status; the sender is not informed.
+    pub(super) fn of_datagram(wr_id: u64, status: ibv_wc_status) -> Failure {
         Failure {
             receive: Some((wr_id, status)),
             event: Some(IBV_EVENT_QP_REQ_ERR),
@@ -79,6 +82,26 @@ impl Failure {
             receive: Some((wr_id, status)),
             ..self
         }
+    }
+}
+
+/// Returns the event's code.
+pub(super) fn event_code(event: Event) -> ibv_event_type {
+    match event {
+        Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
+        Event::AccessViolation => IBV_EVENT_QP_ACCESS_ERR,
+        Event::Fatal => IBV_EVENT_QP_FATAL,
+    }
+}
+
+/// Returns the answer in a channel. Channels lose nothing, so no request is out of sequence, and an
+/// RNR NAK, which carries the timer, is made by [`Failure::answered`].
+fn nak_of(answer: fault::Answer) -> Nak {
+    match answer {
+        fault::Answer::Nak(NakCode::InvalidRequest) => Nak::InvalidRequest,
+        fault::Answer::Nak(NakCode::RemoteAccessError) => Nak::RemoteAccess,
+        fault::Answer::Nak(NakCode::RemoteOperationalError) => Nak::RemoteOperation,
+        fault::Answer::Nak(_) | fault::Answer::Silence | fault::Answer::RnrNak => Nak::NoAnswer,
     }
 }
 
@@ -113,6 +136,75 @@ impl Call<'_> {
         }
         if let Some(nak) = nak.filter(|_| is_reliable) {
             self.answer(serving, Answer::Nak(nak));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Specification, table "Responder Error Behavior Summary".
+    #[test]
+    fn faults_in_a_channel_have_the_consequences_of_the_error_table() {
+        let table = [
+            (
+                Fault::TooManyReads,
+                Nak::InvalidRequest,
+                IBV_EVENT_QP_REQ_ERR,
+            ),
+            (
+                Fault::MisalignedAtomic,
+                Nak::InvalidRequest,
+                IBV_EVENT_QP_REQ_ERR,
+            ),
+            (
+                Fault::UnsupportedOpcode,
+                Nak::InvalidRequest,
+                IBV_EVENT_QP_REQ_ERR,
+            ),
+            (
+                Fault::NoSharedReceiveQueue,
+                Nak::InvalidRequest,
+                IBV_EVENT_QP_REQ_ERR,
+            ),
+            (
+                Fault::RemoteAccess,
+                Nak::RemoteAccess,
+                IBV_EVENT_QP_ACCESS_ERR,
+            ),
+            (Fault::Operation, Nak::RemoteOperation, IBV_EVENT_QP_FATAL),
+        ];
+        for (fault, nak, event) in table {
+            let failure = Failure::by(fault);
+            assert_eq!(
+                (failure.nak, failure.event),
+                (Some(nak), Some(event)),
+                "{fault:?}"
+            );
+            assert_eq!(failure.receive, None);
+        }
+        let table = [
+            (
+                Fault::ReceiveTooSmall,
+                Nak::InvalidRequest,
+                IBV_WC_LOC_LEN_ERR,
+            ),
+            (
+                Fault::ReceiveProtection,
+                Nak::RemoteOperation,
+                IBV_WC_LOC_PROT_ERR,
+            ),
+            (Fault::Invalidate, Nak::NoAnswer, IBV_WC_REM_INV_REQ_ERR),
+        ];
+        for (fault, nak, status) in table {
+            let failure = Failure::of_receive(fault, 7);
+            assert_eq!(
+                (failure.nak, failure.receive),
+                (Some(nak), Some((7, status))),
+                "{fault:?}"
+            );
+            assert!(failure.event.is_some());
         }
     }
 }

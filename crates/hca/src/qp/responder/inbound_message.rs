@@ -13,6 +13,7 @@ use crate::receive::{Receive, ReceiveRing, Srq};
 use crate::refusal;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_transport::fault::Fault;
 
 /// Source of receives.
 enum Receives<'a> {
@@ -126,7 +127,7 @@ impl<'a> Call<'a> {
                 "the message is for XRC SRQ {:#x}, which is not in the sender's XRC domain here",
                 shared.number
             ));
-            Failure::fatal(Nak::InvalidRequest)
+            Failure::by(Fault::NoSharedReceiveQueue)
         };
         let srq: Arc<Srq> = self.process.srqs.find(shared.number).ok_or_else(invalid)?;
         let (xrcd, cq) = srq.xrc().ok_or_else(invalid)?;
@@ -176,9 +177,9 @@ impl<'a> Call<'a> {
         let wr_id = current.receive.wr_id;
         match self.store_part(receiver, &mut current, message) {
             Ok(()) => (),
-            Err(NotStored::Failed(nak, status)) => {
+            Err(NotStored::Failed(fault)) => {
                 receiver.receives.note_used();
-                return Err(Failure::of_receive(nak, wr_id, status));
+                return Err(Failure::of_receive(fault, wr_id));
             }
             Err(NotStored::Ended) => {
                 receiver.receives.put_back(current.receive);
@@ -215,7 +216,7 @@ impl<'a> Call<'a> {
             ..ibv_wc::default()
         };
         self.note_extra(receiver, message, &mut wc)
-            .map_err(|()| Failure::unanswered(wr_id, IBV_WC_REM_INV_REQ_ERR))?;
+            .map_err(|()| Failure::of_receive(Fault::Invalidate, wr_id))?;
         let counters = self.process.counters.shard();
         counters.receive_operations.add(1);
         counters.receive_bytes.add(message.total.into());
@@ -254,12 +255,7 @@ impl<'a> Call<'a> {
         if takes_bytes && u64::from(message.total) > receive.sges.length() {
             receiver.receives.note_used();
             why::note_length(message.total.into(), receive.sges.length());
-            let status = IBV_WC_LOC_LEN_ERR;
-            return Err(Failure::of_receive(
-                Nak::InvalidRequest,
-                receive.wr_id,
-                status,
-            ));
+            return Err(Failure::of_receive(Fault::ReceiveTooSmall, receive.wr_id));
         }
         Ok(Some(PartialMessage { receive, offset: 0 }))
     }
@@ -278,7 +274,7 @@ impl<'a> Call<'a> {
         let sges = current.receive.sges.as_slice();
         let failed = || {
             why::note_buffers(self.process, receiver.pd, sges);
-            NotStored::Failed(Nak::RemoteOperation, IBV_WC_LOC_PROT_ERR)
+            NotStored::Failed(Fault::ReceiveProtection)
         };
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
@@ -299,7 +295,7 @@ impl<'a> Call<'a> {
         }
         if current.offset + length > u64::from(message.total) {
             why::note_length(current.offset + length, message.total.into());
-            return Err(NotStored::Failed(Nak::InvalidRequest, IBV_WC_LOC_LEN_ERR));
+            return Err(NotStored::Failed(Fault::MessageLength));
         }
         // SAFETY: the record holds `length` bytes of payload, checked by the ring.
         unsafe {
@@ -345,8 +341,8 @@ impl<'a> Call<'a> {
 /// Reason why the bytes of a message were not stored.
 #[derive(Clone, Copy)]
 enum NotStored {
-    /// The receive fails with this status, and the requester gets a NAK.
-    Failed(Nak, ibv_wc_status),
+    /// The message violates a rule, or the receive's buffers are not accessible.
+    Failed(Fault),
     /// The requester ended the request, which is then ignored.
     Ended,
     /// The requester's buffers cannot be reached at the moment; handled as a lost packet.

@@ -30,7 +30,7 @@ use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::flush::Flush;
-use crate::qp::ring_message::{Answer, Nak, Plain, Remote, Request, Route};
+use crate::qp::ring_message::{Answer, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
 use crate::refusal;
@@ -41,6 +41,7 @@ use failure::Failure;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
+use verbena_transport::fault;
 
 /// Result of serving a record.
 pub enum Progress<'a> {
@@ -237,7 +238,7 @@ impl<'a> Call<'a> {
         let allowed = record.access.load(Ordering::Relaxed);
         if allowed & right == 0 {
             why::note_right(allowed, right);
-            return Err(Failure::fatal(Nak::InvalidRequest));
+            return Err(Failure::by(fault::Fault::UnsupportedOpcode));
         }
         self.domain_of(queue_pair, remote)
     }
@@ -249,7 +250,7 @@ impl<'a> Call<'a> {
                 "the request names XRC SRQ {:#x}, which is not in the queue pair's XRC domain",
                 remote.shared.unwrap_or(0)
             ));
-            Failure::fatal(Nak::InvalidRequest)
+            Failure::by(fault::Fault::NoSharedReceiveQueue)
         };
         let Some(xrcd) = &queue_pair.xrcd else {
             return Ok(queue_pair.pd_number());
@@ -277,7 +278,7 @@ impl<'a> Call<'a> {
         let key = self.process.keys.named_record(remote.key);
         grant(section, key, access_request, remote.address, length).map_err(|_| {
             why::note_access_request(key, access_request, remote.address, length);
-            Failure::fatal(Nak::RemoteAccess)
+            Failure::by(fault::Fault::RemoteAccess)
         })
     }
 
@@ -316,7 +317,7 @@ impl<'a> Call<'a> {
                 false => (remote.address, remote.length.into()),
             };
             why::note_access_request(key, access_request, address, length);
-            Failure::fatal(Nak::RemoteAccess)
+            Failure::by(fault::Fault::RemoteAccess)
         })
     }
 

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
-use verbena_transport::fault::{Consequence, Event, Next};
+use verbena_transport::fault::{Consequence, Next};
 use verbena_transport::reliable::{Reliable, Responder, responder};
 use verbena_transport::request::WorkId;
 use verbena_transport::unreliable::{
@@ -237,11 +237,9 @@ impl Qp {
         if consequence.next == Next::SameState {
             return;
         }
-        self.report_fault(
-            consequence
-                .event
-                .map_or("fails", |event| event_name(code_of(event))),
-        );
+        self.report_fault(consequence.event.map_or("fails", |event| {
+            event_name(super::failure::event_code(event))
+        }));
         self.answer(&mut guard);
         drop(guard);
         let mut send = self.lock_send();
@@ -250,7 +248,7 @@ impl Qp {
         }
         self.enter_error(&mut send);
         if let Some(event) = consequence.event {
-            self.raise(code_of(event));
+            self.raise(super::failure::event_code(event));
         }
     }
 
@@ -392,14 +390,6 @@ impl Qp {
         let srq = self.process.srqs.find(number.value())?;
         let is_its = srq.xrc().is_some_and(|(own, _)| own.is_same(xrcd));
         is_its.then_some(srq)
-    }
-}
-
-fn code_of(event: Event) -> ibv_event_type {
-    match event {
-        Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
-        Event::AccessViolation => IBV_EVENT_QP_ACCESS_ERR,
-        Event::Fatal => IBV_EVENT_QP_FATAL,
     }
 }
 

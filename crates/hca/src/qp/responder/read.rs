@@ -7,13 +7,14 @@ use crate::errno::Errno;
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::link::Serving;
 use crate::qp::Qp;
-use crate::qp::ring_message::{Answer, Nak, Remote};
+use crate::qp::ring_message::{Answer, Remote};
 use crate::refusal;
 use crate::shm::channel::MAX_PAYLOAD;
 use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_transport::fault::Fault;
 
 impl<'a> Call<'a> {
     pub(super) fn serve_read(
@@ -64,7 +65,7 @@ impl<'a> Call<'a> {
                 "max_dest_rd_atomic of the queue pair is 0, so it accepts no reads and atomics: \
                  set it with ibv_modify_qp, to RTR"
             ));
-            return Err(Failure::fatal(Nak::InvalidRequest));
+            return Err(Failure::by(Fault::TooManyReads));
         }
         Ok(())
     }

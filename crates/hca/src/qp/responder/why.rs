@@ -6,11 +6,11 @@ use super::failure::Failure;
 use crate::memory::explain::{access_names, explain};
 use crate::memory::resolve::AccessRequest;
 use crate::process::Process;
-use crate::qp::ring_message::Nak;
 use crate::qp::send::status_name;
 use crate::refusal;
 use crate::shm::context_table::KeyRecord;
 use verbena_abi::*;
+use verbena_transport::fault::Fault;
 
 #[cold]
 pub(super) fn note_right(allowed: u32, right: u32) {
@@ -102,5 +102,5 @@ pub(super) fn unmapped() -> Failure {
     refusal::note(format_args!(
         "the rkey allows it, but the memory is no longer mapped: deregister before munmap"
     ));
-    Failure::fatal(Nak::RemoteOperation)
+    Failure::by(Fault::Operation)
 }

@@ -131,13 +131,3 @@ proptest! {
         prop_assert_eq!(Source::parse(&source.emit()), source);
     }
 }
-
-#[test]
-fn timers_match_the_specification() {
-    assert_eq!(rnr_nanoseconds(0), 655_360_000);
-    assert_eq!(rnr_nanoseconds(1), 10_000);
-    assert_eq!(rnr_nanoseconds(12), 640_000);
-    assert_eq!(rnr_nanoseconds(31), 491_520_000);
-    assert_eq!(timeout_nanoseconds(0), None);
-    assert_eq!(timeout_nanoseconds(14), Some(67_108_864));
-}

@@ -5,10 +5,10 @@ use super::{Backoff, RequestStage, SendQueue, is_answered};
 use crate::capture;
 use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
-use crate::qp::ring_message::rnr_nanoseconds;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_wire::RnrTimer;
 
 impl Qp {
     /// Handles the acknowledgement of a request.
@@ -17,7 +17,7 @@ impl Qp {
         let Some(position) = send.find_sent(index, epoch) else {
             return;
         };
-        send.rnr_left = send.rnr_retry;
+        send.rnr_retries.reload();
         if capture::is_on() {
             self.capture_acknowledged(&send, position);
         }
@@ -93,15 +93,12 @@ impl Qp {
             return;
         };
         self.process.counters.shard().rnr_retries.add(1);
-        if send.rnr_retry != 7 && !fault_injection::is(Fault::RnrCount) {
-            if send.rnr_left == 0 {
-                self.fail(send, position, IBV_WC_RNR_RETRY_EXC_ERR);
-                return;
-            }
-            send.rnr_left -= 1;
+        if !fault_injection::is(Fault::RnrCount) && send.rnr_retries.spend().is_err() {
+            self.fail(send, position, IBV_WC_RNR_RETRY_EXC_ERR);
+            return;
         }
         send.go_back(position);
-        let until = clock::now() + rnr_nanoseconds(timer);
+        let until = clock::now() + RnrTimer::from_low_bits(timer).nanoseconds();
         send.backoff = Backoff::NotReady(until);
         self.set_timer(until);
     }

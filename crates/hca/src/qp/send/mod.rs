@@ -29,6 +29,7 @@ use packet_requester::PacketRequester;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_transport::retry::{RnrRetries, RnrRetry};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RequestStage {
@@ -98,8 +99,7 @@ pub struct SendQueue {
     next_psn: u32,
     timeout: u8,
     retry_count: u8,
-    rnr_retry: u8,
-    rnr_left: u8,
+    rnr_retries: RnrRetries,
     backoff: Backoff,
     unanswered_since: Option<u64>,
     /// Number whose owner is being connected to.
@@ -140,8 +140,7 @@ impl SendQueue {
             next_psn: 0,
             timeout: 0,
             retry_count: 0,
-            rnr_retry: 0,
-            rnr_left: 0,
+            rnr_retries: RnrRetries::new(RnrRetry::Limited(0)),
             backoff: Backoff::None,
             unanswered_since: None,
             connecting: None,
@@ -158,8 +157,8 @@ impl SendQueue {
         self.port = attributes.port_num;
         self.timeout = attributes.timeout;
         self.retry_count = attributes.retry_cnt;
-        self.rnr_retry = attributes.rnr_retry;
-        self.rnr_left = attributes.rnr_retry;
+        let rnr_retry = RnrRetry::new(attributes.rnr_retry).unwrap_or(RnrRetry::Infinite);
+        self.rnr_retries = RnrRetries::new(rnr_retry);
         self.max_rd_atomic = attributes.max_rd_atomic;
         if self.destination != attributes.dest_qp_num {
             self.forget_channel();

@@ -5,10 +5,10 @@ use super::{Backoff, RequestStage, SendQueue};
 use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
-use crate::qp::ring_message::timeout_nanoseconds;
 use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_wire::AckTimeout;
 
 /// Nanoseconds that a datagram waits for a channel to a process that does not answer.
 const DATAGRAM_TIMEOUT: u64 = 2_000_000_000;
@@ -93,7 +93,9 @@ impl Qp {
         if self.kind == IBV_QPT_UD && now - since > DATAGRAM_TIMEOUT {
             return self.give_up(send, position, IBV_WC_SUCCESS);
         }
-        if let Some(timeout) = timeout_nanoseconds(send.timeout).filter(|_| self.kind != IBV_QPT_UD)
+        if let Some(timeout) = AckTimeout::from_low_bits(send.timeout)
+            .nanoseconds()
+            .filter(|_| self.kind != IBV_QPT_UD)
         {
             let total_timeout = timeout.saturating_mul(u64::from(send.retry_count) + 1);
             if now - since >= total_timeout {

@@ -40,7 +40,8 @@ impl Qp {
             IBV_WC_RNR_RETRY_EXC_ERR => format!(
                 "queue pair {:#x} had no receive posted, after {} retries (rnr_retry): post \
                  receives before the sender sends, or set rnr_retry to 7 (retry forever)",
-                send.destination, send.rnr_retry
+                send.destination,
+                send.rnr_retries.attribute()
             ),
             IBV_WC_REM_INV_REQ_ERR | IBV_WC_REM_ACCESS_ERR | IBV_WC_REM_OP_ERR => {
                 self.refused_by_peer(send, &request)
