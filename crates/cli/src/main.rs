@@ -4,6 +4,8 @@
 //! `main` parses the arguments, runs the subcommand, and returns one exit code from the table in
 //! [`exit`]. Each subcommand is a file under [`command`] and a variant of [`command::Command`].
 
+// Square brackets in help texts are syntax of the command line.
+#![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
 mod app;

@@ -1,4 +1,4 @@
-//! A lock for critical sections of some tens of instructions. [`crate::biased_lock`] holds the
+//! A lock for critical sections of some tens of instructions. `biased_lock` holds the
 //! owner: taking the lock costs one locked instruction, or none for the thread that always takes
 //! it; releasing it is a store.
 //!

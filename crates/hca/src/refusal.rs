@@ -1,5 +1,5 @@
 //! Reasons for refused calls and failed work requests: one line each, with `VERBENA_LOG=info`, on
-//! standard error or in the file that `VERBENA_LOG_FILE` names ([`sink`]).
+//! standard error or in the file that `VERBENA_LOG_FILE` names (`sink`).
 //!
 //! The C interface carries an error number or a status, and both are coarse: EINVAL of
 //! ibv_modify_qp(3) has some forty causes. The code that refuses records the reason ([`because`],

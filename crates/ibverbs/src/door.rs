@@ -97,7 +97,7 @@ pub unsafe fn array<'a, T>(pointer: *const T, length: impl TryInto<usize>) -> Re
     Ok(unsafe { slice::from_raw_parts(pointer, length) })
 }
 
-/// Like [`array`], for the verb to fill.
+/// Like [`fn@array`], for the verb to fill.
 ///
 /// # Errors
 /// EINVAL for a negative length, and for null with a positive one.

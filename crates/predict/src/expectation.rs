@@ -1,5 +1,5 @@
 //! How far a model's figure may be from a real adapter's: the models' errors on published curves
-//! that are not used for fitting ([`validation`](crate::validation)).
+//! that are not used for fitting ([`crate::validation`]).
 //!
 //! A range follows from data, it is not chosen here. It is as wide as the errors at held-out points
 //! of the same measure and of similar sizes: of this adapter if there are such points, otherwise of

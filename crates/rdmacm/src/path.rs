@@ -2,7 +2,7 @@
 //! path record.
 //!
 //! Over InfiniBand every path leads from a port of the host to one of its ports, and addresses
-//! stand for ports ([`port_for`]). Over RoCE GIDs are addresses (annex A17.4.1): the local port is
+//! stand for ports (`port_for`). Over RoCE GIDs are addresses (annex A17.4.1): the local port is
 //! the one that has the local address, and a remote address that no local port has is another
 //! host's.
 

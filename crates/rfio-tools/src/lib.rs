@@ -1,6 +1,9 @@
 //! Code shared by RFIO's programs: exit codes, human-readable sizes, and the command lines, which
 //! also produce help, manual pages and shell completion.
 
+// Square brackets in help texts are syntax of the command line.
+#![allow(rustdoc::broken_intra_doc_links)]
+
 pub mod arguments;
 pub mod daemon;
 pub mod display;

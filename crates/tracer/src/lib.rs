@@ -4,15 +4,15 @@
 //! Verbena's or the system's. So it works on hardware too, as long as the program calls the
 //! library: direct accesses to an adapter's registers (UCX' `rc_mlx5`) are not visible.
 //!
-//! **Mechanism.** The exported functions have the library's names ([`objects`], [`memory`],
-//! [`queues`], [`events`]): each calls the real one and sends a record ([`call`]). Functions that
+//! **Mechanism.** The exported functions have the library's names (`objects`, `memory`,
+//! `queues`, `events`): each calls the real one and sends a record (`call`). Functions that
 //! programs reach through tables of function pointers are replaced when the object is created
-//! ([`replaced`]): the slots of an open device ([`slots`]), the building of work requests
-//! ([`building`]), and the reading of completions ([`reading`]).
+//! (`replaced`): the slots of an open device (`slots`), the building of work requests
+//! (`building`), and the reading of completions (`reading`).
 //!
 //! **Contract.** A call returns the real one's result, with its `errno`. Nothing is changed or
-//! lost; the only delay is the time for sending the record. Without a listener ([`listener`])
-//! nothing is recorded. [`record`] has the format.
+//! lost; the only delay is the time for sending the record. Without a listener (`listener`)
+//! nothing is recorded. `record` has the format.
 
 mod building;
 mod call;

@@ -3,7 +3,7 @@
 //!
 //! A prediction uses only measurements of the transport by `mpi.*` and a probe ([`fit`]), the
 //! scheduler's time slices on this machine, and the program's trace. [`programs`] defines the
-//! programs, [`run`] runs them, [`table`] prints the results.
+//! programs, [`mod@run`] runs them, [`table`] prints the results.
 
 mod fit;
 mod probe;

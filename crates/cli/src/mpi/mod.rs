@@ -6,8 +6,8 @@
 //! [`catalogue`] lists the benchmarks. [`library`] finds the compiler and launcher, and [`program`]
 //! builds and caches C programs. [`transport`] selects the transport (adapter, TCP or the library's
 //! shared memory), and [`marks`] the ports of the adapter. [`mpirun`] controls the launcher,
-//! [`launch`] runs the program, [`lines`] parses its output, and [`points`] computes the results.
-//! [`path_check`] checks by counters that the selected transport was used. Applications
+//! [`mod@launch`] runs the program, [`lines`] parses its output, and [`points`] computes the
+//! results. [`path_check`] checks by counters that the selected transport was used. Applications
 //! ([`crate::app`]) use the same transports.
 
 pub mod catalogue;

@@ -3,7 +3,7 @@
 //!
 //! Every future here spins and is ready at its first poll. Between workload and library there are
 //! only a bounds check, the filling of the C structures and a check of the stop flags once in a
-//! thousand spins; [`overhead`] measures the cost (`cargo run --release --example overhead`), which
+//! thousand spins; `overhead` measures the cost (`cargo run --release --example overhead`), which
 //! must stay under 20 ns per operation.
 
 mod clocks;

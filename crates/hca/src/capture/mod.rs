@@ -1,11 +1,11 @@
 //! Packet capture: reports the adapter's traffic as RoCEv2 packets to a capturer
 //! (`verbena capture`).
 //!
-//! - Without a capturer, a packet or a request costs no more than a read of [`is_on`].
+//! - Without a capturer, a packet or a request costs no more than a read of `is_on`.
 //! - A captured process makes a ring in shared memory, hands it to the capturer, and puts packets
-//!   into it. It never waits: packets that find no room are counted as lost ([`session`],
-//!   [`ring`]).
-//! - The capturer's death or exit closes its socket; then the ring is dropped, and [`is_on`] is
+//!   into it. It never waits: packets that find no room are counted as lost (`session`,
+//!   `ring`).
+//! - The capturer's death or exit closes its socket; then the ring is dropped, and `is_on` is
 //!   false.
 //! - A ring's contents come from a process that may have been killed at any point or may be
 //!   malicious: the capturer checks them like any peer's ([`collect`]).

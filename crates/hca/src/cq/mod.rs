@@ -1,6 +1,6 @@
 //! Completion queues: ibv_create_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3), ibv_resize_cq(3).
 //!
-//! Producers and consumers of a queue each take a lock of their own ([`ring`]); checking an empty
+//! Producers and consumers of a queue each take a lock of their own (`ring`); checking an empty
 //! queue takes none. A queue that the program declares to be polled by a single thread has no poll
 //! lock.
 

@@ -1,5 +1,5 @@
 //! Channel requests: queue pairs that wait for a channel to a process. The progress thread makes
-//! the channels ([`super::attempt`]); no call blocks for one.
+//! the channels (`attempt`); no call blocks for one.
 
 use crate::process::Process;
 use crate::process::link::Outbound;
@@ -123,8 +123,8 @@ impl ConnectRequests {
 
 impl Process {
     /// Requests the channel to a process, unless it exists or is being made, and returns at once.
-    /// `waiter` is notified ([`Qp::connection_attempt_ended`]) when there is a channel, when there
-    /// is none after [`TIMEOUT`], or when there will be none, unless the return value says
+    /// `waiter` is notified (`connection_attempt_ended`) when there is a channel, when there
+    /// is none after `TIMEOUT`, or when there will be none, unless the return value says
     /// otherwise. May be called with any lock held.
     pub fn connect(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> ConnectStatus {
         let (status, is_new) = self.connect_requests.add(identity, waiter);

@@ -2,7 +2,7 @@
 //! it makes progress when no thread of the application does.
 //!
 //! While the application polls, the thread would only get in its way: it then checks now and then
-//! whether that is still so ([`crate::process::idle_policy`]), and asks for no doorbell rings. When
+//! whether that is still so (`idle_policy`), and asks for no doorbell rings. When
 //! polling stops for long, or leaves requests, or the application arms a completion queue for an
 //! event and does not poll on, the thread *arms*: peers ring after they have stored something. An
 //! idle process therefore takes no processor time.

@@ -1,7 +1,7 @@
 //! Queue pairs: ibv_create_qp(3), ibv_modify_qp(3), ibv_query_qp(3), ibv_destroy_qp(3).
 //!
 //! Invariants:
-//! - `state` changes only in [`Qp::set_state`], under the send queue's lock, which also publishes
+//! - `state` changes only in `set_state`, under the send queue's lock, which also publishes
 //!   it in the context table.
 //! - The requester's state is in the send queue, the responder's in the receive queue, each under
 //!   its lock.

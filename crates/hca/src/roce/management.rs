@@ -2,7 +2,7 @@
 //! hosts.
 //!
 //! A host has one queue pair 1; here all its processes share it. Any of them sends from it.
-//! Received datagrams are dispatched by the kernel ([`super::steering`]):
+//! Received datagrams are dispatched by the kernel (`steering`):
 //!
 //! - A message of a conversation of this process comes to its own slot, with the packets of its
 //!   queue pairs.

@@ -13,7 +13,7 @@
 //! - [`udp_port`]: private ports used when 4791 is taken.
 //! - [`port_probe`]: probe for a Verbena adapter at a private port.
 //! - [`receive`]: dispatch of packets to queue pairs.
-//! - [`steering`]: dispatch of packets to the processes that share the port.
+//! - `steering`: dispatch of packets to the processes that share the port.
 //! - [`group`]: multicast memberships of a process.
 //! - [`management`]: queue pair 1, shared by the host.
 //! - [`allow`]: filter on source networks.

@@ -4,7 +4,7 @@
 //!
 //! After a check that found nothing, polls skip the check for a fraction of the time without
 //! packets so far. So a packet is found late by at most that fraction of the wait, and by at most
-//! [`MOST`].
+//! `MOST`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

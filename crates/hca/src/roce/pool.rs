@@ -3,7 +3,7 @@
 //! same way.
 //!
 //! All slots are bound to the port (SO_REUSEPORT). A kernel filter selects by queue pair number:
-//! block `b` of 256 numbers goes to slot `b mod 64` ([`super::steering`]), and a process uses only
+//! block `b` of 256 numbers goes to slot `b mod 64` (`steering`), and a process uses only
 //! numbers whose blocks map to its slot ([`super::port`]). Every process holds all slots, so their
 //! order in the kernel stays the same when processes exit.
 //!

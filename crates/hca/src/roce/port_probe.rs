@@ -7,7 +7,7 @@
 //! | 4 to 7 | 0, see below | 0 |
 //! | 8 to 15 | random | the same |
 //!
-//! The 0 makes [`super::steering`] deliver the probe to slot 0, which all processes that share the
+//! The 0 makes `steering` deliver the probe to slot 0, which all processes that share the
 //! port read.
 //!
 //! An answer counts if it repeats the probe's random bytes, so only a host that can read traffic to

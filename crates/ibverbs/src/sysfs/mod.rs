@@ -2,7 +2,7 @@
 //! files: ibv_get_sysfs_path, ibv_read_sysfs_file (both historical, both used by Open MPI and
 //! ibv_devinfo).
 //!
-//! [`content`] generates them. For the path shim they are real files, in [`tree`].
+//! `content` generates them. For the path shim they are real files, in `tree`.
 
 mod content;
 mod counters;

@@ -5,7 +5,7 @@
 //!
 //! A change in an adapter affects a whole benchmark, all sizes of a curve rather than one.
 //! Therefore whole curves, of which there are tens, are tested first: by the level of their
-//! launches, and by the best values of both runs ([`floors`]), which are known well even if some
+//! launches, and by the best values of both runs (`floors`), which are known well even if some
 //! launches were disturbed. Then follow the points of the curves that changed and, with a much
 //! stricter limit, all other points, of which there are hundreds.
 

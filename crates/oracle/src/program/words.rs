@@ -1,7 +1,7 @@
 //! Text form of values, for printing and replaying shrunk programs.
 //!
 //! A value is written without spaces: a word, a number, `name(field=value,...)`, or `[value;...]`.
-//! [`Word`] is the pair of writing and reading; [`worded`] derives it for an enumeration whose
+//! [`Word`] is the pair of writing and reading; `worded` derives it for an enumeration whose
 //! variants have named fields.
 
 /// A value that can be written as one word without spaces, and parsed back.

@@ -1,4 +1,4 @@
-//! Programs of the papers: recorded ones ([`recorded`]), and Halo, which consists of messages only.
+//! Programs of the papers: recorded ones (`recorded`), and Halo, which consists of messages only.
 
 mod halo;
 mod hpl;

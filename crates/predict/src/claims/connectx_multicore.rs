@@ -16,7 +16,7 @@ pub(crate) fn write(system: &System, bytes: u64, pairs: usize) -> f64 {
     suite.pairs(pairs).size(bytes).figure()
 }
 
-/// Like [`write`], for reads.
+/// Like [`fn@write`], for reads.
 pub(crate) fn read(system: &System, bytes: u64, pairs: usize) -> f64 {
     let suite = Suite::new(system, "multi-pair.read-latency");
     suite.pairs(pairs).size(bytes).figure()

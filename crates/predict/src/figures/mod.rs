@@ -1,6 +1,6 @@
 //! The papers' figures redrawn: the models' curves with the published points.
 //!
-//! A file per paper plans its figures ([`Sketch`]): axes, benchmarks, and the position of each
+//! A file per paper plans its figures (`Sketch`): axes, benchmarks, and the position of each
 //! claim. The published values themselves come from the claims. Every point of every curve is
 //! computed independently, so that threads can share the work.
 

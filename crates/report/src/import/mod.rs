@@ -3,7 +3,7 @@
 //! measurement equivalent to one of our benchmarks gets its name and parameters, and is comparable
 //! with it; any other gets its own name.
 //!
-//! A text is parsed in [sections](section::Section): a line that is unique to a tool begins one,
+//! A text is parsed in sections: a line that is unique to a tool begins one,
 //! and the section parses its table by column names. Unknown lines are counted and reported.
 
 mod fabtests;

@@ -43,7 +43,7 @@ const PAGES_AT_START: Duration = Duration::from_secs(2);
 /// When the cache's pages are allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pages {
-    /// Before the server accepts, for up to [`PAGES_AT_START`]; the rest in the background.
+    /// Before the server accepts, for up to `PAGES_AT_START`; the rest in the background.
     AtStart,
     /// Block by block on first use.
     WhenUsed,

@@ -1,7 +1,7 @@
 //! Fast path for plain messages: whole and in the payload, over an established reliable connection,
 //! for a posted receive of one buffer in the arena with enough room. Most messages are of this
-//! kind, and the general path ([`super::message`]) moves the taken receive around, at about the
-//! cost of copying the message's bytes.
+//! kind, and the general path ([`super::inbound_message`]) moves the taken receive around, at about
+//! the cost of copying the message's bytes.
 //!
 //! The fast path never refuses a message: one that is not plain in every respect is left unchanged
 //! for the general path.

@@ -6,7 +6,7 @@
 //! them.
 //!
 //! It is a management datagram of the communication management class, whose remote communication ID
-//! lets [`steering`](super::super::steering) find the receiving process, with an attribute that the
+//! lets `steering` find the receiving process, with an attribute that the
 //! architecture does not assign. Probes go only to peers that completed a handshake.
 //!
 //! | bytes of the datagram | contents |

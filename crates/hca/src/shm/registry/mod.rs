@@ -2,7 +2,7 @@
 //! that only the user can open.
 //!
 //! The file has a slot for each process and records the owner of each block of queue pair numbers.
-//! A process is alive exactly as long as it holds the lock on its slot's byte ([`presence`]): no
+//! A process is alive exactly as long as it holds the lock on its slot's byte (`presence`): no
 //! other sign counts, and the process itself need not be asked. No lock is held across anything
 //! that can wait for another process: a stopped process, wherever it stopped, keeps no other from
 //! entering, allocating numbers or leaving.

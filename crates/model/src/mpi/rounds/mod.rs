@@ -3,7 +3,7 @@
 //! ([`Collectives`](crate::profile::Collectives)); the default is MPICH's of 2005, selected by size
 //! alone. The processor time of combining is not modelled.
 //!
-//! An algorithm is a list of [`Step`]s, which name the parts of the data in each message; with the
+//! An algorithm is a list of `Step`s, which name the parts of the data in each message; with the
 //! sizes of the parts they become rounds. A test can follow the parts and check that every member
 //! ends up with the promised result.
 //!

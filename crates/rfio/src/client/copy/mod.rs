@@ -15,7 +15,7 @@
 //! - Below the path that the user named, nothing is written through a symbolic link.
 //! - Permission bits, times, holes and (in a tree) hard links are kept.
 //!
-//! [`pipeline`] copies one file; [`tree`] copies many, small ones whole.
+//! `pipeline` copies one file; `tree` copies many, small ones whole.
 
 pub mod choice;
 mod directory;

@@ -135,7 +135,7 @@ impl DataPair {
     /// Checks that the client has sent the token. An error ends the queue pair.
     ///
     /// # Errors
-    /// As [`Admission::admit`].
+    /// As `admit`.
     pub fn admit(&mut self, now: Instant) -> Result<(), FabricError> {
         let (pair, greeting) = (&self.pair, &self.greeting.0);
         self.admission.admit(now, || {

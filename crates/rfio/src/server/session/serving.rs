@@ -6,7 +6,7 @@
 //! fetched from there by an RDMA read before the engine sees them. Small data, and data without a
 //! free staging slot, travel with the reply all the same.
 //!
-//! Many requests may be in progress ([`super::lane`]). The queue pair has one transfer at a time;
+//! Many requests may be in progress (`lane`). The queue pair has one transfer at a time;
 //! the others wait for it in order of arrival.
 
 use std::collections::VecDeque;

@@ -10,7 +10,7 @@
 //!                      ^oldest       ^cursor   ^limit
 //! ```
 //!
-//! **Timers** wait for an acknowledgement, or for a receiver that was not ready ([`recovery`]).
+//! **Timers** wait for an acknowledgement, or for a receiver that was not ready (`recovery`).
 
 mod congestion;
 mod losses;

@@ -10,7 +10,7 @@
 //!   NAK for it are lost too.
 //! - If the peer had not reported it, twice as many packets are sent again as before.
 //!
-//! With frequent losses the one packet is sent twice ([`Losses`]).
+//! With frequent losses the one packet is sent twice (`Losses`).
 //!
 //! **Timing.** A NAK, or an acknowledgement that passes over a missing response, triggers recovery
 //! at once. Otherwise there are two timers:

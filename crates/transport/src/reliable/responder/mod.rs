@@ -2,7 +2,7 @@
 //!
 //! **Inbound** packets are validated in the order of the specification's figure "Responder Inbound
 //! Request Packet Validation" (9.7.4.1): PSN, opcode sequence, opcode, length, receive, key; then
-//! executed. A refused packet has no effect. Packets behind a missing one wait for it ([`early`]).
+//! executed. A refused packet has no effect. Packets behind a missing one wait for it (`early`).
 //!
 //! **Outbound** packets are ordered by PSN: responses to reads and atomics, from their responder
 //! resources, then at most one acknowledgement, which covers everything before it. So
