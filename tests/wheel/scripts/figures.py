@@ -132,6 +132,6 @@ for name, figure in {"points": both.plot(), "one": both.plot("latency.write"), "
     assert Path(f"{name}.png").stat().st_size > 1000 and figure.axes[0].get_legend() is not None, name
 axes = both.plot("latency.write").axes
 assert len(axes) == 1 and len(axes[0].get_lines()) >= 2 and "latency.write" in axes[0].get_title(), axes
-refused(lambda: both.plot(ax=axes[0]), "name one", kind=ValueError)
-refused(lambda: both.plot(metric="speed"), "there are: ", "one-way-latency", kind=ValueError)
+refused(lambda: both.plot(ax=axes[0]), "select one", kind=ValueError)
+refused(lambda: both.plot(metric="speed"), "available: ", "one-way-latency", kind=ValueError)
 print("all of it")
