@@ -70,7 +70,7 @@ impl Default for Limits {
             caps: Caps {
                 sessions_per_user: 256,
                 sessions: 4096,
-                queue_pairs_per_user: 64,
+                queue_pairs_per_user: 256,
                 queue_pairs: 1024,
                 open_files_per_user: 4096,
                 open_files: 16_384,

@@ -301,7 +301,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Copies files while some are queued; the sessions are released when none are. Returns false
-    /// if the server refused an optional session.
+    /// if an optional session could not be opened.
     fn lane(&self, number: usize) -> Result<bool, CopyError> {
         let lanes = self.manner.lanes;
         let fetcher = lanes.opened(number, self.origin.fetcher());
