@@ -254,7 +254,7 @@ static struct calls exchange(void)
 	for (unsigned message = 0; message < WARM + COUNTED; message++) {
 		have_call(&from); /* sends */
 		have_call(&to);	  /* takes it */
-		have_call(&to);	  /* makes room for the next */
+		have_call(&to);	  /* frees space for the next */
 		have_call(&from); /* sees it acknowledged */
 	}
 	peer_hear(&from, calls.sends, sizeof calls.sends);

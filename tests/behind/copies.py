@@ -93,7 +93,7 @@ with client.File() as file:
 
 
 def redirected(place: Place) -> Outcome:
-    """A redirector sends the client to one of two servers, each with an rfiod of its own: that rfiod moves the
+    """A redirector sends the client to one of two servers, each with its own rfiod: that rfiod moves the
     bytes."""
     with Bytes(place, "tcp") as service:
         second = Bytes(Place("behind", "redirected-second"), "tcp")

@@ -1,7 +1,7 @@
 """A Slurm cluster of the two hosts: controller and daemons of the distribution, run by an ordinary user in the
 namespaces.
 
-Each daemon has the environment of a machine of its own: a host name, processes, memory for shared files, and the names
+Each daemon has the environment of a separate machine: a host name, processes, memory for shared files, and the names
 of all hosts in /etc/hosts. Slurm's daemons do not run as root in a user namespace (they drop their groups, which is
 forbidden there), so they run as another user of the namespace, which is still the one that runs the test.
 """
@@ -43,7 +43,7 @@ KillWait=5
 PartitionName=all Nodes={names} Default=YES State=UP
 """
 
-# The command line for a machine of its own, in which the rest runs as the other user.
+# The command line for a separate machine, in which the rest runs as the other user.
 MACHINE = """\
 set -e
 hostname "$1"

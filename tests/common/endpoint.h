@@ -66,7 +66,7 @@ void device_choose(int index);
 /* Opens the chosen device. */
 struct ibv_context *device_open(void);
 
-/* Makes a queue pair on a device of its own, in the state INIT. */
+/* Makes a queue pair on its own device, in the state INIT. */
 struct endpoint endpoint_open(struct settings settings);
 
 /* Another queue pair that shares the first one's context, domain and completion queue. */

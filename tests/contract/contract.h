@@ -139,7 +139,7 @@ static inline void to_init(struct endpoint *endpoint, int access)
 					 IBV_QP_ACCESS_FLAGS));
 }
 
-/* Two queue pairs of this process, each with a device context of its own. */
+/* Two queue pairs of this process, each with its own device context. */
 struct pair {
 	struct endpoint one, other;
 };

@@ -109,7 +109,7 @@ static void crowded_responder(struct peer *parent)
 	endpoint_close(&crowd);
 }
 
-/* A responder that is stopped, with as many requests queued as there is room for, still gets a request that it must
+/* A responder that is stopped, with as many requests queued as there is space for, still gets a request that it must
  * refuse, and fails. */
 static void a_responder_with_much_to_do_fails_too(void)
 {
@@ -270,7 +270,7 @@ static void an_inline_atomic_into_what_is_not_writable(void)
 	inline_atomic(0, 0);
 }
 
-/* A completion that finds no room is lost, and whose completion it is can no longer be trusted: the
+/* A completion that does not fit is lost, and whose completion it is can no longer be trusted: the
  * completion queue is in error, and the queue pair goes there (11.6.3.3, ibv_get_async_event(3)). */
 static void an_overrun_queue_ends_its_queue_pairs(void)
 {

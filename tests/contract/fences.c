@@ -7,7 +7,7 @@
 
 #include "bulk.h"
 
-/* Each attempt is a process of its own, with one write of `BULK` bytes, which the target interrupts while it is under
+/* Each attempt is a separate process, with one write of `BULK` bytes, which the target interrupts while it is under
  * way. */
 #define ATTEMPTS 3
 

@@ -42,7 +42,7 @@ struct asked {
 	uint8_t level;
 };
 
-/* Returns the status of ibv_wr_flush(qp, ...) on memory that a connected process of its own registered with
+/* Returns the status of ibv_wr_flush(qp, ...) on memory that a separate connected process registered with
  * `access`. */
 static enum ibv_wc_status flushed(int access, struct asked asked)
 {

@@ -22,7 +22,7 @@ Faults that each program would find:
                   datagram, takes the receive with it
   xrc             after RNR and a new connection messages are acknowledged and lost; the private domains of
                   two processes are one
-  waking          an event that never comes; a queue pair that waits for room which there is
+  waking          an event that never comes; a queue pair that waits for space which there is
   armed           a queue that was armed raises no event once others have been polled for long
   stopped         a stopped process hangs all programs that start, for each connects to all; a stopped
                   writer writes on after deregistration, or is disconnected for the sake of another region

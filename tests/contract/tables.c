@@ -62,7 +62,7 @@ static void the_table_of_gids_is_what_its_entries_are(void)
 		CHECK_EQUAL(ibv_query_gid_ex(context, number, (uint32_t)port.gid_tbl_len, &entry, 0), EINVAL);
 	}
 	CHECK_EQUAL(seen, valid);
-	/* Beyond the last entry; too little room, another port, flags. */
+	/* Beyond the last entry; too little space, another port, flags. */
 	CHECK_EQUAL(table[valid].gid_index, 0xa5a5a5a5);
 	CHECK(ibv_query_gid_table(context, table, (size_t)valid - 1, 0) < 0);
 	CHECK(ibv_query_gid_table(context, table, 1024, 1) < 0);

@@ -1,7 +1,7 @@
 /* The adapter's own threads, beside a program that changes its own code.
  *
  * Sources: Open MPI's opal/mca/patcher and UCX's ucm ("memory hooks"), which overwrite the first instructions of mmap(2),
- * munmap(2) and others while other threads run; malloc(3): a thread has a heap of its own from its first allocation. */
+ * munmap(2) and others while other threads run; malloc(3): a thread has its own heap from its first allocation. */
 
 #include <sched.h>
 

@@ -2,7 +2,7 @@
  *
  * Sources: InfiniBand Architecture Specification, volume 1, Annex A14 (XRC): A14.4.2 (the target's state is that of the
  * XRC target queue pair), A14.4.4 (the shared receive queue must be of the target's XRC domain); 9.7.5.2.8 (RNR NAK);
- * ibv_open_xrcd(3) (without a file, a domain of its own), ibv_create_srq_ex(3), ibv_create_qp_ex(3). */
+ * ibv_open_xrcd(3) (without a file, its own domain), ibv_create_srq_ex(3), ibv_create_qp_ex(3). */
 
 #include "contract.h"
 
@@ -10,7 +10,7 @@
 #define MESSAGES 10
 #define SEED 60
 
-/* The receiving half of XRC: a domain of its own, a shared receive queue, and a target queue pair. */
+/* The receiving half of XRC: its own domain, a shared receive queue, and a target queue pair. */
 struct host {
 	struct endpoint endpoint; /* device, domain and completion queue */
 	struct ibv_xrcd *domain;

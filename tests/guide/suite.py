@@ -40,7 +40,7 @@ def cases() -> list[Case]:
 
 
 class Reader:
-    """A reader of the guide: a shell in an empty directory with a home directory of its own."""
+    """A reader of the guide: a shell in an empty directory with its own home directory."""
 
     def __init__(self, place: Place, name: str):
         self.place = place

@@ -1,6 +1,6 @@
 """Child processes with a deadline.
 
-Each process leads a session of its own. Ending it ends every process of that session, by number, so that no process of
+Each process leads its own session. Ending it ends every process of that session, by number, so that no process of
 a test outlives it, even one that changed its process group (as the ranks of an MPI program do).
 """
 

@@ -75,7 +75,7 @@ class Totals:
 
 
 def run_case(suite: str, case: Case) -> Outcome:
-    """Runs one case in a place of its own. Shared state that it leaves behind is a failure, too."""
+    """Runs one case in its own place. Shared state that it leaves behind is a failure, too."""
     place = Place(suite, case.name)
     try:
         try:

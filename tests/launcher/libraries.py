@@ -1,5 +1,5 @@
 """One adapter, whichever name asks for it: libraries called libibverbs that come first in the search, and programs that
-bring a runtime of their own."""
+bring their own runtime."""
 
 from __future__ import annotations
 

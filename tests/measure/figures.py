@@ -62,7 +62,7 @@ def one_benchmark(name: str, place: Place) -> Outcome:
 
 
 def moves_nothing(point: dict) -> bool:
-    """Registration and the memory of connections move no data that could be checked, the smallest halo has no room for
+    """Registration and the memory of connections move no data that could be checked, the smallest halo has no space for
     more than its tag, and a stream over TCP is the kernel's to deliver."""
     name, parameters = point["benchmark"], point["parameters"]
     return (name in ("internals.registration", "internals.footprint")

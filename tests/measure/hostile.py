@@ -158,7 +158,7 @@ def full_disk(place: Place) -> Outcome:
 
 
 def report_stays(place: Place) -> Outcome:
-    """A report that finds no room leaves the one that was there."""
+    """A report that does not fit leaves the one that was there."""
     disk, kept = place.directory / "disk", place.directory / "kept.html"
     disk.mkdir()
     results = written(place.directory / "run.jsonl", of_a_model(place))

@@ -88,7 +88,7 @@ static inline void ring_transfer(struct ring *ring, uint8_t opcode, int file, vo
 	__atomic_store_n(ring->done_head, head + 1, __ATOMIC_RELEASE);
 }
 
-/* A file of its own that holds a pattern, opened once more with `flags`. */
+/* A separate file that holds a pattern, opened once more with `flags`. */
 static inline int file_of_pattern(size_t length, uint64_t seed, int flags)
 {
 	/* On a disk, as memory has no O_DIRECT everywhere. */

@@ -1,4 +1,4 @@
-"""The newest rdma-core, Debian unstable's, in a root of its own: its programs and its tests, unchanged, on the
+"""The newest rdma-core, Debian unstable's, in its own root: its programs and its tests, unchanged, on the
 adapter."""
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ static struct event next(void)
 
 static int write_event(uint32_t id, uint32_t kind, int32_t status, uint64_t argument)
 {
-	/* The union at the end has room for the parameters of a connection. */
+	/* The union at the end has space for the parameters of a connection. */
 	struct { uint32_t id, reserved, event, status; uint64_t argument; uint8_t rest[296]; } body =
 		{ id, 0, kind, (uint32_t)status, argument, { 0 } };
 	return command(WRITE_CM_EVENT, &body, sizeof body, 0);

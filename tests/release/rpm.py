@@ -89,7 +89,7 @@ def relations(files: dict[str, Path], _place: Place) -> Outcome:
 
 
 def installed(files: dict[str, Path], place: Place) -> Outcome:
-    """In a root of their own: the programs start, verbena finds the adapter beside itself, and the unit starts an
+    """In their own root: the programs start, verbena finds the adapter beside itself, and the unit starts an
     installed program."""
     root = place.directory / "root"
     root.mkdir()

@@ -1,4 +1,4 @@
-"""Limits by address: this host has many, 127.0.0.2 and so on, and each is a client of its own."""
+"""Limits by address: this host has many, 127.0.0.2 and so on, and each is a separate client."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def enter(service: Service, source: str) -> tuple[Peer, int]:
 
 
 def sessions(place: Place) -> Outcome:
-    """So many sessions of each host, and of a network together; others are not touched; one that ends makes room."""
+    """So many sessions of each host, and of a network together; others are not touched; one that ends frees space."""
     with Limited(place, "127.0.0.0/8 sessions=2\n127.1.0.0/16 together sessions=3\n127.9.0.0/16 refuse\n") as service:
         kept = [enter(service, source) for source in ("127.0.0.2",) * 2 + ("127.0.0.3",) * 2 + ("127.1.0.1", "127.1.0.2", "127.1.0.3")]
         if any(status for _, status in kept):
@@ -173,7 +173,7 @@ def crowd(place: Place) -> Outcome:
 
 
 def ended_clients(place: Place) -> Outcome:
-    """A client that leaves while its rate delays it has no session any more, and makes room for another."""
+    """A client that leaves while its rate delays it has no session any more, and frees space for another."""
     with Limited(place, "127.0.0.2 sessions=1 bytes=1k\n") as service:
         (service.export / "f").write_bytes(noise(1 << 20))
         peer = enter(service, "127.0.0.2")[0]

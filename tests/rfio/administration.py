@@ -38,7 +38,7 @@ def few_descriptors(place: Place) -> Outcome:
             peer = Peer(service.port)
             status = peer.log_in(USER, SECRET)
             if not status:
-                # A session with an open file is not idle, and makes no room.
+                # A session with an open file is not idle, and makes no space.
                 opened = peer.ask(OPEN, text(b"/f%d" % len(hoarded)) + WRITING)[0]
                 if opened not in (0, errno.EMFILE):
                     return failed(f"a file is refused with {opened}")

@@ -190,7 +190,7 @@ def no_process_per_connection(place: Place) -> Outcome:
         for _ in range(50):
             sessions.append(Peer(service.port))
             assert sessions[-1].log_in(USER, SECRET) == 0
-            # A session without open files would make room.
+            # A session without open files would free space.
             assert sessions[-1].ask(OPEN, text(b"/f") + struct.pack(">II", 1, 0))[0] == 0
         if service.status()["Threads"] != before:
             return failed("sessions cost threads")

@@ -73,7 +73,7 @@ class Certificate:
 
 
 class Authority:
-    """An authority with a directory of its own; another authority may sign its certificate."""
+    """An authority with its own directory; another authority may sign its certificate."""
 
     def __init__(self, directory: Path, name: str = "authority", above: Optional["Authority"] = None):
         self.directory = directory / name

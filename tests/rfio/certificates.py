@@ -348,7 +348,7 @@ def rights(place: Place) -> Outcome:
                 if kept.log_in(USER, secret, method):
                     return failed("the first session is refused")
                 second = service.begin("rfcat", *options, service.at("f"), RFIO_SECRETS=str(service.directory / "none"))
-                # As long as it does something, it makes no room.
+                # As long as it does something, it makes no space.
                 deadline = time.monotonic() + 60
                 while second.running and time.monotonic() < deadline:
                     kept.ask(wire.PING)

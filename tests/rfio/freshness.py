@@ -67,7 +67,7 @@ def whole_second_times(place: Place) -> Outcome:
     small.mkdir()
     with open(image, "wb") as made:
         made.truncate(64 << 20)
-    # Inodes of 128 bytes have no room for nanoseconds.
+    # Inodes of 128 bytes have no space for nanoseconds.
     subprocess.run(["mkfs.ext4", "-q", "-I", "128", image], check=True, capture_output=True)
     subprocess.run(["mount", "-o", "loop", image, small], check=True)
     try:

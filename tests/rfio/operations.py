@@ -56,7 +56,7 @@ class Kept(Service):
 
 
 class Long(Kept):
-    """The same with logs that are long already: a limit on the size of files leaves room for all other output."""
+    """The same with logs that are long already: a limit on the size of files leaves space for all other output."""
 
     def start(self) -> None:
         for log in (self.audit, self.accounting):
@@ -170,7 +170,7 @@ def secrets_of_old(place: Place) -> str:
 
 
 def full_disk(place: Place) -> Outcome:
-    """Logs that may not grow, with room for a part of a line: no half line is left, lost records are counted in the
+    """Logs that may not grow, with space for a part of a line: no half line is left, lost records are counted in the
     log, in the metrics and on standard error, the service goes on, and so do the logs afterwards."""
     with Long(place) as service:
         (service.export / "f").write_bytes(noise(1000))

@@ -225,7 +225,7 @@ static void taken_back(int descriptor)
 	many(descriptor, 19);
 }
 
-/* A child has requests of its own on the same descriptor, while the parent's are under way. */
+/* A child has its own requests on the same descriptor, while the parent's are under way. */
 static void forked(int descriptor, int remote)
 {
 	struct piece pieces[20];

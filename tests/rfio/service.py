@@ -29,7 +29,7 @@ SMALL = ("--buffers", "32M", "--cache", "32M", "--cache-pages", "when-used")
 
 
 class Service:
-    """An export of its own in memory, a daemon, and a way to run tools against it."""
+    """A separate export in memory, a daemon, and a way to run tools against it."""
 
     #: The command that starts the daemon.
     wrapper: tuple[str, ...] = ()

@@ -231,7 +231,7 @@ static uint64_t resident(void)
 }
 
 /* Waits for one work request of the regular traffic; victims are reconnected meanwhile. A receive may complete before
- * the acknowledgement of an earlier send, which the attack may have left no room for. */
+ * the acknowledgement of an earlier send, which the attack may have left no space for. */
 static void wait_honest(struct honest *honest, struct field *field, uint64_t id)
 {
 	uint64_t deadline = now() + TIME_LIMIT;

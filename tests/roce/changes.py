@@ -15,7 +15,7 @@ from .connections import SECONDS
 from .hosts import Host, Hosts
 
 HERE = Path(__file__).resolve().parent
-# In a subnet of its own, so that it is not removed with the first address of its subnet.
+# In its own subnet, so that it is not removed with the first address of its subnet.
 ANOTHER = "10.9.0.50"
 # As /usr/bin/ibv_asyncwatch and ibv_event_type_str(3) have it.
 NUMBERS = {"active": "(9)", "error": "(10)", "GID": "(18)"}

@@ -21,7 +21,7 @@ CROWD_SECONDS = int(os.environ.get("CROWD_SECONDS") or 5)
 # By night also so many kills, one a round.
 ROUNDS = int(os.environ.get("CROWD_ROUNDS") or 0)
 SECONDS = 400
-# More than have room on a host at the same time.
+# More than have space on a host at the same time.
 LIVES = 70
 
 
@@ -52,7 +52,7 @@ def crowd(work: str, place: Place) -> Outcome:
 
 
 def lives(hosts: Hosts) -> Outcome:
-    """While one process runs, more are killed on its host than the port has room for, and the next one gets its part of
+    """While one process runs, more are killed on its host than the port has space for, and the next one gets its part of
     it."""
     first = hosts.members[0]
     command = ["ibv_rc_pingpong", "-d", DEVICE, "-g", 1, "-p"]

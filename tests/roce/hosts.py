@@ -94,7 +94,7 @@ class Host:
         self.setup("ip", "addr", "add", *words, "dev", self.interface)
 
     def dropped_datagrams(self) -> int:
-        """How many the kernel had no room for, at sockets there."""
+        """How many the kernel had no space for, at sockets there."""
         read = subprocess.run(self.inside(["cat", "/proc/net/snmp"]), capture_output=True, text=True, check=True,
                               timeout=SETUP_SECONDS, stdin=subprocess.DEVNULL)
         names, values = [line.split() for line in read.stdout.splitlines() if line.startswith("Udp:")]

@@ -1,4 +1,4 @@
-"""A device of two ports, each an interface with a cable of its own."""
+"""A device of two ports, each an interface with its own cable."""
 
 from __future__ import annotations
 

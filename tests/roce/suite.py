@@ -52,7 +52,7 @@ if WHOLE:
                 for operation, transports in (("send", ("RC", "UC", "XRC")), ("write", ("RC", "UC", "XRC")),
                                               ("read", ("RC", "XRC")))
                 for kind in ("lat", "bw") for transport in transports
-                # A message of UC that found no room at the receiver is not sent again, and the tool waits for each of
+                # A message of UC that did not fit at the receiver is not sent again, and the tool waits for each of
                 # them.
                 if (operation, kind, transport) != ("send", "bw", "UC")]
 # Faults of packets on the way. A connection survives all of it, with every byte in its place.

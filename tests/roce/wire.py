@@ -104,7 +104,7 @@ class Direction:
         return self.chance.randrange(1000) < permille
 
     def put(self, frame: bytes) -> None:
-        """Delivers. A frame that the TAP has no room for is lost."""
+        """Delivers. A frame that the TAP has no space for is lost."""
         try:
             os.write(self.target, frame)
         except OSError:

@@ -30,7 +30,7 @@ REQUIRES = [Tool(QEMU, "qemu-system-x86"), Tool(initramfs.BUSYBOX, "busybox-stat
 # An emulated processor takes its time.
 SECONDS = 120
 SIZES = (1, 2, 3, 33, 1023, 1024, 1025, 4095, 4096, 4097, 65537, 1 << 20)
-# Unacknowledged messages must find room in the cable, which takes a thousand packets.
+# Unacknowledged messages must fit in the cable, which takes a thousand packets.
 UNRELIABLE = SIZES[:-1]
 # One packet of the path's 1024 bytes, less the header in front of a datagram.
 DATAGRAMS = (1, 2, 3, 33, 983, 1023, 1024)
@@ -77,7 +77,7 @@ PROGRAMS = {
 
 
 def cases() -> list[Case]:
-    """By night each test in both directions, in a guest of its own for all sizes; by day nothing."""
+    """By night each test in both directions, in its own guest for all sizes; by day nothing."""
     if not tiers.by_night():
         return []
     found = [Case(name, direction, partial(with_guest, partial(sized, *test, direction)))

@@ -28,7 +28,7 @@ PROGRAMS_OF_LIBISCSI = {
 
 
 def served(name: str, ground: Ground) -> Outcome:
-    """One program of libiscsi with a target of its own."""
+    """One program of libiscsi with its own target."""
     place = ground.place
     disk, control = place.directory / "disk", str(ground.port % 30_000)
     with disk.open("wb") as file:

@@ -71,7 +71,7 @@ static void make_pairs(struct actor *actor, struct side *side)
 static void open_actor(struct actor *actor)
 {
 	struct settings settings = endpoint_defaults();
-	/* The completion queue has room for all requests of all pairs. */
+	/* The completion queue has space for all requests of all pairs. */
 	settings.depth = DEPTH * PAIRS * 2;
 	actor->first = endpoint_open(settings);
 	actor->memory = aligned_alloc(4096, LENGTH);

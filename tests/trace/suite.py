@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 SECONDS = 60
 ROUNDS = 200
 SIZE = 4096
-# By its file, for it has a `main` of its own, which programs of `tests/common` have not.
+# Named by its file: it has its own `main`, unlike the programs of `tests/common`.
 LIBRARY = ("-l:libibverbs.so.1",)
 LINE = re.compile(r"\[(\d+)(?:/\d+)?\] (\w+)\((.*?)\)(?: = (.*?))?(?: \((\d+) times\))?")
 # The calls of both processes of calls.c.

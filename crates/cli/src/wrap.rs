@@ -27,7 +27,7 @@ pub fn width(text: &str) -> usize {
     text.chars().filter(|letter| !is_mark(*letter)).count()
 }
 
-/// Returns the column of continuation lines: that of the table's second column if there is room,
+/// Returns the column of continuation lines: that of the table's second column if there is space,
 /// otherwise slightly more than the line's indentation.
 fn continuation(line: &str, indent: usize, columns: usize) -> usize {
     let second = line[indent..].find("  ").map(|gap| {

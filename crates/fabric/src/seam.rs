@@ -21,7 +21,7 @@ pub struct QueueRequest {
 /// A process's processor during a measurement point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pinning {
-    /// A processor of its own, to which it is bound.
+    /// The processor to which it alone is bound.
     Own,
     /// More working processes than processors: they share them.
     InTurns,
@@ -62,7 +62,7 @@ pub trait Fabric {
     /// Returns [`Error::Unsupported`](crate::Error::Unsupported) for adapter memory if there is
     /// none.
     async fn allocate(&self, request: BufferRequest) -> Result<Self::Buffer>;
-    /// Registers memory. Separate from allocation, as its cost is a benchmark of its own.
+    /// Registers memory. Separate from allocation, as its cost is a separate benchmark.
     async fn register(&self, buffer: Self::Buffer, access: Access) -> Result<Self::Region>;
     /// Ends the adapter's access and returns the memory.
     async fn deregister(&self, region: Self::Region) -> Result<Self::Buffer>;

@@ -50,7 +50,7 @@ enum Starve {
 }
 
 impl Channel {
-    /// The application's thread pushes a request; false when there is no room.
+    /// The application's thread pushes a request; false when there is no space.
     fn push(&self, sending: &mut Sending, announce: Announce) -> bool {
         if sending.tail - self.head.load(Ordering::Acquire) >= ROOM {
             return false;
@@ -79,7 +79,7 @@ impl Channel {
     }
 
     /// A look by the requester: completes consumed records, and wakes a queue pair that waits for
-    /// room. Returns whether there was anything.
+    /// space. Returns whether there was anything.
     fn look(&self, announce: Announce) -> bool {
         if self.flight.is_idle() {
             return false;
@@ -138,8 +138,8 @@ fn without_announcing_first_an_event_is_lost() {
     one_request(Announce::AfterPublishing);
 }
 
-/// The ring is full. A queue pair wants to push one more and waits for room, while the responder
-/// makes room and a polling thread completes.
+/// The ring is full. A queue pair wants to push one more and waits for space, while the responder
+/// frees space and a polling thread completes.
 fn full_ring(starve: Starve) {
     loom::model(move || {
         let announce = Announce::BeforePublishing;
@@ -188,7 +188,7 @@ fn full_ring(starve: Starve) {
     });
 }
 
-/// Would find: a queue pair that waits for room that was made, and completed, before it began to
+/// Would find: a queue pair that waits for space that was made, and completed, before it began to
 /// wait: the channel is idle then, and no thread looks at it any more.
 #[test]
 fn queue_pair_waiting_for_room_is_woken_by_completion() {

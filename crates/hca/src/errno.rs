@@ -1,4 +1,4 @@
-//! The error number that a verb returns (errno.h), as a type of its own.
+//! The error number that a verb returns (errno.h), as a separate type.
 
 use std::fmt;
 use std::io;

@@ -1,6 +1,6 @@
 //! Limits on the number of objects of a kind in a process: those that the device advertises.
 //!
-//! The limits are for each process, because every process is an adapter of its own. Queue pair
+//! The limits are for each process, because every process is a separate adapter. Queue pair
 //! numbers are the one resource that the processes of a host share: 2^24 less one block, so that
 //! 127 processes can each have all the queue pairs that the device advertises.
 

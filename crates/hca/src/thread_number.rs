@@ -2,7 +2,7 @@
 //!
 //! Where the compiler supports it, the number lies in the thread's *static* storage
 //! (initial-exec): a load and an offset, where a shared library's thread-local variables otherwise
-//! cost a call. Of the C libraries only glibc reserves room there for libraries that are loaded
+//! cost a call. Of the C libraries only glibc reserves space there for libraries that are loaded
 //! later.
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -203,7 +203,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
 /// Returns all valid entries of the GID tables. Returns their number, or the negative error.
 ///
 /// # Safety
-/// `context` must be null or live; `entries` must have room for `max` entries of `size` bytes.
+/// `context` must be null or live; `entries` must have space for `max` entries of `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _ibv_query_gid_table(
     context: *mut ibv_context,

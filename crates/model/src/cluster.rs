@@ -136,7 +136,7 @@ impl Cluster {
             .clone()
     }
 
-    /// Creates a process on a node, with a core of its own.
+    /// Creates a process on a node, with its own core.
     pub fn process(&self, node: usize) -> Process {
         Process {
             sim: self.sim.clone(),

@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The interface's version, as in `class/misc/rdma_cm/abi_version`.
 pub const VERSION: u32 = 4;
-/// Bytes of private data that a structure has room for.
+/// Bytes of private data that a structure has space for.
 pub const MAX_PRIVATE_DATA: usize = 256;
 
 /// Command codes: `RDMA_USER_CM_CMD_*`.
@@ -57,7 +57,7 @@ macro_rules! structures {
 }
 
 structures! {
-    /// Header of every command: its code, the bytes that follow, the bytes of room for the answer.
+    /// Header of every command: its code, the bytes that follow, the bytes of space for the answer.
     Header { cmd: u32, r#in: u16, out: u16, }
     /// `struct sockaddr_in6`, which can also hold a `sockaddr_in`.
     SocketAddress { bytes: [u8; 28], }

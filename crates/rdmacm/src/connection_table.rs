@@ -192,7 +192,7 @@ impl State {
         self.carry_out(number, due);
     }
 
-    /// Asks a host for its private ports, in a thread of its own because this one must not block.
+    /// Asks a host for its private ports, in its own thread because this one must not block.
     /// Later requests for the same host wait for the same result.
     fn search_private_ports(&mut self, number: u32) {
         let Some(path) = self.with(number, |machine| *machine.path()) else {

@@ -1,7 +1,7 @@
 //! `rfio_fsspec._native`: RFIO's client for Python.
 //!
 //! It uses [`verbena_rfio::client::Exchange`]: one connection per server carries the requests of
-//! all files and threads, without a thread of its own. `python/rfio_fsspec/_native.pyi` describes
+//! all files and threads, without its own thread. `python/rfio_fsspec/_native.pyi` describes
 //! the interface for type checkers.
 //!
 //! # Rules

@@ -12,7 +12,7 @@ pub const BAD_PARAMETER: u8 = 1;
 pub const SYSTEM: u8 = 2;
 /// Any other error.
 pub const UNKNOWN: u8 = 3;
-/// Another process writes the destination, or the server has no room for another session.
+/// Another process writes the destination, or the server has no space for another session.
 pub const BUSY: u8 = 16;
 /// No space at the destination (ENOSPC or EDQUOT).
 pub const NO_SPACE: u8 = 28;

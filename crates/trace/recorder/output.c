@@ -130,7 +130,7 @@ static void write_little_endian(uint8_t *at, uint32_t word)
 		at[place] = (uint8_t)(word >> 8 * place);
 }
 
-/* Writes the block, which begins with room for its length and checksum. */
+/* Writes the block, which begins with space for its length and checksum. */
 void output_flush(void)
 {
 	if (file < 0 || block.length <= 8 || owner != getpid())

@@ -54,8 +54,8 @@ fn small() -> Options {
     }
 }
 
-/// Registration and the memory of connections move no data; the smallest halo has room only for its
-/// tag.
+/// Registration and the memory of connections move no data; the smallest halo has space only for
+/// its tag.
 fn moves_nothing(point: &Point) -> bool {
     match point.benchmark.as_str() {
         "internals.registration" | "internals.footprint" => true,

@@ -14,7 +14,7 @@ _DIRECTORIES = count()
 
 
 def empty() -> tuple:
-    """The filesystem, and a directory of its own on the server."""
+    """The filesystem, and its own directory on the server."""
     fs = fsspec.filesystem("rfio")
     path = f"{fs._strip_protocol(os.environ['RFIO_TEST_BASE'])}/arrow{os.getpid()}-{next(_DIRECTORIES)}"
     fs.makedirs(path)

@@ -26,6 +26,6 @@ def main(base):
     print("read it all", flush=True)
 
 
-# Processes of dask begin with a module of their own, which reads this one.
+# Processes of dask begin with a separate module, which reads this one.
 if __name__ == "__main__":
     main(sys.argv[1])

@@ -57,7 +57,7 @@ pub enum Command {
     Demo(demo::Arguments),
     /// Check this machine's support
     Doctor(doctor::Arguments),
-    /// Try one thing for `doctor`, in a process of its own
+    /// Try one thing for `doctor`, in its own process
     #[command(hide = true, name = "__doctor")]
     DoctorProbe(doctor::ProbeArguments),
     /// Run all benchmarks and write one report

@@ -28,7 +28,7 @@ pub struct Options {
 
     /// Give the adapter N devices, verbena0 to verbena(N-1)
     ///
-    /// Each has one InfiniBand port; with `--link roce` each has an interface of its own, or as
+    /// Each has one InfiniBand port; with `--link roce` each has its own interface, or as
     /// many of those named as the others. `verbena port` takes an InfiniBand port down and up.
     #[arg(long, value_name = "N", value_parser = number::between::<u8>(1..=u64::from(MOST_DEVICES)))]
     devices: Option<u8>,

@@ -47,7 +47,7 @@ fn text(summary: &Summary, is_wide: bool, in_blocks: bool) -> String {
     lines.join("\n")
 }
 
-/// Returns a figure's line: name, value, rating, bar, curve and, if there is room, the reason.
+/// Returns a figure's line: name, value, rating, bar, curve and, if there is space, the reason.
 fn line(tile: &Tile, is_wide: bool, in_blocks: bool) -> String {
     let style = match tile.rating.word {
         Word::Strong => Style::Good,

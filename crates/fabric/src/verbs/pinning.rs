@@ -51,7 +51,7 @@ impl CpuPinning {
         self.allowed.iter().flatten().collect::<BTreeSet<_>>().len()
     }
 
-    /// Binds this process to a processor of its own among `members` on this machine, or to all its
+    /// Binds this process to its own processor among `members` on this machine, or to all its
     /// available processors if there are too few.
     pub fn pin(&self, members: &[usize]) -> Pinning {
         let here = members.iter().copied();

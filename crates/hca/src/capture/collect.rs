@@ -28,7 +28,7 @@ pub struct Source {
     pub command: String,
     /// Number of packets captured from it.
     pub packets: u64,
-    /// Number of packets that it reports as lost for want of room in the ring.
+    /// Number of packets that it reports as lost for lack of space in the ring.
     pub lost: u64,
     live: Option<Live>,
 }

@@ -3,7 +3,7 @@
 //!
 //! - Without a capturer, a packet or a request costs no more than a read of `is_on`.
 //! - A captured process makes a ring in shared memory, hands it to the capturer, and puts packets
-//!   into it. It never waits: packets that find no room are counted as lost (`session`,
+//!   into it. It never waits: packets that do not fit are counted as lost (`session`,
 //!   `ring`).
 //! - The capturer's death or exit closes its socket; then the ring is dropped, and `is_on` is
 //!   false.

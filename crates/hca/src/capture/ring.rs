@@ -38,7 +38,7 @@ impl Ring {
         Ok(Ring { mapping })
     }
 
-    /// Returns the number of packets that found no room so far.
+    /// Returns the number of packets that did not fit so far.
     pub(super) fn lost(&self) -> &AtomicU64 {
         self.mapping.word64(LOST)
     }
@@ -113,7 +113,7 @@ mod tests {
         let frame = [7u8; 4200];
         let mut pushed = 0;
         loop {
-            // SAFETY: the ring gives room for the frame's length.
+            // SAFETY: the ring gives space for the frame's length.
             let fill = |to: *mut u8| unsafe { to.copy_from(frame.as_ptr(), frame.len()) };
             match producer.push(&ring, emit(Seen::Received, pushed), frame.len(), fill) {
                 Some(_) => pushed += 1,

@@ -105,7 +105,7 @@ impl Capture {
                 let headers = &headers[..length];
                 let frame = headers.len() + data.len();
                 let pushed = producer.push(ring, ring::emit(seen, time), frame, |to| {
-                    // SAFETY: the ring gave room for headers and data.
+                    // SAFETY: the ring gave space for headers and data.
                     unsafe {
                         to.copy_from_nonoverlapping(headers.as_ptr(), headers.len());
                         to.add(headers.len())

@@ -24,7 +24,7 @@ pub enum Polled {
     ByOne,
 }
 
-/// Treatment of a completion for which the queue has no room.
+/// Treatment of a completion for which the queue has no space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnOverrun {
     /// The queue fails (InfiniBand architecture specification 1.4, 10.2.6.3 and 11.6.3).

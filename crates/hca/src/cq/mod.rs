@@ -1,6 +1,6 @@
 //! Completion queues: ibv_create_cq(3), ibv_poll_cq(3), ibv_req_notify_cq(3), ibv_resize_cq(3).
 //!
-//! Producers and consumers of a queue each take a lock of their own (`ring`); checking an empty
+//! Producers and consumers of a queue each take their own lock (`ring`); checking an empty
 //! queue takes none. A queue that the program declares to be polled by a single thread has no poll
 //! lock.
 
@@ -455,7 +455,7 @@ impl Cq {
         }
     }
 
-    /// Handles a completion that finds no room. The members enter the error state later, because
+    /// Handles a completion that does not fit. The members enter the error state later, because
     /// the caller may hold the locks of one.
     #[cold]
     fn overrun(&self, mut filling: Guard<'_, Filling>) -> CqPush {

@@ -88,7 +88,7 @@ unsafe impl Send for Entries {}
 unsafe impl Sync for Entries {}
 
 impl Entries {
-    /// Creates room for `capacity` completions.
+    /// Allocates space for `capacity` completions.
     pub fn new(capacity: u32, with_times: bool) -> Entries {
         let count = (capacity as usize).next_power_of_two();
         Entries {

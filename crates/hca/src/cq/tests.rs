@@ -54,7 +54,7 @@ fn concurrent_push_and_poll_lose_nothing() {
             let cq = &cq;
             scope.spawn(move || {
                 for number in 0..EACH {
-                    // Waits for room: an overrun would fail the queue.
+                    // Waits for space: an overrun would fail the queue.
                     let is_full = || {
                         let (head, tail) = cq.ends();
                         tail - head > 32

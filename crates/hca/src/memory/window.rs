@@ -19,7 +19,7 @@ const WINDOW_ACCESS: u32 = IBV_ACCESS_REMOTE_WRITE
 const NO_RIGHT_OF_A_WINDOW: u32 =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | IBV_ACCESS_OPTIONAL_RANGE;
 
-/// A window onto part of a region, with a key of its own that changes with each binding.
+/// A window onto part of a region, with its own key that changes with each binding.
 ///
 /// Its lock is never held while a thread waits for peers: such a thread sets `changing` and
 /// releases the lock first.

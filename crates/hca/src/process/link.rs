@@ -91,7 +91,7 @@ struct Sending {
 pub enum ChannelPush {
     /// The record is in the ring.
     Stored,
-    /// The ring has no room now; the queue pair is woken when it has.
+    /// The ring has no space now; the queue pair is woken when it has.
     Full,
     /// The responder is dead.
     Closed,
@@ -111,7 +111,7 @@ pub(crate) struct Completing {
     pub qp_cache: QpCache,
     /// Buffer for acknowledged requests, kept to avoid an allocation each time.
     pub done: Vec<InFlight>,
-    /// Queue pairs that were waiting for room in the ring.
+    /// Queue pairs that were waiting for space in the ring.
     pub starving: Vec<Arc<Qp>>,
 }
 
@@ -190,7 +190,7 @@ impl Outbound {
         ChannelPush::Stored
     }
 
-    /// Publishes a record that needs no acknowledgement, if there is room.
+    /// Publishes a record that needs no acknowledgement, if there is space.
     pub fn push_unawaited(
         &self,
         header: Header,
@@ -273,7 +273,7 @@ impl Outbound {
     }
 
     /// Takes the requests that the responder has consumed up to `head`, in order, and the queue
-    /// pairs that wait for room.
+    /// pairs that wait for space.
     ///
     /// # Errors
     /// [`Corrupt`] when `head` is past the last record pushed: the responder's position is invalid.

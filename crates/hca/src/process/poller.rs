@@ -156,7 +156,7 @@ impl Poller {
         }
     }
 
-    /// Hands the TCP fallback's listeners over to a thread of their own, after a peer has
+    /// Hands the TCP fallback's listeners over to their own thread, after a peer has
     /// connected.
     fn serve_fallback(&self, process: &Arc<Process>) {
         if let Some(port) = process.roce.get() {
@@ -277,7 +277,7 @@ impl Poller {
         };
         const EVENTS: usize = 64;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        // SAFETY: `events` has room for EVENTS entries.
+        // SAFETY: `events` has space for EVENTS entries.
         let count = unsafe {
             libc::epoll_wait(
                 self.epoll.as_raw_fd(),

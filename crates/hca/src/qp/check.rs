@@ -71,7 +71,7 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
         most,
         "the limit of the device",
     )?;
-    // A work request has room for its segments or for inline data in their place: rxe and adapters
+    // A work request has space for its segments or for inline data in their place: rxe and adapters
     // grant that much inline data even if less is requested, and programs rely on it
     // (rdma_xclient).
     let in_place = cap.max_send_sge * size_of::<ibv_sge>() as u32;

@@ -57,7 +57,7 @@ pub struct QpInit {
     pub send_cq: Option<Arc<Cq>>,
     /// Completion queue for receives.
     pub recv_cq: Option<Arc<Cq>>,
-    /// Shared receive queue, used instead of a receive queue of its own.
+    /// Shared receive queue, used instead of its own receive queue.
     pub srq: Option<Arc<Srq>>,
     /// XRC domain of an XRC target.
     pub xrcd: Option<Arc<Xrcd>>,

@@ -1,6 +1,6 @@
 //! Multicast groups (annex A17.9.1): the IP group of a GID, and the memberships of this process.
 //!
-//! A process that attaches a queue pair to a group joins it with a socket of its own, bound to the
+//! A process that attaches a queue pair to a group joins it with its own socket, bound to the
 //! group's address and port 4791. So the kernel delivers a copy to every member process, the filter
 //! that divides the port among processes is not involved, and a membership ends with its process,
 //! however that ends.

@@ -409,7 +409,7 @@ impl Path {
     /// The kernel's error; EOPNOTSUPP if it does not segment, after which [`Path::segments`] is
     /// false.
     pub fn send(&self, bytes: &[u8], segment: usize) -> Result<()> {
-        /// Attempts while the kernel has no room, and milliseconds to wait after each.
+        /// Attempts while the kernel has no space, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
         const TIMEOUT_MS: i32 = 1;
         if let Some(reachability) = self

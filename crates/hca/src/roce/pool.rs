@@ -127,7 +127,7 @@ impl Pool {
             if check_user(&caller).is_ok() {
                 let all: Vec<BorrowedFd<'_>> = self.descriptors().collect();
                 let directory = registry::directory();
-                // If the message finds no room, the process connects again.
+                // If the message does not fit, the process connects again.
                 let _ = caller.send(directory.as_os_str().as_bytes(), &all);
             }
         }

@@ -13,7 +13,7 @@ use verbena_wire::roce::seal;
 const MOST: usize = 64;
 /// Bytes per call: IP's limit, less headers.
 const MOST_BYTES: usize = 65_000;
-/// Room for one packet under construction: headers, the largest MTU, padding and ICRC.
+/// Space for one packet under construction: headers, the largest MTU, padding and ICRC.
 pub const PACKET: usize = 4096 + 128;
 
 thread_local! {
@@ -73,7 +73,7 @@ impl<'a> TxBatch<'a> {
             self.buffer.copy_within(start..start + length, 0);
         }
         let route = with_identification(self.path.route(), self.count as u16);
-        // Cannot fail: a packet is within IP's limit, and there is room for its ICRC.
+        // Cannot fail: a packet is within IP's limit, and there is space for its ICRC.
         if seal(&route, length, &mut self.buffer[self.used..]).is_err() {
             return;
         }
@@ -120,7 +120,7 @@ impl<'a> TxBatch<'a> {
     }
 }
 
-/// Captures packets that were sent in one call, whether or not the kernel had room for them.
+/// Captures packets that were sent in one call, whether or not the kernel had space for them.
 #[cold]
 fn capture_packets<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
     let time = clock::wall();

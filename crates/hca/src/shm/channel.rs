@@ -2,8 +2,8 @@
 //! access sections.
 //!
 //! One channel serves one direction. The requester creates it, pushes requests, and reads answers;
-//! the responder does the opposite. Answers have a ring of their own because consuming an answer
-//! never needs room to produce one: so no two processes can wait for each other's room.
+//! the responder does the opposite. Answers have their own ring because consuming an answer
+//! never needs space to produce one: so no two processes can wait for each other's space.
 
 use crate::errno::Result;
 use crate::shm::ring::{CELL, Store};

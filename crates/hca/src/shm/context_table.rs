@@ -36,7 +36,7 @@ struct Front {
     /// Held by the progress thread, so that the kernel reports when the process is ending.
     held: AtomicU32,
     _reserved: [u32; 13],
-    /// Odd while the progress thread sleeps and wants doorbell rings. In a cache line of its own,
+    /// Odd while the progress thread sleeps and wants doorbell rings. In its own cache line,
     /// because it changes often.
     armed: AtomicU64,
 }

@@ -56,7 +56,7 @@ fn push(producer: &mut Producer, store: &Local, kind: u8, bytes: &[u8]) -> Optio
         },
         bytes.len(),
         |to| {
-            // SAFETY: the ring gives room for exactly the requested length.
+            // SAFETY: the ring gives space for exactly the requested length.
             unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }
         },
     )

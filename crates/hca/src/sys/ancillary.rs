@@ -6,7 +6,7 @@ use std::mem;
 /// segment length.
 pub(super) const ROOM: usize = 192;
 
-/// Room for control messages, with the required alignment.
+/// Space for control messages, with the required alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 pub(super) struct Room(pub [u8; ROOM]);

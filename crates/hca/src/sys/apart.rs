@@ -1,4 +1,4 @@
-//! A value in pages of its own, without any of the program's data beside it.
+//! A value in separate pages, without any of the program's data beside it.
 //!
 //! So it is not affected when the program registers or protects whole pages of the heap.
 
@@ -13,7 +13,7 @@ pub struct Apart<T> {
 }
 
 impl<T> Apart<T> {
-    /// Moves a value to pages of its own.
+    /// Moves a value to separate pages.
     ///
     /// # Errors
     /// The system's, when it has no memory left.

@@ -41,7 +41,7 @@ impl Monitor {
             return std::thread::sleep(PERIOD);
         }
         // The contents do not matter, because callers read the whole state. Nor do messages lost
-        // for want of room (ENOBUFS).
+        // for lack of space (ENOBUFS).
         let mut message = [0u8; 8192];
         loop {
             // SAFETY: `message` is writable for its length.

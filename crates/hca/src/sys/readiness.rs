@@ -106,7 +106,7 @@ impl Readiness {
     pub fn now(&self) -> impl Iterator<Item = u64> {
         const MOST: usize = 16;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MOST];
-        // SAFETY: `events` has room for MOST entries.
+        // SAFETY: `events` has space for MOST entries.
         let count = unsafe {
             libc::epoll_wait(
                 self.epoll.as_raw_fd(),

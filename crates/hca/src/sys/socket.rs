@@ -270,7 +270,7 @@ impl Socket {
     ///
     /// # Errors
     /// EAGAIN when there is none; EPROTO when the message is longer than `buffer` or its
-    /// descriptors found no room; the system's.
+    /// descriptors did not fit; the system's.
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Received> {
         let mut iov = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -326,7 +326,7 @@ impl AsFd for Socket {
 #[repr(C, align(8))]
 struct Control([u8; CONTROL]);
 
-/// Room for one header with that many descriptors.
+/// Space for one header with that many descriptors.
 const CONTROL: usize = 16 + MAX_DESCRIPTORS.next_multiple_of(2) * 4;
 
 impl Control {

@@ -204,11 +204,11 @@ impl Tcp {
         usize::try_from(count).map_err(|_| Errno::last())
     }
 
-    /// Writes as many bytes of `parts`, one after another, as the kernel has room for. Returns
+    /// Writes as many bytes of `parts`, one after another, as the kernel has space for. Returns
     /// their number.
     ///
     /// # Errors
-    /// EAGAIN when it has no room; the network's.
+    /// EAGAIN when it has no space; the network's.
     pub fn write(&self, parts: &[IoSlice<'_>]) -> Result<usize> {
         // SAFETY: an all-zero msghdr is valid.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -222,7 +222,7 @@ impl Tcp {
         usize::try_from(count).map_err(|_| Errno::last())
     }
 
-    /// Waits until there is room to write, `milliseconds` at most.
+    /// Waits until there is space to write, `milliseconds` at most.
     pub fn wait_for_room(&self, milliseconds: i32) {
         let mut wanted = libc::pollfd {
             fd: self.fd.as_raw_fd(),

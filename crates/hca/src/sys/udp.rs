@@ -249,7 +249,7 @@ impl Udp {
     /// of service (IPv4) or traffic class (IPv6). Does not block.
     ///
     /// # Errors
-    /// EAGAIN when the kernel has no room; EMSGSIZE when the path does not carry datagrams of that
+    /// EAGAIN when the kernel has no space; EMSGSIZE when the path does not carry datagrams of that
     /// length; the network's.
     pub fn send(
         &self,
@@ -287,7 +287,7 @@ impl Udp {
         if n < 0 { Err(Errno::last()) } else { Ok(()) }
     }
 
-    /// Waits until there is room to send, `milliseconds` at most.
+    /// Waits until there is space to send, `milliseconds` at most.
     pub fn wait_for_room(&self, milliseconds: i32) {
         let mut wanted = libc::pollfd {
             fd: self.fd.as_raw_fd(),
@@ -325,7 +325,7 @@ impl SocketName {
                     },
                     sin_zero: [0; 8],
                 };
-                // SAFETY: a sockaddr_storage has room for every socket address.
+                // SAFETY: a sockaddr_storage has space for every socket address.
                 unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(name) };
                 mem::size_of_val(&name)
             }
@@ -339,7 +339,7 @@ impl SocketName {
                     },
                     sin6_scope_id: address.scope,
                 };
-                // SAFETY: a sockaddr_storage has room for every socket address.
+                // SAFETY: a sockaddr_storage has space for every socket address.
                 unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(name) };
                 mem::size_of_val(&name)
             }

@@ -90,7 +90,7 @@ fn host() {
     guest.wait();
 }
 
-/// Connects, as soon as the accept queue has room.
+/// Connects, as soon as the accept queue has space.
 fn call(path: &Path) -> Socket {
     loop {
         match Socket::connect(path) {

@@ -89,7 +89,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
 }
 
 /// Copies the result of a read of `size` bytes, with a zero instead of its final newline, or
-/// appended. Returns the length without either, or -1 if there is no room for the zero.
+/// appended. Returns the length without either, or -1 if there is no space for the zero.
 ///
 /// # Safety
 /// `buffer` must be null or have `size` bytes.

@@ -397,7 +397,7 @@ impl OpenFile {
             return;
         };
         if let Some(first) = self.coming.front() {
-            // Processes arrived replies, which makes room for more.
+            // Processes arrived replies, which frees space for more.
             let _ = first.ticket.is_done();
         }
         let (wanted, length) = (self.course.under_way(), self.course.piece());

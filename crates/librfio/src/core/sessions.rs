@@ -129,7 +129,7 @@ pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<Sha
     SharedFile::open(fresh(key)?, path, flags, mode)
 }
 
-/// Opens the file of a ticket, on a connection of its own. This consumes the ticket.
+/// Opens the file of a ticket, on its own connection. This consumes the ticket.
 ///
 /// # Errors
 /// Those of connecting and opening.

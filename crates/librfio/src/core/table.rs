@@ -103,7 +103,7 @@ impl Entry {
 }
 
 /// Returns the entry of a descriptor, if it is a remote file's. In a child process the file is
-/// opened again first, with a session and a position of its own that begins at the parent's.
+/// opened again first, with its own session and a position that begins at the parent's.
 fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
     let found = hold().get(&descriptor).cloned()?;
     if found.process == lineage::mark() {

@@ -6,7 +6,7 @@ use crate::stats::moderate::Prior;
 use crate::stats::welch::Difference;
 use std::collections::BTreeMap;
 
-/// Groups the keys into curves, in order of first appearance. A single point is a curve of its own.
+/// Groups the keys into curves, in order of first appearance. A single point is a separate curve.
 pub(super) fn groups(pairs: &[Paired]) -> Vec<Vec<usize>> {
     let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, pair) in pairs.iter().enumerate() {

@@ -146,7 +146,7 @@ pub fn compare(pairs: &[Paired]) -> Comparison {
     let groups = curve::groups(pairs);
     let mut curves = curve::measure(&groups, pairs);
     discovery::judge(&mut curves, |at| pairs[groups[at][0]].better, FALSE_CURVES);
-    // Points of changed curves form a family of their own: with so many true discoveries among
+    // Points of changed curves form a separate family: with so many true discoveries among
     // them, false ones elsewhere would pass.
     let (moved, still): (Vec<usize>, Vec<usize>) =
         (0..groups.len()).partition(|&group| curves[group].has_changed());

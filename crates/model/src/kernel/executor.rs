@@ -6,7 +6,7 @@
 //! travelling tasks, at least a lookahead later; they must not share state in any other way. A task
 //! may be polled spuriously, so every future of this kernel re-checks its condition. Wakers are not
 //! used: the kernel knows which task it polls, and the awaited object stores that number. A future
-//! of this kernel works only inside a task of its own [`Sim`].
+//! of this kernel works only inside a task of its [`Sim`].
 
 use super::calendar::{Calendar, Place};
 use super::pool::{Activity, Pool};

@@ -2,7 +2,7 @@
 //!
 //! A server is reserved, not queued at: the caller passes the present instant and gets the start
 //! and end of its turn. As long as callers come in time order (they do: they run when an event
-//! happens), that is a first-come-first-served queue without an event of its own.
+//! happens), that is a first-come-first-served queue without its own event.
 
 use super::time::Time;
 use std::cell::Cell;

@@ -75,7 +75,7 @@ impl Worker<'_> {
             return;
         };
         let mut entries = [abi::ibv_wc::default(); BATCH];
-        // SAFETY: the queue exists and `entries` has room for a batch.
+        // SAFETY: the queue exists and `entries` has space for a batch.
         let mut count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
         while count > 0 {
             for entry in entries.iter().take(count.max(0) as usize) {
@@ -107,7 +107,7 @@ impl Worker<'_> {
                 ]);
             }
             // An armed queue must be emptied first.
-            // SAFETY: the queue exists and `entries` has room for a batch.
+            // SAFETY: the queue exists and `entries` has space for a batch.
             count = unsafe { poll(cq, BATCH as i32, entries.as_mut_ptr()) };
         }
     }

@@ -33,7 +33,7 @@ pub unsafe fn get(service: &Service, command: &Command<'_>) -> Result<()> {
             break report(&mut state, &waiting);
         }
     };
-    // Older libraries have no room for the later fields.
+    // Older libraries have no space for the later fields.
     let least = offset_of!(EventAnswer, reserved);
     // SAFETY: the caller promises valid addresses inside the command.
     unsafe { command.answer(wanted.response, &answer, least) }

@@ -197,7 +197,7 @@ impl Command<'_> {
         Ok(command)
     }
 
-    /// Writes as much of an answer to `address` as the program has room for, and at least `least`
+    /// Writes as much of an answer to `address` as the program has space for, and at least `least`
     /// bytes.
     ///
     /// # Errors

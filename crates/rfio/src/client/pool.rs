@@ -11,7 +11,7 @@ use super::exchange::Exchange;
 use super::options::Options;
 
 /// How long a session may be idle and still be reused. A server may end one that has been idle for
-/// two seconds, to make room for others.
+/// two seconds, to free space for others.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// A session that returns to the pool when it is dropped.

@@ -95,7 +95,7 @@ counters! {
                                                    concurrently with others of their request.";
     /// Requests that found no memory.
     scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
-    /// Idle sessions ended to make room.
+    /// Idle sessions ended to free space.
     made_room = "rfio_idle_sessions_ended_total", "Idle sessions ended because other clients were \
                                                    waiting.";
     /// Sessions ended because the client read no data.

@@ -78,11 +78,11 @@ impl Wish {
     }
 }
 
-/// Sessions that wait to be admitted, for the event loops that can make room.
+/// Sessions that wait to be admitted, for the event loops that can free space.
 #[derive(Debug, Default)]
 pub struct Room(Mutex<HashMap<u64, (Instant, Wish)>>);
 
-/// Lifetime of a request for room that is not repeated: its connection has ended.
+/// Lifetime of a request for space that is not repeated: its connection has ended.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 
 impl Room {
@@ -100,7 +100,7 @@ impl Room {
         self.lock().remove(&session);
     }
 
-    /// Returns the current requests for room.
+    /// Returns the current requests for space.
     pub fn wishes(&self) -> Vec<Wish> {
         let mut wishes = self.lock();
         wishes.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);

@@ -340,7 +340,7 @@ impl Shard {
             && self.strangers.len() >= self.most_strangers.max(1)
             && self.context.service.addresses.refuse(address)
         {
-            // This connection would be refused anyway, so no other has to make room for it.
+            // This connection would be refused anyway, so no other has to free space for it.
             count(&self.context.service.metrics.turned_away, 1);
             return None;
         }
@@ -443,7 +443,7 @@ impl Shard {
         }
     }
 
-    /// Ends idle sessions that hold nothing, the longest idle first, to make room for waiting ones.
+    /// Ends idle sessions that hold nothing, the longest idle first, to admit waiting ones.
     fn make_room(&mut self, now: Instant) {
         for wish in self.context.service.room.wishes() {
             let idlest = self

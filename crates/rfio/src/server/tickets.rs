@@ -41,7 +41,7 @@ pub enum Untimely {
     /// It may have been redeemed before the server's restart.
     #[error("the ticket may predate this server's start; request another one in some seconds")]
     BeforeTheStart,
-    /// There is no room to remember it.
+    /// There is no space to remember it.
     #[error("{0} tickets were used in the last minutes, the maximum that can be tracked")]
     Crowd(usize),
 }

@@ -164,7 +164,7 @@ impl<'a> Importer<'a> {
         }
     }
 
-    /// Applies an event within a call; outside all calls, it gets a call of its own.
+    /// Applies an event within a call; outside all calls, it gets its own call.
     fn within(&mut self, rank: usize, event: Event) -> Result<(), String> {
         let name = match event {
             Event::Sent(_) => "MPI_Send",

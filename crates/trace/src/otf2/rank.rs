@@ -178,7 +178,7 @@ impl Rank {
         self.depth > 0
     }
 
-    /// Adds a part to the call, or reserves room for a part that is completed later.
+    /// Adds a part to the call, or reserves space for a part that is completed later.
     pub fn put(&mut self, part: Option<Part>) -> Place {
         let call = self.written + self.calls.len() as u64 - 1;
         let current = self.calls.back_mut().expect("it is in a call");

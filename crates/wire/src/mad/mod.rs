@@ -39,7 +39,7 @@ impl Method {
     pub const GET: Self = Self(0x01);
     /// Write an attribute.
     pub const SET: Self = Self(0x02);
-    /// A datagram without a response of its own; used by all of communication management.
+    /// A datagram without its own response; used by all of communication management.
     pub const SEND: Self = Self(0x03);
     /// The response to GET and SET.
     pub const GET_RESPONSE: Self = Self(0x81);

@@ -97,7 +97,7 @@ async fn point<F: Fabric>(
         }
         Ok(())
     };
-    // The checking pass: the first byte identifies sender and direction, if there is room beside
+    // The checking pass: the first byte identifies sender and direction, if there is space beside
     // the tag.
     if size > 1 {
         for &(direction, _) in &edges {

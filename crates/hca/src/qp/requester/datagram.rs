@@ -217,10 +217,10 @@ impl DatagramPacket<'_> {
         self.grh.map_or(0, |grh| grh.len()) + self.runs.total() as usize
     }
 
-    /// Writes route and data to `target`, which has room for them.
+    /// Writes route and data to `target`, which has space for them.
     fn fill(&self, target: *mut u8) -> crate::errno::Result<()> {
         let mut at = target;
-        // SAFETY: `target` has room for route and data, as the doc comment requires.
+        // SAFETY: `target` has space for route and data, as the doc comment requires.
         unsafe {
             if let Some(grh) = &self.grh {
                 at.copy_from_nonoverlapping(grh.as_ptr(), grh.len());

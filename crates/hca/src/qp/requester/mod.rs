@@ -43,7 +43,7 @@ pub enum Outcome {
     Sent,
     /// Must wait for earlier requests.
     Order,
-    /// The channel is full; the queue pair is woken when there is room.
+    /// The channel is full; the queue pair is woken when there is space.
     NoRoom,
     /// No channel to the owner of this number yet.
     Connect(u32),
@@ -334,7 +334,7 @@ impl Qp {
         };
         let header = request.emit(&self.route(send, job.psn));
         let pushed = via.push(self, header, payload.len(), Some(acknowledge), |target| {
-            // SAFETY: the ring provides room for the payload.
+            // SAFETY: the ring provides space for the payload.
             unsafe { target.copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };
             Ok(())
         });

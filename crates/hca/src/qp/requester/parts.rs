@@ -39,7 +39,7 @@ impl Qp {
                 // The application keeps inline data valid while it posts; later our copy is read.
                 via.push(self, header, length as usize, acknowledge, |target| {
                     let sges = job.request.sges;
-                    // SAFETY: the ring provides room for `length` bytes, and the buffers hold the
+                    // SAFETY: the ring provides space for `length` bytes, and the buffers hold the
                     // request's whole inline data.
                     unsafe { gather_inline(sges, offset as usize, target, length as usize) };
                     Ok(())
@@ -51,7 +51,7 @@ impl Qp {
                     Err(outcome) => return outcome,
                 };
                 via.push(self, header, length as usize, acknowledge, |target| {
-                    // SAFETY: the ring provides room for `length` bytes.
+                    // SAFETY: the ring provides space for `length` bytes.
                     unsafe { runs.gather(offset as usize, target, length as usize) }
                 })
             };
@@ -66,7 +66,7 @@ impl Qp {
 /// Copies part of inline data.
 ///
 /// # Safety
-/// The buffers hold `offset + length` readable bytes, and `target` has room for `length`.
+/// The buffers hold `offset + length` readable bytes, and `target` has space for `length`.
 #[inline]
 unsafe fn gather_inline(sges: &[ibv_sge], offset: usize, target: *mut u8, length: usize) {
     let (mut skip, mut copied) = (offset, 0);
@@ -74,7 +74,7 @@ unsafe fn gather_inline(sges: &[ibv_sge], offset: usize, target: *mut u8, length
         let skipped = skip.min(sge.length as usize);
         skip -= skipped;
         let part = (sge.length as usize - skipped).min(length - copied);
-        // SAFETY: inside the buffer, and inside the remaining room.
+        // SAFETY: inside the buffer, and inside the remaining space.
         unsafe {
             let from = (sge.addr as *const u8).wrapping_add(skipped);
             copy::copy(from, target.add(copied), part);

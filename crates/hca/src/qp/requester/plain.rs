@@ -72,7 +72,7 @@ impl Qp {
         let fill = |from: *const u8| {
             move |target: *mut u8| {
                 // SAFETY: the callers below pass a `from` with `length` readable bytes; the ring
-                // provides room for `length` bytes.
+                // provides space for `length` bytes.
                 unsafe { copy::copy(from, target, length as usize) };
                 Ok(())
             }

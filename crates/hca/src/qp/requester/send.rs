@@ -138,7 +138,7 @@ impl Qp {
                     key: sge.lkey,
                 };
                 let bytes = source.emit();
-                // SAFETY: the ring provides room for `length` bytes, and `index` is below the
+                // SAFETY: the ring provides space for `length` bytes, and `index` is below the
                 // number of buffers.
                 unsafe {
                     target

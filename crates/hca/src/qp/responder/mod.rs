@@ -7,7 +7,7 @@
 //!
 //! A request is acknowledged by the position in the ring. Any other answer is published on the
 //! answer ring before the position passes the record (SYNC POINT answers in
-//! [`crate::process::progress`]), so a record is only processed if there is room for an answer.
+//! [`crate::process::progress`]), so a record is only processed if there is space for an answer.
 
 mod atomic;
 mod datagram;
@@ -49,7 +49,7 @@ pub enum Progress<'a> {
     /// requester can see the acknowledgement: a program that answers a message may rely on the
     /// sender's completion being there first.
     Done(Option<Delivered<'a>>),
-    /// Not processed, because answers need room; to be tried again.
+    /// Not processed, because answers need space; to be tried again.
     Blocked,
 }
 

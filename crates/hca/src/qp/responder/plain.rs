@@ -1,5 +1,5 @@
 //! Fast path for plain messages: whole and in the payload, over an established reliable connection,
-//! for a posted receive of one buffer in the arena with enough room. Most messages are of this
+//! for a posted receive of one buffer in the arena with enough space. Most messages are of this
 //! kind, and the general path ([`super::inbound_message`]) moves the taken receive around, at about
 //! the cost of copying the message's bytes.
 //!

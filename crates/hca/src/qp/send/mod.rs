@@ -246,7 +246,7 @@ impl SendQueue {
         self.begun == 0 && self.pending.front().is_none_or(|one| !one.is_started)
     }
 
-    /// Returns whether a request that is posted now may be executed at once: there is room for it,
+    /// Returns whether a request that is posted now may be executed at once: there is space for it,
     /// no backoff, and all earlier requests are in flight or done.
     #[inline]
     fn may_go_on(&self) -> bool {

@@ -59,7 +59,7 @@ impl Poster<'_> {
         Ok(())
     }
 
-    /// Checks whether [`Poster::post`] accepts a request when there is room.
+    /// Checks whether [`Poster::post`] accepts a request when there is space.
     ///
     /// # Errors
     /// EINVAL for an opcode or list that is not allowed.

@@ -122,7 +122,7 @@ impl Qp {
         }
     }
 
-    /// Continues after a deadline, or when there is room or a connection.
+    /// Continues after a deadline, or when there is space or a connection.
     pub(crate) fn wake(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         match send.backoff {

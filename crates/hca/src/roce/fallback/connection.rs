@@ -37,12 +37,12 @@ impl Connection {
         }
     }
 
-    /// Sends packets, as a UDP socket would: packets that find no room for a while are lost.
+    /// Sends packets, as a UDP socket would: packets that do not fit for a while are lost.
     ///
     /// # Errors
-    /// EAGAIN if there was no room, ENOTCONN if the connection has ended.
+    /// EAGAIN if there was no space, ENOTCONN if the connection has ended.
     pub fn send_packets(&self, envelope: Envelope, bytes: &[u8]) -> Result<()> {
-        /// Attempts while there is no room, and milliseconds to wait after each.
+        /// Attempts while there is no space, and milliseconds to wait after each.
         const ATTEMPTS: u32 = 3;
         const TIMEOUT_MS: i32 = 1;
         let mut answer = Err(Errno::EAGAIN);
@@ -83,8 +83,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns whether a frame is partly sent; the reading thread then waits for room and sends the
-    /// rest.
+    /// Returns whether a frame is partly sent; the reading thread then waits for space and sends
+    /// the rest.
     pub fn has_rest(&self) -> bool {
         self.has_rest.load(Ordering::Acquire)
     }

@@ -186,7 +186,7 @@ impl Fallback {
             .iter()
             .find(|connection| connection.own_token == token)
         {
-            // A report that finds no room is lost; the peer probes again.
+            // A report that does not fit is lost; the peer probes again.
             let _ = connection.send(&Frame::Seen);
         }
     }

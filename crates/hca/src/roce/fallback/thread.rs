@@ -398,7 +398,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Returns the address of an incoming connection, its path and our sender, if the peer may
-    /// speak for the address that it declares and there is room for another connection.
+    /// speak for the address that it declares and there is space for another connection.
     fn check(
         &self,
         connection: &Connection,

@@ -93,7 +93,7 @@ impl Registry {
     ///
     /// # Errors
     /// EPERM when the directory belongs to another user or is open to others; EPROTO when the file
-    /// is not a registry of this version; ENOSPC when there is no room for it.
+    /// is not a registry of this version; ENOSPC when there is no space for it.
     pub fn open(directory: &Path) -> Result<Registry> {
         loop {
             if let Some((directory, file)) = Directory::open(directory)? {

@@ -216,7 +216,7 @@ impl Name {
     }
 }
 
-/// Returns the inode that is shared by descriptors without an inode of their own; 0 where rings may
+/// Returns the inode that is shared by descriptors without their own inode; 0 where rings may
 /// have it too, which was so before Linux 5.12.
 pub fn nameless_inode() -> u64 {
     if !rings_have_inodes() {

@@ -311,7 +311,7 @@ impl Traffic {
             false => Vec::new(),
         };
         for id in asked {
-            // There is room for one such request at a time; without room the reply arrives as
+            // There is space for one such request at a time; without space the reply arrives as
             // usual.
             if self.flights.len() <= self.most {
                 self.emit(&Request::Cancel(Cancel { id }), None, None);
@@ -460,7 +460,7 @@ impl Traffic {
     }
 
     /// Opens a window for the data of a queued subrequest if they travel by RDMA; returns `None` if
-    /// there is no room for it now.
+    /// there is no space for it now.
     #[allow(clippy::option_option, reason = "no room, or no need of any")]
     fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, Lent)>>, Error> {
         let piece = &self.queue[index];

@@ -274,7 +274,7 @@ mod tests {
         );
     }
 
-    /// Blocks no longer read make room for blocks being read.
+    /// Blocks that are no longer read are evicted for blocks being read.
     #[test]
     fn frequently_read_block_is_evicted_eventually() {
         const SLOTS: u64 = 256;

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::nameless;
 use crate::server::export::Named;
 
-/// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no room for the
+/// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no space for the
 /// suffix.
 const KEPT: usize = 200;
 

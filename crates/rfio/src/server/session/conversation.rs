@@ -343,7 +343,7 @@ impl Conversation {
     }
 
     /// Sends the replies held back, before the turn ends. Returns the next step, or `None` if
-    /// sending has made room for more.
+    /// sending has freed space for more.
     fn push(&mut self, next: Next, now: Instant) -> Result<Option<Next>, NoFrame> {
         if !self.collects {
             return Ok(Some(next));

@@ -531,7 +531,7 @@ impl Conversation {
             true => MEAGRE,
             false => FRUGAL,
         });
-        // Counted already while waiting for the queue pair; the grant has room for a copy of the
+        // Counted already while waiting for the queue pair; the grant has space for a copy of the
         // whole vector.
         if let (Some(grant), Request::ReadVector(_)) = (&mut task.grant, &task.request) {
             let block = context.service.limits.block;

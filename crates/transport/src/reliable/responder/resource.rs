@@ -61,7 +61,7 @@ impl Resource {
 }
 
 impl Responder {
-    /// Makes room for one more resource by dropping the oldest, unless its response was never sent
+    /// Frees one resource by dropping the oldest, unless its response was never sent
     /// completely.
     pub(super) fn make_room(&mut self) -> Result<(), Fault> {
         let most = self.configuration.max_dest_rd_atomic;

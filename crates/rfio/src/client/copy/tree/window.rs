@@ -22,7 +22,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns whether another request may be sent. A full window has room again only when it is
+    /// Returns whether another request may be sent. A full window has space again only when it is
     /// half empty, so that requests are sent in batches.
     pub fn has_room(&self) -> bool {
         !self.is_full
