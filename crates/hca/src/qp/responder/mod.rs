@@ -13,6 +13,7 @@ mod atomic;
 mod datagram;
 mod failure;
 mod fetch;
+mod flush;
 mod inbound_message;
 mod message_state;
 pub(super) mod packet_responder;
@@ -26,7 +27,7 @@ pub use message_state::{MessageState, XrcMessageStates};
 use crate::cq::{Completion, Cq};
 use crate::fault_injection::{self, Fault};
 use crate::lock::Guard;
-use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
+use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::flush::Flush;
@@ -300,25 +301,9 @@ impl<'a> Call<'a> {
             access: flush.access(),
         };
         let key = self.process.keys.named_record(remote.key);
-        match flush.region {
-            true => grant_whole(&section, key, access_request),
-            false => grant(
-                &section,
-                key,
-                access_request,
-                remote.address,
-                remote.length.into(),
-            ),
-        }
-        .map(drop)
-        .map_err(|_| {
-            let (address, length) = match flush.region {
-                true => (key.iova.load(Ordering::Relaxed), 0),
-                false => (remote.address, remote.length.into()),
-            };
-            why::note_access_request(key, access_request, address, length);
-            Failure::by(fault::Fault::RemoteAccess)
-        })
+        let range = (remote.address, remote.length.into());
+        flush::check(&section, key, access_request, flush, range)
+            .map_err(|_| Failure::by(fault::Fault::RemoteAccess))
     }
 
     fn complete(&self, cq: &Cq, wr_id: u64, status: ibv_wc_status) {

@@ -6,10 +6,11 @@
 //! after the lock is released, and after the requester was answered: the state machine, which has
 //! failed already, drops packets that arrive in between.
 
+use super::flush;
 use super::why::{self, event_name};
 use crate::cq::{Completion, Cq};
 use crate::device::active_mtu;
-use crate::memory::resolve::{AccessRequest, ResolvedRange, grant, grant_whole};
+use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
@@ -575,25 +576,8 @@ impl ResponderAccess for ResponderMemory<'_> {
             access: flush.access(),
         };
         let key = self.process().keys.named_record(region.key.0);
-        match flush.region {
-            true => grant_whole(&section, key, access_request),
-            false => grant(
-                &section,
-                key,
-                access_request,
-                region.address,
-                region.length.into(),
-            ),
-        }
-        .map(drop)
-        .map_err(|_| {
-            let (address, length) = match flush.region {
-                true => (key.iova.load(Ordering::Relaxed), 0),
-                false => (region.address, region.length.into()),
-            };
-            why::note_access_request(key, access_request, address, length);
-            AccessError
-        })
+        let range = (region.address, region.length.into());
+        flush::check(&section, key, access_request, flush, range).map_err(|_| AccessError)
     }
 
     fn take_receive(&mut self, shared: Option<SrqNumber>) -> Taken {

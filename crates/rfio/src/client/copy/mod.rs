@@ -119,6 +119,29 @@ pub struct Manner {
 }
 
 impl Manner {
+    /// Settings for tests: defaults, with so many sessions and retries for so long.
+    #[cfg(test)]
+    fn of_tests(lanes: usize, patience: std::time::Duration) -> Self {
+        Self {
+            options: Options::plain("tester"),
+            sessions: Arc::default(),
+            earlier: Earlier::Discard,
+            verification: Verification::Blocks,
+            lanes: Lanes::Exactly(lanes),
+            most: None,
+            stable: Stable::Later,
+            extras: Extras::None,
+            existing: Existing::Replace,
+            choice: Choice::of(Vec::new()),
+            pace: None,
+            retry: Retry {
+                patience,
+                tell: |_| {},
+            },
+            start: Start::Full,
+        }
+    }
+
     /// Waits as the rate limit requires after moving `bytes`.
     fn keep_pace(&self, bytes: u64) {
         if let Some(pace) = &self.pace {

@@ -219,13 +219,8 @@ fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::choice::{Choice, Existing};
     use super::super::pipeline::{Extents, Facts, Put, Reader};
-    use super::super::retry::Retry;
-    use super::super::{Earlier, Extras, Lanes, Stable, Verification};
     use super::*;
-    use crate::client::options::Options;
-    use std::sync::Arc;
     use std::time::Duration;
 
     /// A file whose chunks are filled with their numbers.
@@ -298,24 +293,7 @@ mod tests {
     }
 
     fn manner(lanes: usize) -> Manner {
-        Manner {
-            options: Options::plain("nobody"),
-            sessions: Arc::default(),
-            earlier: Earlier::Discard,
-            verification: Verification::Blocks,
-            lanes: Lanes::Exactly(lanes),
-            most: None,
-            stable: Stable::Later,
-            extras: Extras::None,
-            existing: Existing::Replace,
-            choice: Choice::of(Vec::new()),
-            pace: None,
-            retry: Retry {
-                patience: Duration::ZERO,
-                tell: |_| {},
-            },
-            start: Start::Full,
-        }
+        Manner::of_tests(lanes, Duration::ZERO)
     }
 
     #[test]

@@ -216,32 +216,11 @@ pub fn persist_with_file(
 
 #[cfg(test)]
 mod tests {
-    use super::super::choice::{Choice, Existing};
-    use super::super::{Extras, Lanes, Stable, Verification};
     use super::*;
     use crate::client::address::Address;
-    use crate::client::options::Options;
-    use std::sync::Arc;
 
     fn manner(patience: Duration) -> Manner {
-        Manner {
-            options: Options::plain("nobody"),
-            sessions: Arc::default(),
-            earlier: Earlier::Discard,
-            verification: Verification::Blocks,
-            lanes: Lanes::Exactly(1),
-            most: None,
-            stable: Stable::Later,
-            extras: Extras::None,
-            existing: Existing::Replace,
-            choice: Choice::of(Vec::new()),
-            pace: None,
-            retry: Retry {
-                patience,
-                tell: |_| {},
-            },
-            start: Start::Full,
-        }
+        Manner::of_tests(1, patience)
     }
 
     fn failed(error: Error) -> CopyError {
