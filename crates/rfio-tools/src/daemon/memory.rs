@@ -20,6 +20,21 @@ fn share(memory: u64) -> u64 {
     (memory / PART).clamp(LEAST.min(memory / 4), MOST)
 }
 
+/// Checks that a cache that is allocated at the start fits the memory: the kernel would end
+/// processes otherwise.
+///
+/// # Errors
+/// The reason, for the user.
+pub fn check(cache: u64) -> Result<(), String> {
+    match memory() {
+        memory if cache > memory => Err(format!(
+            "--cache is {cache} bytes, and this machine or control group has {memory}; give less, \
+             or --cache-pages when-used"
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn memory() -> u64 {
     let machine = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let machine = of_machine(&machine).unwrap_or(LEAST * PART);
@@ -67,6 +82,13 @@ fn limits(groups: &str, root: &Path) -> impl Iterator<Item = u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cache_larger_than_the_memory_is_refused() {
+        assert_eq!(check(memory()), Ok(()));
+        let refused = check(u64::MAX).unwrap_err();
+        assert!(refused.contains("--cache-pages when-used"), "{refused}");
+    }
 
     #[test]
     fn the_default_cache_grows_with_memory_within_bounds() {

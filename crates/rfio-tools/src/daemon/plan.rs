@@ -34,7 +34,7 @@ use verbena_rfio::server::users::Users;
 use verbena_rfio_protocol::shown;
 
 use super::descriptors::{Clients, Needs};
-use super::memory::default_cache;
+use super::memory::{self, default_cache};
 use crate::arguments::{Anonymous, CachePages, Daemon, FabricChoice, StorageChoice};
 
 /// A service that is ready to start.
@@ -221,6 +221,9 @@ fn limits(
             "--cache must be at least {} bytes: two blocks",
             2 * defaults.block
         ));
+    }
+    if arguments.cache_pages == CachePages::AtStart {
+        memory::check(cache as u64)?;
     }
     let buffers = memory("--buffers", arguments.buffers)?;
     let share = |name, asked: Option<u64>, whole: usize| match asked {
