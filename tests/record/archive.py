@@ -8,7 +8,7 @@ all that a rank sends and receives, to and from itself as well.
 import sys
 
 import otf2
-from otf2.enums import CollectiveOp, GroupType, LocationGroupType, Paradigm
+from otf2.enums import CollectiveOp, GroupType, LocationGroupType, MeasurementMode, Paradigm, ParadigmClass
 
 RANKS, ROUNDS = 4, 10
 # A call takes so long here; it does not count as computing.
@@ -16,6 +16,8 @@ WITHIN = 50
 # Ticks of 2 ns.
 TICKS = 500_000_000
 NO_ROOT = 0xFFFFFFFF
+# Ticks between rounds in which the tracer is off: more than all computing.
+OFF = 50_000_000
 
 
 class Program:
@@ -27,6 +29,8 @@ class Program:
         self.regions = {}
         self.calls = [0] * RANKS
         self.requests = 0
+        # As Score-P does: references to it have a name and a number, and not only the name.
+        self.definitions.paradigm(Paradigm.MPI, name="MPI", paradigm_class=ParadigmClass.PROCESS)
         root = self.definitions.system_tree_node("machine")
         groups = [self.definitions.location_group(f"MPI Rank {rank}", system_tree_parent=root,
                                                   location_group_type=LocationGroupType.PROCESS) for rank in range(RANKS)]
@@ -143,11 +147,19 @@ class Program:
         self.collective("MPI_Reduce_scatter", CollectiveOp.REDUCE_SCATTER, comm, NO_ROOT,
                         lambda place: (sum(counts), ranks * counts[place]))
 
+    def off(self):
+        """Each rank's tracer is off for a while, as between SCOREP_RECORDING_OFF and SCOREP_RECORDING_ON."""
+        for rank, writer in enumerate(self.writers):
+            writer.measurement_on_off(self.times[rank], MeasurementMode.OFF)
+            self.times[rank] += OFF
+            writer.measurement_on_off(self.times[rank], MeasurementMode.ON)
+
     def run(self):
         for rank in range(RANKS):
             self.call(rank, "MPI_Init")
             self.writers[rank].enter(self.times[rank], self.solve)
         for _ in range(ROUNDS):
+            self.off()
             for size in (1, 1000, 100000):
                 self.ping_pong(size)
             self.ring(20000)

@@ -58,6 +58,7 @@ def cases() -> list[Case]:
     found.append(Case("a shipped trace, in one file", "", shipped))
     found.append(Case("an archive in OTF2, beside the same program's recording", "Open MPI",
                       partial(imported.beside_recorded, environment())))
+    found.append(Case("archives of Score-P", "", imported.real))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
     found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))

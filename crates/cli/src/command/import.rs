@@ -44,6 +44,15 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             imported.others
         );
     }
+    let off = imported.unmeasured;
+    if off.nanoseconds > 0 {
+        let share = 100.0 * off.nanoseconds as f64 / off.traced.max(1) as f64;
+        outln!(
+            "  the tracer was off for {share:.1} % of the ranks' time, in {} spans: calls made then \
+             are missing, and this time does not count as computing",
+            off.spans
+        );
+    }
     Ok(Exit::Success)
 }
 

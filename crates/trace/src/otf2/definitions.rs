@@ -122,11 +122,25 @@ impl Definitions {
     }
 }
 
+/// `OTF2_PARADIGM_MPI`, the number that is printed behind the name of the paradigm.
+const MPI: u64 = 4;
+
+/// Returns whether a group's attributes begin with the paradigm MPI. `otf2-print` prints the name
+/// and number from the archive's PARADIGM definition, as Score-P writes it, and `MPI` without one.
+fn is_of_mpi(attributes: &str) -> bool {
+    let Some(paradigm) = attributes.strip_prefix("Paradigm: ") else {
+        return false;
+    };
+    let end = paradigm.find(", Flags: ").unwrap_or(paradigm.len());
+    let paradigm = &paradigm[..end];
+    paradigm == "MPI" || reference(paradigm) == Some(MPI)
+}
+
 impl Groups {
     fn take(&mut self, number: u64, rest: &str) -> Result<(), String> {
         let (_, behind) = rest.split_once(">, Type: ").ok_or("as it lacks a type")?;
         let (kind, behind) = behind.split_once(", ").ok_or("as it lacks a paradigm")?;
-        if !behind.starts_with("Paradigm: MPI,") {
+        if !is_of_mpi(behind) {
             return Ok(());
         }
         let (head, list) = behind

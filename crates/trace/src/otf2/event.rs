@@ -38,6 +38,10 @@ pub(super) enum Event {
     RequestedCollectiveEnded(Operation, u64),
     /// The tracer was busy until this time.
     Flushed(u64),
+    /// From here on the tracer records nothing.
+    Off,
+    /// The tracer records again.
+    On,
     /// Regions are unknown: the program was sampled.
     Sampled,
     /// An MPI event that the importer does not support.
@@ -101,14 +105,14 @@ fn event(kind: &str, rest: &str) -> Option<Event> {
         "CALLING_CONTEXT_ENTER" | "CALLING_CONTEXT_LEAVE" | "CALLING_CONTEXT_SAMPLE" => {
             Event::Sampled
         }
+        "MEASUREMENT_ON_OFF" => match rest.strip_prefix("Mode: ")? {
+            "OFF" => Event::Off,
+            "ON" => Event::On,
+            _ => return None,
+        },
         // A test that found no request complete.
         "MPI_REQUEST_TEST" => Event::Nothing,
-        _ if kind.starts_with("MPI_")
-            || kind.starts_with("RMA_")
-            || kind == "MEASUREMENT_ON_OFF" =>
-        {
-            Event::Unknown
-        }
+        _ if kind.starts_with("MPI_") || kind.starts_with("RMA_") => Event::Unknown,
         _ => Event::Nothing,
     })
 }

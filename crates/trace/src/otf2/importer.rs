@@ -5,7 +5,7 @@ use super::amounts::{Amount, kind};
 use super::collective::{Operations, Share};
 use super::definitions::Definitions;
 use super::event::{Event, Happened, Message, Operation};
-use super::rank::{Place, Rank};
+use super::rank::{Place, Rank, Unmeasured};
 use super::records::{Records, begins_event};
 use crate::part::Part;
 use std::collections::{BTreeMap, HashMap};
@@ -20,6 +20,8 @@ pub struct Imported {
     pub left_out: BTreeMap<String, u64>,
     /// Number of locations that are not ranks: threads, accelerators.
     pub others: u64,
+    /// The time in which the tracer was off.
+    pub unmeasured: Unmeasured,
 }
 
 /// Parses the events printed by `otf2-print`.
@@ -118,6 +120,8 @@ impl<'a> Importer<'a> {
                 Event::Enter(_)
                     | Event::Leave(_)
                     | Event::Flushed(_)
+                    | Event::Off
+                    | Event::On
                     | Event::Sampled
                     | Event::Nothing
             ) {
@@ -148,6 +152,14 @@ impl<'a> Importer<'a> {
                  with instrumentation (Score-P: SCOREP_ENABLE_UNWINDING=false)"
                     .to_owned(),
             ),
+            Event::Off => {
+                self.ranks[rank].turn_off();
+                Ok(())
+            }
+            Event::On => {
+                self.ranks[rank].turn_on();
+                Ok(())
+            }
             Event::Nothing => Ok(()),
             Event::Unknown => {
                 self.leave_out(kind);
@@ -367,19 +379,22 @@ impl<'a> Importer<'a> {
     fn finish(self) -> Result<Imported, Error> {
         let mut left_out = self.left_out;
         let mut files = Vec::new();
+        let mut unmeasured = Unmeasured::default();
         for (number, rank) in self.ranks.into_iter().enumerate() {
-            let (file, open) = rank
+            let finished = rank
                 .finish()
                 .map_err(|reason| Error::Lacking(format!("rank {number}: {reason}")))?;
-            if open > 0 {
-                *left_out.entry("end of a request".to_owned()).or_default() += open;
+            if finished.open > 0 {
+                *left_out.entry("end of a request".to_owned()).or_default() += finished.open;
             }
-            files.push(file);
+            unmeasured.add(finished.unmeasured);
+            files.push(finished.file);
         }
         Ok(Imported {
             ranks: files,
             left_out,
             others: self.definitions.others,
+            unmeasured,
         })
     }
 }

@@ -17,6 +17,7 @@ mod tests;
 
 pub use definitions::Definitions;
 pub use importer::{Imported, import};
+pub use rank::Unmeasured;
 
 use std::io;
 

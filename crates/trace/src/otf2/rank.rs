@@ -32,6 +32,36 @@ pub(super) struct Request {
     pub told: bool,
 }
 
+/// Spans in which a tracer was off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unmeasured {
+    /// Their number, over all ranks.
+    pub spans: u64,
+    /// Their duration in nanoseconds, over all ranks.
+    pub nanoseconds: u64,
+    /// The whole duration of the ranks, these spans included, in nanoseconds.
+    pub traced: u64,
+}
+
+impl Unmeasured {
+    /// Adds those of another rank.
+    pub(super) fn add(&mut self, other: Unmeasured) {
+        self.spans += other.spans;
+        self.nanoseconds = self.nanoseconds.saturating_add(other.nanoseconds);
+        self.traced = self.traced.saturating_add(other.traced);
+    }
+}
+
+/// A rank that has ended.
+#[derive(Debug)]
+pub(super) struct Finished {
+    /// Its trace.
+    pub file: Vec<u8>,
+    /// Number of requests without an end.
+    pub open: u64,
+    pub unmeasured: Unmeasured,
+}
+
 /// State of a rank during the import.
 #[derive(Debug)]
 pub(super) struct Rank {
@@ -47,8 +77,13 @@ pub(super) struct Rank {
     last: u64,
     /// Time of the last event.
     now: u64,
-    /// Time that the tracer used since the last call.
+    /// Time since the last call in which the tracer was busy or off.
     flushed: u64,
+    /// When the tracer was turned off, if it is off.
+    off: Option<u64>,
+    unmeasured: Unmeasured,
+    /// Time of the first event.
+    first: u64,
     communicators: Vec<Part>,
     requests: HashMap<u64, Request>,
     free: Vec<usize>,
@@ -72,6 +107,9 @@ impl Rank {
             last: 0,
             now: 0,
             flushed: 0,
+            off: None,
+            unmeasured: Unmeasured::default(),
+            first: 0,
             communicators,
             requests: HashMap::new(),
             free: Vec::new(),
@@ -86,6 +124,8 @@ impl Rank {
         if !self.has_events {
             self.has_events = true;
             self.last = nanoseconds;
+            self.first = nanoseconds;
+            self.now = nanoseconds;
         }
         self.now = self.now.max(nanoseconds);
     }
@@ -97,15 +137,33 @@ impl Rank {
         }
     }
 
+    /// Records that the tracer is off from here on.
+    pub fn turn_off(&mut self) {
+        self.off.get_or_insert(self.now);
+    }
+
+    /// Records that the tracer is on. The activity of the rank while it was off is unknown, so that
+    /// time is not computing.
+    pub fn turn_on(&mut self) {
+        if let Some(since) = self.off.take() {
+            let span = self.now - since;
+            self.unmeasured.spans += 1;
+            self.unmeasured.nanoseconds += span;
+            self.flushed(span);
+        }
+    }
+
     /// Enters a call. Nested calls are ignored.
     pub fn enter(&mut self, name: &str) {
         if self.has_ended {
             return;
         }
+        self.turn_on();
         self.depth += 1;
         if self.depth > 1 {
             return;
         }
+        let flushed = std::mem::take(&mut self.flushed);
         if !self.has_begun {
             self.has_begun = true;
             let is_first = INIT.contains(&name);
@@ -122,8 +180,7 @@ impl Rank {
                 return;
             }
         }
-        let computing = (self.now - self.last).saturating_sub(self.flushed);
-        self.flushed = 0;
+        let computing = (self.now - self.last).saturating_sub(flushed);
         self.entered = self.now;
         self.calls.push_back(Call {
             name: name.to_owned(),
@@ -235,17 +292,18 @@ impl Rank {
         Ok(request)
     }
 
-    /// Ends the rank; returns its file and the number of requests without an end.
+    /// Ends the rank.
     ///
     /// # Errors
     ///
     /// Returns an error if the rank is within a call or has incomplete parts.
-    pub fn finish(mut self) -> Result<(Vec<u8>, u64), String> {
+    pub fn finish(mut self) -> Result<Finished, String> {
         if self.depth > 0 {
             return Err(
                 "its events end within an MPI call, so the program did not complete".to_owned(),
             );
         }
+        self.turn_on();
         if !self.has_ended {
             self.enter(FINALIZE);
             // It has an outermost call now, which this ends.
@@ -256,7 +314,14 @@ impl Rank {
             self.tell(request.begun, None);
         }
         match self.calls.is_empty() {
-            true => Ok((self.writer.finish(), open.len() as u64)),
+            true => Ok(Finished {
+                file: self.writer.finish(),
+                open: open.len() as u64,
+                unmeasured: Unmeasured {
+                    traced: self.now - self.first,
+                    ..self.unmeasured
+                },
+            }),
             false => Err(
                 "it has made a collective operation that others of its communicator have not"
                     .to_owned(),

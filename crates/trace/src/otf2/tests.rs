@@ -227,3 +227,56 @@ proptest! {
         let _ = imported(&text.join("\n"));
     }
 }
+
+/// Score-P defines its paradigms, and `otf2-print` prints their names and numbers.
+#[test]
+fn groups_of_a_defined_paradigm_are_read() {
+    let defined = DEFINITIONS.replace("Paradigm: MPI,", "Paradigm: \"M, P\" <4>,");
+    assert_ne!(defined, DEFINITIONS);
+    let defined = Definitions::read(defined.as_bytes()).expect("they are sound");
+    assert_eq!(defined.ranks, definitions().ranks);
+    assert_eq!(defined.communicators, definitions().communicators);
+    let other = DEFINITIONS.replace("Paradigm: MPI,", "Paradigm: \"MPI\" <5>,");
+    let refused = Definitions::read(other.as_bytes()).unwrap_err();
+    assert!(refused.to_string().contains("no ranks of MPI"), "{refused}");
+}
+
+#[test]
+fn time_without_measurement_is_not_computing() {
+    let line = |kind: &str, ticks: u64, rest: &str| format!("{kind:<30} 1 {ticks:>20}  {rest}\n");
+    let call = |at: u64| {
+        line("ENTER", at, "Region: \"MPI_Waitall\" <0>")
+            + &line("LEAVE", at + 1, "Region: \"MPI_Waitall\" <0>")
+    };
+    let events = [
+        line("MEASUREMENT_ON_OFF", 0, "Mode: OFF"),
+        line("MEASUREMENT_ON_OFF", 100, "Mode: ON"),
+        call(110),
+        line("MEASUREMENT_ON_OFF", 120, "Mode: OFF"),
+        line("MEASUREMENT_ON_OFF", 125, "Mode: OFF"),
+        line("MEASUREMENT_ON_OFF", 150, "Mode: ON"),
+        call(155),
+        // On again without an event that says so.
+        line("MEASUREMENT_ON_OFF", 160, "Mode: OFF"),
+        call(190),
+        line("MEASUREMENT_ON_OFF", 200, "Mode: OFF"),
+    ];
+    let imported = imported(&events.concat()).expect("they are sound");
+    assert!(imported.left_out.is_empty(), "{:?}", imported.left_out);
+    let trace = read(&imported);
+    let computing: Vec<u64> = trace.ranks[0]
+        .records
+        .iter()
+        .map(|record| record.computing)
+        .collect();
+    // The initialization is not in the trace. A tick is 10 ns.
+    assert_eq!(computing, [0, 100, 140, 40, 90]);
+    assert_eq!(
+        imported.unmeasured,
+        Unmeasured {
+            spans: 4,
+            nanoseconds: 10 * (100 + 30 + 30),
+            traced: 2000,
+        }
+    );
+}
