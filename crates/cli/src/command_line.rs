@@ -34,6 +34,7 @@ const GROUPS: [Group; 5] = [
             "import",
             "replay",
             "closed-loop",
+            "fabric",
         ],
     },
     Group {
@@ -86,6 +87,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
     ("import", &["verbena import --out trace scorep/traces.otf2"]),
     ("replay", &["verbena replay trace --on model:connectx6-hdr"]),
     ("closed-loop", &["verbena closed-loop app.nas-is --processes 2"]),
+    ("fabric", &["verbena fabric show topology.txt", "ibnetdiscover | verbena fabric show -"]),
     ("doctor", &["verbena doctor", "verbena doctor --json"]),
     ("completions", &["verbena completions bash > ~/.bash_completion"]),
     ("help", &["verbena help run", "verbena help environment"]),

@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod evaluate;
 mod explain;
+mod fabric;
 mod help;
 mod history;
 mod import;
@@ -64,6 +65,8 @@ pub enum Command {
     Evaluate(evaluate::Arguments),
     /// Break the time of an operation down in a model
     Explain(explain::Arguments),
+    /// Show the topology of an InfiniBand fabric
+    Fabric(fabric::Arguments),
     /// Show help on a command or on the environment
     Help(help::Arguments),
     /// Detect step changes across runs
@@ -130,6 +133,7 @@ impl Command {
             Command::History(arguments) => history::run(arguments),
             Command::Help(arguments) => help::run(arguments),
             Command::Explain(arguments) => explain::run(arguments),
+            Command::Fabric(arguments) => fabric::run(arguments),
             Command::Import(arguments) => import::run(arguments),
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),

@@ -1,0 +1,149 @@
+//! `ibnetdiscover`'s output, with or without `-g`, and net files of ibsim: a block per node, a line
+//! per port.
+
+use crate::Error;
+use crate::build::{Builder, LinkEnd, NodeKind};
+use crate::line::{behind_description, bracketed, description, past_parenthesis, quoted};
+use crate::rate::{Rate, Speed};
+
+/// Returns the kind of node, number of ports and id of the first line of a block.
+fn head(line: &str) -> Option<(NodeKind, u32, &str, &str)> {
+    let (word, rest) = line.split_once(char::is_whitespace)?;
+    let kind = match word {
+        "Switch" => NodeKind::Switch,
+        "Ca" | "Hca" => NodeKind::Adapter,
+        "Rt" => NodeKind::Router,
+        _ => return None,
+    };
+    let (ports, rest) = rest.trim_start().split_once(char::is_whitespace)?;
+    let (id, rest) = quoted(rest)?;
+    Some((kind, ports.parse().ok()?, id, rest))
+}
+
+/// Returns whether a line is the first of a block.
+pub(crate) fn begins(line: &str) -> bool {
+    head(line).is_some()
+}
+
+/// Reads the blocks.
+///
+/// # Errors
+///
+/// Fails if a line of a port is invalid or outside a block.
+pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
+    let mut block = None;
+    for (number, line) in text.lines().enumerate() {
+        let fault = |reason: &str| Error::line(number + 1, line, reason);
+        let line = line.trim();
+        if let Some((kind, ports, id, rest)) = head(line) {
+            let node = builder.node(id, kind)?;
+            builder.list(node, kind, Some(ports));
+            let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
+            builder.describe(node, description(comment).unwrap_or_default());
+            block = Some(node);
+        } else if line.starts_with('[') {
+            let node = block.ok_or_else(|| fault("a port before the first node"))?;
+            port(line, node, builder)?.ok_or_else(|| fault("invalid line of a port"))?;
+        } else if line.starts_with("Switch") || line.starts_with("Ca\t") || line.starts_with("Ca ")
+        {
+            return Err(fault("invalid first line of a node"));
+        } else if !is_known(line) {
+            builder.remark("lines are not understood and left out", || {
+                format!(
+                    "line {}: {}",
+                    number + 1,
+                    line.chars().take(80).collect::<String>()
+                )
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Lines without a port or a node, of ibnetdiscover (`-g` too) and ibsim.
+fn is_known(line: &str) -> bool {
+    const FIELDS: [&str; 15] = [
+        "vendid=",
+        "devid=",
+        "sysimgguid=",
+        "switchguid=",
+        "caguid=",
+        "rtguid=",
+        "Chassis ",
+        "Non-Chassis",
+        "module",
+        "include",
+        "do ",
+        "width=",
+        "speed=",
+        "DR path",
+        "rtrguid=",
+    ];
+    line.is_empty() || line.starts_with('#') || FIELDS.iter().any(|field| line.starts_with(field))
+}
+
+/// Reads the line of a port; `None` if it is invalid.
+fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Error> {
+    let Some((number, rest)) = bracketed(line) else {
+        return Ok(None);
+    };
+    // `[ext 3]` names the port of the enclosure.
+    let rest = match rest.trim_start().strip_prefix("[ext") {
+        Some(behind) => behind.split_once(']').map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    let Some((id, rest)) = quoted(past_parenthesis(rest)) else {
+        return Ok(None);
+    };
+    let Some((peer_port, rest)) = bracketed(rest) else {
+        return Ok(None);
+    };
+    // ibsim's ids are names, so the kind of a peer that has not been seen is a guess.
+    let guess = match id.as_bytes().first() {
+        Some(b'S') => NodeKind::Switch,
+        Some(b'R') if id.starts_with("R-") => NodeKind::Router,
+        _ => NodeKind::Adapter,
+    };
+    let peer = builder.node(id, guess)?;
+    let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
+    if let Some(text) = description(comment) {
+        builder.describe(peer, text);
+    }
+    let rate = rate(behind_description(comment)).or_else(|| ibsim_rate(rest));
+    let from = LinkEnd { node, port: number };
+    let to = LinkEnd {
+        node: peer,
+        port: peer_port,
+    };
+    builder.link(from, to, rate);
+    Ok(Some(()))
+}
+
+/// Finds the rate among the words behind a description: `lid 4 4xSDR s=4 w=2`.
+fn rate(words: &str) -> Option<Rate> {
+    words.split_whitespace().find_map(Rate::parse)
+}
+
+/// Reads ibsim's `w=2 s=4`: codes of LinkWidthActive and LinkSpeedActive.
+fn ibsim_rate(words: &str) -> Option<Rate> {
+    let field = |name: &str| {
+        let word = words
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix(name))?;
+        word.parse::<u8>().ok()
+    };
+    let width = match field("w=")? {
+        1 => 1,
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        _ => return None,
+    };
+    let speed = match field("s=")? {
+        1 => Speed::Sdr,
+        2 => Speed::Ddr,
+        4 => Speed::Qdr,
+        _ => return None,
+    };
+    Some(Rate { width, speed })
+}

@@ -1,0 +1,337 @@
+//! Nodes and links, collected from statements about ports.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::rate::Rate;
+use crate::{Error, MOST_NODES};
+
+/// Kind of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum NodeKind {
+    /// A switch.
+    Switch,
+    /// A channel adapter of a host, or a host where the file names no adapters.
+    Adapter,
+    /// The part of a switch that computes collectives (SHARP): an adapter without a host.
+    Aggregation,
+    /// A router between subnets.
+    Router,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Kind.
+    pub kind: NodeKind,
+    /// Name in the file: a GUID with a letter, as `S-0008f10400410015`, or an invented name.
+    pub id: String,
+    /// Description that an administrator or the firmware chose; may be empty.
+    pub description: String,
+    /// Number of ports, if it is stated.
+    pub ports: Option<u32>,
+    /// Whether the file has an entry for it; otherwise it is known as a peer only.
+    pub is_listed: bool,
+}
+
+impl Node {
+    /// Returns the description, or the id where there is none.
+    pub fn name(&self) -> &str {
+        match self.description.is_empty() {
+            true => &self.id,
+            false => &self.description,
+        }
+    }
+
+    /// Returns the host of an adapter: the first word of a description of two words, of which
+    /// the second names the device (`node7 mlx5_0`, `node7 HCA-1`). For other descriptions it is
+    /// the id, since firmware chose them and several hosts share one.
+    pub fn host(&self) -> &str {
+        match self.description.split_once(' ') {
+            Some((host, device)) if !device.contains(' ') && !host.is_empty() => host,
+            _ => &self.id,
+        }
+    }
+}
+
+/// One end of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkEnd {
+    /// Index of the node in [`Topology::nodes`].
+    pub node: usize,
+    /// Number of the port; from 1, if the file has numbers.
+    pub port: u32,
+}
+
+/// A link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// Both ends; the one that the file names first is first.
+    pub ends: [LinkEnd; 2],
+    /// Active width and speed, if the file states them.
+    pub rate: Option<Rate>,
+}
+
+/// Something in a file that does not fit the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// Description, in the plural.
+    pub text: &'static str,
+    /// Number of occurrences.
+    pub count: u64,
+    /// The first of them, at most three.
+    pub examples: Vec<String>,
+}
+
+/// A fabric's nodes and links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Topology {
+    /// Nodes, in the order of their first mention.
+    pub nodes: Vec<Node>,
+    /// Links, in the order of their first mention.
+    pub links: Vec<Link>,
+    /// Contradictions and omissions in the file.
+    pub remarks: Vec<Remark>,
+}
+
+/// Number of examples of a remark.
+const EXAMPLES: usize = 3;
+/// Description of the adapter for collectives inside a switch.
+const AGGREGATION: &str = "Aggregation Node";
+
+#[derive(Debug, Clone, Copy)]
+struct Statement {
+    to: LinkEnd,
+    rate: Option<Rate>,
+    /// Whether it is made about both ends.
+    is_mutual: bool,
+}
+
+/// Collects statements.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    nodes: Vec<Node>,
+    by_key: HashMap<String, usize>,
+    statements: HashMap<LinkEnd, Statement>,
+    /// The ends of the statements, in the order of the file.
+    order: Vec<LinkEnd>,
+    /// The last port of nodes whose ports the file does not number.
+    numbered: HashMap<usize, u32>,
+    remarks: BTreeMap<&'static str, Remark>,
+}
+
+impl Builder {
+    /// Returns the node of this id, made if it is new.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are too many nodes.
+    pub fn node(&mut self, id: &str, kind: NodeKind) -> Result<usize, Error> {
+        let id = canonical(id);
+        self.node_by_key(id.clone(), id, kind)
+    }
+
+    /// Like [`Builder::node`], for files that identify nodes by something else than their id.
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::node`].
+    pub fn node_by_key(&mut self, key: String, id: String, kind: NodeKind) -> Result<usize, Error> {
+        if let Some(&known) = self.by_key.get(&key) {
+            return Ok(known);
+        }
+        if self.nodes.len() >= MOST_NODES {
+            return Err(Error::TooLarge(format!("more than {MOST_NODES} nodes")));
+        }
+        self.by_key.insert(key, self.nodes.len());
+        self.nodes.push(Node {
+            kind,
+            id,
+            description: String::new(),
+            ports: None,
+            is_listed: false,
+        });
+        Ok(self.nodes.len() - 1)
+    }
+
+    /// Records that the file has an entry for a node. Its kind counts, not that of a mention.
+    pub fn list(&mut self, node: usize, kind: NodeKind, ports: Option<u32>) {
+        if self.nodes[node].kind != NodeKind::Aggregation {
+            self.nodes[node].kind = kind;
+        }
+        if std::mem::replace(&mut self.nodes[node].is_listed, true) {
+            let id = self.nodes[node].id.clone();
+            self.remark("nodes have several entries", || id);
+        }
+        self.nodes[node].ports = ports.or(self.nodes[node].ports);
+    }
+
+    /// Records that the file describes a node, for formats that do so wherever they name it.
+    pub fn seen(&mut self, node: usize) {
+        self.nodes[node].is_listed = true;
+    }
+
+    /// Sets a node's number of ports, if it is stated.
+    pub fn ports(&mut self, node: usize, ports: Option<u32>) {
+        self.nodes[node].ports = ports.or(self.nodes[node].ports);
+    }
+
+    /// Sets a node's description, unless it has one.
+    pub fn describe(&mut self, node: usize, description: &str) {
+        let node = &mut self.nodes[node];
+        if !node.description.is_empty() || description.is_empty() {
+            return;
+        }
+        node.description = description.to_owned();
+        if node.kind == NodeKind::Adapter && description.ends_with(AGGREGATION) {
+            node.kind = NodeKind::Aggregation;
+        }
+    }
+
+    /// Records a link as the file states it at one end.
+    pub fn link(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>) {
+        self.state(from, to, rate, false);
+    }
+
+    /// Records a link that the file states for both ends.
+    pub fn link_both(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>) {
+        self.state(from, to, rate, true);
+    }
+
+    fn state(&mut self, from: LinkEnd, to: LinkEnd, rate: Option<Rate>, is_mutual: bool) {
+        if let Some(earlier) = self.statements.get(&from) {
+            if earlier.to != to {
+                let name = self.end(from);
+                self.remark("ports have several peers; the first counts", || name);
+            }
+            return;
+        }
+        let statement = Statement {
+            to,
+            rate,
+            is_mutual,
+        };
+        self.statements.insert(from, statement);
+        self.order.push(from);
+    }
+
+    /// Returns the next unused port number of a node, for files without numbers.
+    pub fn next_port(&mut self, node: usize) -> LinkEnd {
+        let port = self.numbered.entry(node).or_default();
+        *port += 1;
+        LinkEnd { node, port: *port }
+    }
+
+    /// Records something that does not fit.
+    pub fn remark(&mut self, text: &'static str, example: impl FnOnce() -> String) {
+        let remark = self.remarks.entry(text).or_insert_with(|| Remark {
+            text,
+            count: 0,
+            examples: Vec::new(),
+        });
+        remark.count += 1;
+        if remark.examples.len() < EXAMPLES {
+            remark.examples.push(example());
+        }
+    }
+
+    fn end(&self, end: LinkEnd) -> String {
+        format!("{} port {}", self.nodes[end.node].name(), end.port)
+    }
+
+    /// Joins the statements to links.
+    pub fn finish(mut self) -> Topology {
+        let mut links = Vec::new();
+        for from in std::mem::take(&mut self.order) {
+            let Statement {
+                to,
+                rate,
+                is_mutual,
+            } = self.statements[&from];
+            let back = self.statements.get(&to).copied();
+            match back {
+                // The link is made where its first end is stated.
+                Some(back) if back.to == from && from != to => {
+                    if from < to {
+                        let rate = self.slower(from, to, rate, back.rate);
+                        links.push(Link {
+                            ends: [from, to],
+                            rate,
+                        });
+                    }
+                }
+                Some(back) if back.to != from => {
+                    let (one, other) = (self.end(from), self.end(to));
+                    self.remark("links contradict their other end and are left out", || {
+                        format!("{one} to {other}")
+                    });
+                }
+                _ => {
+                    if !is_mutual {
+                        let (one, other) = (self.end(from), self.end(to));
+                        self.remark("links are stated by one end only", || {
+                            format!("{one} to {other}")
+                        });
+                    }
+                    links.push(Link {
+                        ends: [from, to],
+                        rate,
+                    });
+                }
+            }
+        }
+        self.unlisted();
+        Topology {
+            nodes: self.nodes,
+            links,
+            remarks: self.remarks.into_values().collect(),
+        }
+    }
+
+    fn slower(
+        &mut self,
+        from: LinkEnd,
+        to: LinkEnd,
+        one: Option<Rate>,
+        other: Option<Rate>,
+    ) -> Option<Rate> {
+        let (Some(a), Some(b)) = (one, other) else {
+            return one.or(other);
+        };
+        if a != b {
+            let (first, second) = (self.end(from), self.end(to));
+            self.remark(
+                "links have a different rate at each end; the lower counts",
+                || format!("{first} ({a}) to {second} ({b})"),
+            );
+        }
+        match a.gigabits() <= b.gigabits() {
+            true => Some(a),
+            false => Some(b),
+        }
+    }
+
+    fn unlisted(&mut self) {
+        let missing: Vec<String> = self
+            .nodes
+            .iter()
+            .filter(|node| !node.is_listed)
+            .map(|node| node.name().to_owned())
+            .collect();
+        for name in missing {
+            self.remark("nodes are known as peers only, without an entry", || name);
+        }
+    }
+}
+
+/// Returns one spelling for ids that name the same node: `H-0x2C9`, `H-02c9` and
+/// `H-00000000000002c9` are one.
+fn canonical(id: &str) -> String {
+    let Some((letter, number)) = id.split_once('-') else {
+        return id.to_owned();
+    };
+    let digits = number.strip_prefix("0x").unwrap_or(number);
+    match u64::from_str_radix(digits, 16) {
+        Ok(guid) if matches!(letter, "S" | "H" | "R") => format!("{letter}-{guid:016x}"),
+        _ => id.to_owned(),
+    }
+}

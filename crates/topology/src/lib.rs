@@ -1,0 +1,155 @@
+//! Topologies of InfiniBand fabrics: nodes, links and rates, read from the output of other tools,
+//! and a survey of them.
+//!
+//! [`read`] recognises these formats by their content:
+//!
+//! | format | written by |
+//! |---|---|
+//! | node blocks | `ibnetdiscover`, also with `-g` |
+//! | a line per port | `ibnetdiscover -p` |
+//! | `opensm-subnet.lst` | OpenSM, and ibdiagnet's `.lst` |
+//! | `ibdiagnet2.db_csv` | ibdiagnet 2 |
+//! | net files | `ibsim` |
+//! | `topology.conf` | Slurm's plugin topology/tree |
+//!
+//! The formats are described by their writers' sources (infiniband-diags/ibnetdiscover.c,
+//! opensm/osm_dump.c, ibsim/sim_net.c) and by topology.conf(5). Files from the wild have blanks for
+//! tabs, redacted GUIDs, missing blocks and one-sided links; a reader keeps everything that it
+//! understands, and a [`Remark`] names each contradiction and omission.
+
+mod blocks;
+mod build;
+mod csv;
+mod hostlist;
+mod line;
+mod ports;
+mod rate;
+mod slurm;
+mod subnet_list;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+pub use build::{Link, LinkEnd, Node, NodeKind, Remark, Topology};
+pub use hostlist::expand;
+pub use rate::{Rate, Speed};
+pub use survey::{Bisection, Level, OddLink, Oversubscription, Survey};
+
+use build::Builder;
+
+/// Maximum size of a file in bytes: ten times that of the largest fabrics that are known.
+pub const MOST_BYTES: usize = 1 << 30;
+/// Maximum number of nodes.
+pub const MOST_NODES: usize = 1 << 20;
+/// Maximum number of characters of a line in an error.
+const QUOTED: usize = 120;
+
+/// Reason why a file is not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The format is none of those that are read.
+    #[error(
+        "no known format: expected the output of ibnetdiscover (with -p or without), \
+         opensm-subnet.lst, ibdiagnet2.db_csv, a net file of ibsim or Slurm's topology.conf"
+    )]
+    Unknown,
+    /// A line is invalid.
+    #[error("line {line}: {reason}: {text}")]
+    Line {
+        /// Its number, from 1.
+        line: usize,
+        /// The problem.
+        reason: String,
+        /// The line, or its beginning.
+        text: String,
+    },
+    /// The file is too large.
+    #[error("too large: {0}")]
+    TooLarge(String),
+    /// The file has no nodes.
+    #[error("no nodes in this file of {0}")]
+    Empty(&'static str),
+}
+
+impl Error {
+    fn line(line: usize, text: &str, reason: impl Into<String>) -> Error {
+        Error::Line {
+            line,
+            reason: reason.into(),
+            text: text.trim().chars().take(QUOTED).collect(),
+        }
+    }
+}
+
+/// A format that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Blocks,
+    Ports,
+    SubnetList,
+    Csv,
+    Slurm,
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Format::Blocks => "ibnetdiscover or ibsim",
+            Format::Ports => "ibnetdiscover -p",
+            Format::SubnetList => "opensm-subnet.lst",
+            Format::Csv => "ibdiagnet2.db_csv",
+            Format::Slurm => "Slurm's topology.conf",
+        }
+    }
+
+    /// Recognises a format by the first line that only this format has.
+    fn of(text: &str) -> Option<Format> {
+        text.lines().find_map(|line| {
+            let line = line.trim();
+            if line.starts_with('{') && line.contains("PN:") {
+                Some(Format::SubnetList)
+            } else if line.starts_with("START_") {
+                Some(Format::Csv)
+            } else if slurm::begins(line) {
+                Some(Format::Slurm)
+            } else if blocks::begins(line) {
+                Some(Format::Blocks)
+            } else if ports::begins(line) {
+                Some(Format::Ports)
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// Reads a topology from the content of a file.
+///
+/// # Errors
+///
+/// Returns [`Error`] if the format is unknown, a line is invalid, there are no nodes, or the file
+/// has more than [`MOST_BYTES`] bytes or [`MOST_NODES`] nodes.
+pub fn read(content: &[u8]) -> Result<Topology, Error> {
+    if content.len() > MOST_BYTES {
+        return Err(Error::TooLarge(format!(
+            "{} bytes, at most {MOST_BYTES} are read",
+            content.len()
+        )));
+    }
+    // Descriptions are bytes that an administrator chose, in any encoding.
+    let text = String::from_utf8_lossy(content);
+    let format = Format::of(&text).ok_or(Error::Unknown)?;
+    let mut builder = Builder::default();
+    match format {
+        Format::Blocks => blocks::read(&text, &mut builder)?,
+        Format::Ports => ports::read(&text, &mut builder)?,
+        Format::SubnetList => subnet_list::read(&text, &mut builder)?,
+        Format::Csv => csv::read(&text, &mut builder)?,
+        Format::Slurm => slurm::read(&text, &mut builder)?,
+    }
+    let topology = builder.finish();
+    match topology.nodes.is_empty() {
+        true => Err(Error::Empty(format.name())),
+        false => Ok(topology),
+    }
+}

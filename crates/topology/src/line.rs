@@ -1,0 +1,33 @@
+//! Parts of lines that several formats share.
+
+/// Returns the quoted text at the beginning and the rest; the text ends at the first quote.
+pub(crate) fn quoted(text: &str) -> Option<(&str, &str)> {
+    text.trim_start().strip_prefix('"')?.split_once('"')
+}
+
+/// Returns the number in brackets at the beginning and the rest: `[12] rest`.
+pub(crate) fn bracketed(text: &str) -> Option<(u32, &str)> {
+    let (number, rest) = text.trim_start().strip_prefix('[')?.split_once(']')?;
+    Some((number.trim().parse().ok()?, rest))
+}
+
+/// Returns the text after the parenthesis at the beginning, or all if there is none.
+pub(crate) fn past_parenthesis(text: &str) -> &str {
+    let text = text.trim_start();
+    match text.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        Some((_, rest)) => rest,
+        None => text,
+    }
+}
+
+/// Returns the words after the last quote: fields behind a description, which may contain any
+/// text.
+pub(crate) fn behind_description(text: &str) -> &str {
+    text.rsplit_once('"').map_or("", |(_, rest)| rest)
+}
+
+/// Returns the description in a comment: the text between its first and its last quote.
+pub(crate) fn description(text: &str) -> Option<&str> {
+    let (_, behind) = text.split_once('"')?;
+    behind.rsplit_once('"').map(|(inside, _)| inside)
+}

@@ -1,0 +1,464 @@
+//! Formats are read, and topologies surveyed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Node and port at both ends of a link.
+type Cable = ((usize, u32), (usize, u32), Rate);
+
+/// A fabric to write in each format: switches, adapters with their descriptions, and links.
+#[derive(Debug, Clone)]
+struct Sample {
+    switches: u64,
+    adapters: Vec<String>,
+    /// Ends as (node, port); the switches come first.
+    links: Vec<Cable>,
+}
+
+const PORTS: u32 = 32;
+
+impl Sample {
+    fn is_switch(&self, node: usize) -> bool {
+        (node as u64) < self.switches
+    }
+
+    fn guid(&self, node: usize) -> u64 {
+        0x1000 * (node as u64 + 1)
+    }
+
+    fn id(&self, node: usize) -> String {
+        let letter = if self.is_switch(node) { 'S' } else { 'H' };
+        format!("{letter}-{:016x}", self.guid(node))
+    }
+
+    fn name(&self, node: usize) -> String {
+        match self.is_switch(node) {
+            true => format!("MF0;leaf {node}:MQM9700/U1"),
+            false => self.adapters[node - self.switches as usize].clone(),
+        }
+    }
+
+    fn nodes(&self) -> usize {
+        self.switches as usize + self.adapters.len()
+    }
+
+    /// Ends of links, from both sides, with the peer.
+    fn sides(&self) -> Vec<Cable> {
+        let there = self.links.iter().copied();
+        let back = self
+            .links
+            .iter()
+            .map(|&(one, other, rate)| (other, one, rate));
+        there.chain(back).collect()
+    }
+
+    fn blocks(&self) -> String {
+        let mut text = "#\n# Topology file: generated on Fri Nov 27\n#\n".to_owned();
+        for node in 0..self.nodes() {
+            let (word, after) = match self.is_switch(node) {
+                true => ("Switch", " base port 0 lid 1 lmc 0"),
+                false => ("Ca", ""),
+            };
+            let id = self.id(node);
+            let name = self.name(node);
+            let _ = write!(
+                text,
+                "\nvendid=0x2c9\ndevid=0x1\n{word}\t{PORTS} \"{id}\"\t\t# \"{name}\"{after}\n"
+            );
+            for (from, to, rate) in self.sides() {
+                if from.0 != node {
+                    continue;
+                }
+                let guid = if self.is_switch(node) {
+                    String::new()
+                } else {
+                    format!("({:x})", self.guid(node))
+                };
+                let peer = if self.is_switch(to.0) {
+                    String::new()
+                } else {
+                    format!("({:x}) ", self.guid(to.0))
+                };
+                let lid = if self.is_switch(node) {
+                    ""
+                } else {
+                    "lid 4 lmc 1 "
+                };
+                let _ = writeln!(
+                    text,
+                    "[{}]{guid}\t\"{}\"[{}]{peer}\t\t# {lid}\"{}\" lid 3 {rate} s=4 w=2",
+                    from.1,
+                    self.id(to.0),
+                    to.1,
+                    self.name(to.0)
+                );
+            }
+        }
+        text
+    }
+
+    fn ports(&self) -> String {
+        let mut text = String::new();
+        let one = |end: (usize, u32)| {
+            let kind = if self.is_switch(end.0) { "SW" } else { "CA" };
+            let own = if self.is_switch(end.0) {
+                0
+            } else {
+                u64::from(end.1)
+            };
+            format!(
+                "{kind} {:5} {:2} 0x{:016x}",
+                end.0,
+                end.1,
+                self.guid(end.0) + own
+            )
+        };
+        for node in 0..self.nodes() {
+            let _ = writeln!(
+                text,
+                "{} 4x SDR {:36}'{}'",
+                one((node, PORTS)),
+                "",
+                self.name(node)
+            );
+        }
+        for (from, to, rate) in self.sides() {
+            let _ = writeln!(
+                text,
+                "{} {}x {} - {} ( '{}' - '{}' )",
+                one(from),
+                rate.width,
+                rate.speed,
+                one(to),
+                self.name(from.0),
+                self.name(to.0)
+            );
+        }
+        text
+    }
+
+    fn subnet_list(&self) -> String {
+        let one = |end: (usize, u32)| {
+            let kind = if self.is_switch(end.0) { "SW" } else { "CA-SM" };
+            let guid = self.guid(end.0);
+            format!(
+                "{{ {kind} Ports:{PORTS:02x} SystemGUID:{guid:016x} NodeGUID:{guid:016x} PortGUID:{guid:016x} VenID:0002C9 \
+                 DevID:0001 Rev:000000A1 {{{}}} LID:0001 PN:{:02X} }}",
+                self.name(end.0),
+                end.1
+            )
+        };
+        let mut text = String::new();
+        for (from, to, rate) in self.sides() {
+            let speed = match rate.speed {
+                Speed::Sdr => "2.5",
+                Speed::Qdr => "10",
+                Speed::Fdr10 => "FDR10",
+                Speed::Edr => "25",
+                other => panic!("{other} is not generated"),
+            };
+            let _ = writeln!(
+                text,
+                "{} {} PHY={}x LOG=ACT SPD={speed}",
+                one(from),
+                one(to),
+                rate.width
+            );
+        }
+        text
+    }
+
+    fn csv(&self) -> String {
+        let mut text = "START_NODES\nNodeDesc,NumPorts,NodeType,NodeGUID\n".to_owned();
+        for node in 0..self.nodes() {
+            let kind = if self.is_switch(node) { 2 } else { 1 };
+            let _ = writeln!(
+                text,
+                "\"{}\",{PORTS},{kind},0x{:016x}",
+                self.name(node),
+                self.guid(node)
+            );
+        }
+        text += "END_NODES\n\nSTART_PORTS\nPortNum,NodeGuid,LinkWidthActv,LinkSpeedActv,LinkSpeedExtActv\n";
+        for (from, _, rate) in self.sides() {
+            let width = match rate.width {
+                1 => 1,
+                2 => 16,
+                4 => 2,
+                8 => 4,
+                _ => 8,
+            };
+            let (speed, extended) = match rate.speed {
+                Speed::Sdr => (1, "N/A"),
+                Speed::Qdr => (4, "0"),
+                Speed::Fdr10 => (65536, "0"),
+                _ => (4, "2"),
+            };
+            let _ = writeln!(
+                text,
+                "{},0x{:016x},{width},{speed},{extended}",
+                from.1,
+                self.guid(from.0)
+            );
+        }
+        text += "END_PORTS\nSTART_LINKS\nNodeGuid1,PortNum1,NodeGuid2,PortNum2\n";
+        for &(one, other, _) in &self.links {
+            let _ = writeln!(
+                text,
+                "0x{:016x},{},0x{:016x},{}",
+                self.guid(one.0),
+                one.1,
+                self.guid(other.0),
+                other.1
+            );
+        }
+        text + "END_LINKS\n"
+    }
+}
+
+/// Nodes by id with their descriptions, links by the ids and ports of their ends.
+type Content = (BTreeSet<(String, NodeKind)>, BTreeSet<String>);
+
+fn content(topology: &Topology, with_ids: bool) -> Content {
+    let name = |node: usize| {
+        let node = &topology.nodes[node];
+        if with_ids {
+            node.id.clone()
+        } else {
+            node.description.clone()
+        }
+    };
+    let nodes = (0..topology.nodes.len()).map(|node| (name(node), topology.nodes[node].kind));
+    let links = topology.links.iter().map(|link| {
+        let mut ends = link
+            .ends
+            .map(|end| format!("{}[{}]", name(end.node), end.port));
+        ends.sort();
+        format!("{} {} {:?}", ends[0], ends[1], link.rate)
+    });
+    (nodes.collect(), links.collect())
+}
+
+prop_compose! {
+    fn samples()(
+        switches in 1_u64..5,
+        adapters in prop::collection::vec("[a-z]{1,8}[0-9]{1,3} (mlx5_[0-9]|HCA-[12]|it's \\( '\"\\{#, x)", 1..8),
+        pairs in prop::collection::vec((0_usize..64, 0_usize..64, 0_usize..4, 0_usize..4), 1..24),
+    ) -> Sample {
+        let mut adapters = adapters;
+        for (number, name) in adapters.iter_mut().enumerate() {
+            name.insert_str(0, &format!("n{number}"));
+        }
+        let mut sample = Sample { switches, adapters, links: Vec::new() };
+        let mut used = vec![0; sample.nodes()];
+        for (one, other, width, speed) in pairs {
+            let (one, other) = (one % sample.nodes(), other % sample.nodes());
+            if one == other || (!sample.is_switch(one) && !sample.is_switch(other)) {
+                continue;
+            }
+            used[one] += 1;
+            used[other] += 1;
+            let rate = Rate {
+                width: [1, 2, 4, 12][width],
+                speed: [Speed::Sdr, Speed::Qdr, Speed::Fdr10, Speed::Edr][speed],
+            };
+            sample.links.push(((one, used[one]), (other, used[other]), rate));
+        }
+        sample
+    }
+}
+
+proptest! {
+    #[test]
+    fn each_format_gives_the_same_topology(sample in samples()) {
+        let read = |text: String| read(text.as_bytes());
+        let blocks = read(sample.blocks()).unwrap();
+        prop_assert_eq!(&blocks.remarks, &[]);
+        prop_assert_eq!(blocks.nodes.len(), sample.nodes());
+        prop_assert_eq!(blocks.links.len(), sample.links.len());
+        let csv = read(sample.csv()).unwrap();
+        prop_assert_eq!(content(&blocks, true), content(&csv, true));
+        let ports = read(sample.ports()).unwrap();
+        prop_assert_eq!(content(&blocks, false), content(&ports, false));
+        if !sample.links.is_empty() {
+            let list = read(sample.subnet_list()).unwrap();
+            prop_assert_eq!(content(&blocks, true).1, content(&list, true).1);
+        }
+    }
+
+    #[test]
+    fn arbitrary_files_are_read_or_refused(
+        begin in prop::sample::select(vec![
+            "Switch 3 \"S-1\"\n", "CA 1 1 0x01\n", "{ SW PN:\n", "START_LINKS\n", "SwitchName=a Nodes=b\n", "",
+        ]),
+        lines in prop::collection::vec(
+            "(\\[[0-9]{1,12}\\]|\"[SH]-[0-9a-f]{0,18}\"|[{}()\\[\\]=,'\"#]|Switch|Ca|SW|START_NODES|PN:|[ -~\\n]){0,12}", 0..12),
+    ) {
+        let text = begin.to_owned() + &lines.join("\n");
+        if let Ok(topology) = read(text.as_bytes()) {
+            let _ = Survey::of(&topology);
+        }
+    }
+}
+
+/// A tree of two levels: `leaves` switches with `hosts` adapters each and `up` links to each of
+/// two spines.
+fn tree(leaves: usize, hosts: usize, up: u32) -> Sample {
+    let rate = Rate {
+        width: 4,
+        speed: Speed::Edr,
+    };
+    let mut sample = Sample {
+        switches: leaves as u64 + 2,
+        adapters: (0..leaves * hosts)
+            .map(|host| format!("h{} mlx5_{}", host / 2, host % 2))
+            .collect(),
+        links: Vec::new(),
+    };
+    for leaf in 0..leaves {
+        for host in 0..hosts {
+            let node = leaves + 2 + leaf * hosts + host;
+            sample
+                .links
+                .push(((leaf, host as u32 + 1), (node, 1), rate));
+        }
+        for spine in 0..2 {
+            for link in 0..up {
+                let own = hosts as u32 + 1 + spine as u32 * up + link;
+                let port = leaf as u32 * up + link + 1;
+                sample
+                    .links
+                    .push(((leaf, own), (leaves + spine, port), rate));
+            }
+        }
+    }
+    sample
+}
+
+fn survey(sample: &Sample) -> Survey {
+    Survey::of(&read(sample.blocks().as_bytes()).unwrap())
+}
+
+#[test]
+fn a_tree_is_surveyed() {
+    let survey = survey(&tree(4, 8, 2));
+    assert_eq!(
+        (survey.adapters, survey.hosts, survey.switches, survey.parts),
+        (32, 16, 6, 1)
+    );
+    assert_eq!(survey.levels.len(), 2);
+    let leaf = &survey.levels[0];
+    assert_eq!((leaf.switches, leaf.down, leaf.up), (4, 3200.0, 1600.0));
+    let ratio = leaf.oversubscription.unwrap();
+    assert_eq!(
+        (ratio.least, ratio.median, ratio.most, ratio.without),
+        (2.0, 2.0, 2.0, 0)
+    );
+    assert_eq!(survey.levels[1].oversubscription, None);
+    let bisection = survey.bisection.unwrap();
+    assert!((bisection.capacity - 800.0).abs() < 1e-6, "{bisection:?}");
+    assert!((bisection.needed - 1600.0).abs() < 1e-6, "{bisection:?}");
+    assert_eq!(survey.odd, []);
+}
+
+#[test]
+fn slow_links_and_missing_uplinks_are_found() {
+    let mut sample = tree(4, 8, 2);
+    // One link of a host is slow; leaf 3 lost an uplink.
+    sample.links[1].2 = Rate {
+        width: 1,
+        speed: Speed::Edr,
+    };
+    sample.links.pop();
+    let topology = read(sample.blocks().as_bytes()).unwrap();
+    let odd = Survey::of(&topology).odd;
+    let [slow, few] = odd.as_slice() else {
+        panic!("{odd:?}");
+    };
+    assert!(
+        matches!(slow, OddLink::Slow { rate, .. } if rate.width == 1),
+        "{slow:?}"
+    );
+    let switch = topology
+        .nodes
+        .iter()
+        .position(|node| node.id == sample.id(3));
+    let expected = OddLink::FewUplinks {
+        switch: switch.unwrap(),
+        links: 3,
+        usual: 4,
+    };
+    assert_eq!(*few, expected);
+}
+
+#[test]
+fn files_of_ibsim_and_slurm_are_read() {
+    let ibsim = "# Net\nSwitch\t8 \"Switch1\"\n[1]\t\"Hca1\"[1] w=2 s=4\n[3]\t\"Other\"[5]\n\nSwitch 8 \"Other\"\n[5]\t\"Switch1\"[3]\n\
+                 \nHca\t2 \"Hca1\"\n[1]\t\"Switch1\"[1]\n";
+    let topology = read(ibsim.as_bytes()).unwrap();
+    assert_eq!(topology.remarks, []);
+    let kinds: Vec<NodeKind> = topology.nodes.iter().map(|node| node.kind).collect();
+    assert_eq!(
+        kinds,
+        [NodeKind::Switch, NodeKind::Adapter, NodeKind::Switch]
+    );
+    assert_eq!(
+        topology.links[0].rate,
+        Some(Rate {
+            width: 4,
+            speed: Speed::Qdr
+        })
+    );
+    let slurm = "# tree\nSwitchName=s0 Nodes=n[0-3]\nswitchname=s1 nodes=n[4-7],login\nSwitchName=top \\\n Switches=s[0-1]\n";
+    let topology = read(slurm.as_bytes()).unwrap();
+    let survey = Survey::of(&topology);
+    assert_eq!(
+        (survey.adapters, survey.switches, survey.levels.len()),
+        (9, 3, 2)
+    );
+    assert_eq!(survey.levels[0].oversubscription.unwrap().most, 5.0);
+}
+
+#[test]
+fn contradictions_are_named() {
+    let text = "Switch 4 \"S-1\"\n[1] \"H-2\"[1](3) # \"a\" lid 1 4xQDR\n[2] \"H-0x4\"[1] # \"b\" lid 1 1xSDR\n[3] \"S-redacted\"[1]\n\
+                Ca 1 \"H-02\" # \"a\"\n[1](3) \"S-1\"[1] # lid 1 lmc 0 \"s\" lid 2 1xQDR\nwhatever\n";
+    let topology = read(text.as_bytes()).unwrap();
+    let told: Vec<(&str, u64)> = topology
+        .remarks
+        .iter()
+        .map(|remark| (remark.text, remark.count))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("lines are not understood and left out", 1),
+            ("links are stated by one end only", 2),
+            (
+                "links have a different rate at each end; the lower counts",
+                1
+            ),
+            ("nodes are known as peers only, without an entry", 2),
+        ]
+    );
+    assert_eq!(topology.links.len(), 3);
+    assert_eq!(
+        topology.links[0].rate,
+        Some(Rate {
+            width: 1,
+            speed: Speed::Qdr
+        })
+    );
+}
+
+#[test]
+fn other_files_are_refused() {
+    assert_eq!(read(b"hello"), Err(Error::Unknown));
+    assert_eq!(read(b""), Err(Error::Unknown));
+    let refused = read(b"Switch 4 \"S-1\"\n[x] \"H-2\"[1]\n").unwrap_err();
+    assert!(refused.to_string().contains("line 2"), "{refused}");
+}
