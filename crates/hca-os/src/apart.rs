@@ -3,7 +3,7 @@
 //! So it is not affected when the program registers or protects whole pages of the heap.
 
 use crate::errno::Result;
-use crate::sys::mm;
+use crate::mm;
 use std::ops::Deref;
 use std::ptr::NonNull;
 

@@ -1,8 +1,8 @@
 //! A fence that all other threads of the process pass (membarrier(2)), so that they need none on
 //! their fast path.
 
-use crate::sys::start::start;
-use crate::sys::threads;
+use crate::start::start;
+use crate::threads;
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

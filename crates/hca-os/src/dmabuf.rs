@@ -4,7 +4,7 @@
 //! their file system.
 
 use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, MappingRights};
+use crate::mapping::{Mapping, MappingRights};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// linux/magic.h, DMA_BUF_MAGIC.
@@ -72,7 +72,7 @@ pub fn map(fd: BorrowedFd<'_>, length: usize, rights: MappingRights) -> Result<M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::memfd::Memfd;
+    use crate::memfd::Memfd;
     use std::os::fd::AsFd;
 
     #[test]

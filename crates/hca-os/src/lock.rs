@@ -114,7 +114,7 @@ unsafe impl<T: Sync> Sync for Guard<'_, T> {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::barrier;
+    use crate::barrier;
     use std::time::Duration;
 
     #[test]

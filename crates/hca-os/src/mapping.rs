@@ -4,8 +4,8 @@
 //! any time. Everything else is copied in or out through raw pointers, and only the copy is used.
 
 use crate::errno::{Errno, Result};
-use crate::sys::memfd::Memfd;
-use crate::sys::mm;
+use crate::memfd::Memfd;
+use crate::mm;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -107,7 +107,7 @@ impl Udp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::udp::Inbox;
+    use crate::udp::Inbox;
     use std::net::Ipv4Addr;
     use std::time::{Duration, Instant};
 

@@ -6,9 +6,9 @@
 //! a descriptor stays bound to the process that opened it, which after a fork is the parent.
 
 use crate::errno::{Errno, Result};
+use crate::process_vm;
 use crate::sync::wait_a_little;
-use crate::sys::process_vm;
-use crate::sys::userfault::HOLDS;
+use crate::userfault::HOLDS;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
 //! Paging in before use: madvise(2) with MADV_POPULATE_READ and _WRITE (Linux 5.14).
 
 use crate::errno::{Errno, Result};
-use crate::sys::mm;
+use crate::mm;
 
 const PAGE: u64 = 4096;
 

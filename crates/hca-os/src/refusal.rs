@@ -12,7 +12,7 @@
 //! - Results that are no refusals write no line: EAGAIN of a non-blocking descriptor, ENODATA of an
 //!   empty table entry, and work requests flushed behind a failed one.
 //! - Success never calls this module, with one exception: the notice about an address that belongs
-//!   to a RoCE port ([`crate::ah`]). All functions are cold, and do not even format the text while
+//!   to a RoCE port. All functions are cold, and do not even format the text while
 //!   logging is off.
 //! - The level is read once in a process ([`prepare`]); an invalid value is reported then, once.
 //!
@@ -114,14 +114,14 @@ macro_rules! refused {
 }
 
 /// Records the reason of a fault in a work request, which has no error number.
-pub(crate) fn note(why: fmt::Arguments<'_>) {
+pub fn note(why: fmt::Arguments<'_>) {
     because(FAULT, why);
 }
 
 const FAULT: Errno = Errno(0);
 
 /// Takes the last reason, if there is one.
-pub(crate) fn noted() -> Option<String> {
+pub fn noted() -> Option<String> {
     reason_of(|_| true)
 }
 

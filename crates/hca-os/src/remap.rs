@@ -1,7 +1,7 @@
 //! Moving mappings: mremap(2), and mapping a file over a range.
 
 use crate::errno::Result;
-use crate::sys::mm;
+use crate::mm;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 const HUGE: u64 = 2 << 20;

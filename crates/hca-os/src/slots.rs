@@ -5,14 +5,14 @@
 use std::ops::Range;
 
 /// The contents of a slot.
-pub(crate) trait Slot: Default {
+pub trait Slot: Default {
     /// Drops all references when the request is finished.
     fn release(&mut self);
 }
 
 /// Requests in the order of posting. Positions count from the oldest.
 #[derive(Debug, Default)]
-pub(crate) struct Slots<T> {
+pub struct Slots<T> {
     /// Empty, or a power of two in length.
     slots: Vec<T>,
     first: usize,

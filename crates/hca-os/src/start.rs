@@ -10,7 +10,7 @@
 //! library's constructor that opens the device holds that lock while it waits.
 
 use crate::errno::{Errno, Result};
-use crate::sys::threads::SignalsBlocked;
+use crate::threads::SignalsBlocked;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;

@@ -3,7 +3,7 @@
 
 pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-use crate::sys::barrier;
+use crate::barrier;
 use std::sync::atomic::compiler_fence;
 use std::time::Duration;
 

@@ -160,7 +160,6 @@ impl Tcp {
     ///
     /// # Errors
     /// The system's.
-    #[cfg(test)]
     pub fn port(&self) -> Result<u16> {
         inet::port(&self.fd)
     }

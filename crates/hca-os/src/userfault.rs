@@ -6,8 +6,6 @@
 //! makes the adapter's kernel copies try again.
 
 use crate::errno::{Errno, Result};
-#[cfg(test)]
-use crate::sys::unallocated;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -185,8 +183,6 @@ impl UserFault {
             HeldKind::Writes => UFFDIO_REGISTER_MODE_WP,
         };
         HOLDS.fetch_add(1, Ordering::SeqCst);
-        #[cfg(test)]
-        unallocated::begin();
         let held = Held {
             fault: self,
             range,
@@ -247,8 +243,6 @@ impl Drop for Held<'_> {
             let _ = self.fault.ioctl(UFFDIO_UNREGISTER, &mut { range });
         }
         let _ = self.fault.ioctl(UFFDIO_WAKE, &mut { range });
-        #[cfg(test)]
-        unallocated::end();
         HOLDS.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -337,9 +337,9 @@ mod tests {
             answer => answer,
         };
         assert_eq!(has(), Ok(false));
-        let file = crate::sys::memfd::Memfd::create(c"a-name-of-this-test", 4096).unwrap();
-        let rights = crate::sys::mapping::MappingRights::Read;
-        let mapping = crate::sys::mapping::Mapping::of(&file, rights).unwrap();
+        let file = crate::memfd::Memfd::create(c"a-name-of-this-test", 4096).unwrap();
+        let rights = crate::mapping::MappingRights::Read;
+        let mapping = crate::mapping::Mapping::of(&file, rights).unwrap();
         assert_eq!((has(), maps.text_has(name)), (Ok(true), Ok(true)));
         let inode = file.identity().unwrap().1;
         assert!(!maps.has_shared(name, inode).unwrap_or(false));

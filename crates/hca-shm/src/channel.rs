@@ -5,13 +5,13 @@
 //! the responder does the opposite. Answers have their own ring because consuming an answer
 //! never needs space to produce one: so no two processes can wait for each other's space.
 
-use crate::errno::Result;
-use crate::shm::ring::{CELL, Store};
-use crate::shm::section::Sections;
-use crate::sys::mapping::{Mapping, MappingRights};
-use crate::sys::memfd::Memfd;
+use crate::ring::{CELL, Store};
+use crate::section::Sections;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::mapping::{Mapping, MappingRights};
+use verbena_hca_os::memfd::Memfd;
 
 const CONTROL: usize = 4096;
 /// Cells of the request ring, and so its largest number of records.

@@ -11,13 +11,13 @@
 //! inside one is not waited for, so it checks `incarnation` or `generation` once more when it is
 //! done.
 
-use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, MappingRights};
-use crate::sys::memfd::Memfd;
-use crate::sys::robust;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::mapping::{Mapping, MappingRights};
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::robust;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"verbctxt");
 const QUEUE_PAIRS: usize = 1 << 24;

@@ -2,7 +2,7 @@
 //! without a lock whether there is anything to look for.
 //!
 //! A record is *announced* before it is published; this is the first condition of
-//! [`crate::shm::sleep`]. So a thread that goes to sleep on an idle channel knows that no record in
+//! [`crate::sleep`]. So a thread that goes to sleep on an idle channel knows that no record in
 //! it can be answered without a doorbell ring. An announcement without a publication is corrected
 //! by the next one, or never: then a look finds nothing, at a cost to the looking thread alone.
 

@@ -32,7 +32,7 @@ pub const HEADER: usize = 48;
 pub const PADDING: u8 = 0;
 
 /// Contents of a record, apart from its payload. The meaning of the fields depends on `kind`
-/// ([`crate::qp::ring_message`] is the one place that reads and writes them).
+/// (`qp::ring_message` of `verbena_hca` is the one place that reads and writes them).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C, packed(4))]
 pub struct Header {

@@ -3,23 +3,21 @@
 //!
 //! A section is a mark in memory that the owner of the touched memory can see. To end a right
 //! (deregister, invalidate, move a queue pair out of a receiving state), a thread first makes the
-//! right invalid and then waits for the sections that were open before
-//! ([`crate::process::Process::fence`]); to touch memory, a thread first opens a section and then
-//! checks the right. The protocol of the mark itself is in [`super::access`], which the model
-//! checker compiles.
+//! right invalid and then fences, that is, waits for the sections that were open before; to touch
+//! memory, a thread first opens a section and then checks the right. The protocol of the mark
+//! itself is in [`super::access`], which the model checker compiles.
 //!
-//! A [`Section`] is also a lifetime proof for the compiler: a
-//! [`crate::memory::resolve::ResolvedRange`] borrows from the section that it was granted in, so no
-//! address outlives it. Inside a section a thread waits only for a channel's producer lock, whose
-//! holders never fence.
+//! A [`Section`] is also a lifetime proof for the compiler: a resolved range of memory borrows from
+//! the section that it was granted in, so no address outlives it. Inside a section a thread waits
+//! only for a channel's producer lock, whose holders never fence.
 
-use crate::shm::ring::CELL;
-use crate::shm::{access, tombstone};
+use crate::ring::CELL;
 use crate::sync::wait_a_little;
-use crate::sys::mapping::Mapping;
-use crate::thread_number;
+use crate::{access, tombstone};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use verbena_hca_os::mapping::Mapping;
+use verbena_hca_os::thread_number;
 
 /// The mark of one thread at a time: a counter that is odd inside a section, the key of the memory
 /// that the section touches, and the words for an atomic on it ([`super::tombstone`]).

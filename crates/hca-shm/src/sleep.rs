@@ -18,7 +18,7 @@
 //! Callers must observe:
 //! 1. Everything that the look is to find is *announced* before it can be seen by a party that
 //!    would act on it: a look that first reads a word to decide whether to look at all
-//!    ([`crate::process::flight`]) must find that word set as soon as there is anything to see.
+//!    ([`crate::flight`]) must find that word set as soon as there is anything to see.
 //! 2. The look leaves nothing to another thread's look, which may have been earlier. So it waits
 //!    for locks.
 //! 3. A thread that waits for a change made by the sleeper (room in a ring, say) registers where

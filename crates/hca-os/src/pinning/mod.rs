@@ -15,8 +15,8 @@
 //! | vmsplice(2), seen by the shim | pages in pipes |
 //!
 //! The check runs while other threads may not touch pages of this process
-//! ([`crate::sys::userfault::Held`]), among them the heap's. So it uses only the stack and the
-//! contents of a [`Pinning`], which is not on the heap either ([`crate::sys::apart`]). It allocates
+//! ([`crate::userfault::Held`]), among them the heap's. So it uses only the stack and the
+//! contents of a [`Pinning`], which is not on the heap either ([`crate::apart`]). It allocates
 //! and frees nothing, and takes no lock whose holder may be waiting for such a page.
 //!
 //! Not detected: a ring or device whose descriptor this process has handed over and closed, and the
@@ -28,7 +28,7 @@ mod ring;
 mod spliced;
 
 use crate::errno::Result;
-use crate::sys::vma::Maps;
+use crate::vma::Maps;
 use descriptor::{DescriptorInspector, PinVerdict, Question};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

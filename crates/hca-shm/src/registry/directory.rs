@@ -2,12 +2,12 @@
 //! last process to leave.
 
 use super::Identity;
-use crate::errno::{Errno, Result};
-use crate::sys::socket::Socket;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
 
 /// Name of the registry file.
 pub(super) const FILE: &str = "registry";

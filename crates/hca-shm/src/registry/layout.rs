@@ -7,12 +7,12 @@
 //! - a block belongs to the life that it names, so the blocks of a dead process are free as soon as
 //!   its life has ended.
 
-use crate::errno::{Errno, Result};
-use crate::sys::mapping::{Mapping, MappingRights};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::mapping::{Mapping, MappingRights};
 
 /// Largest number of processes of a host.
 pub const SLOTS: usize = 1024;
@@ -112,7 +112,7 @@ impl Table {
             .word32(HEADER + slot as usize % SLOTS * SLOT + field)
     }
 
-    /// Returns the word of InfiniBand ports that were taken down ([`crate::link::bit`]).
+    /// Returns the word of InfiniBand ports that were taken down, a bit each.
     pub(super) fn ports_down(&self) -> &AtomicU64 {
         self.mapping.word64(PORTS_DOWN)
     }

@@ -19,8 +19,6 @@ mod tests;
 pub use directory::{TREE, prepare, remove_tree, wills};
 pub use layout::{BLOCK, BLOCKS, SLOTS};
 
-use crate::errno::{Errno, Result};
-use crate::sys::socket::Socket;
 use directory::{Directory, FILE};
 use layout::{Life, Table};
 use presence::{Alone, SlotLock};
@@ -31,6 +29,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
 
 /// Slot flag: the process has queue pairs attached to multicast groups.
 pub const MULTICAST: u32 = 1;
@@ -327,8 +327,7 @@ impl Registry {
         self.table.flags(identity.slot).load(Ordering::Acquire)
     }
 
-    /// Returns the word of InfiniBand ports that were taken down, a bit each
-    /// ([`crate::link::bit`]).
+    /// Returns the word of InfiniBand ports that were taken down, a bit each.
     pub fn ports_down(&self) -> &AtomicU64 {
         self.table.ports_down()
     }

@@ -6,9 +6,9 @@
 //! registry file; locks need no bytes there.
 
 use super::layout::{LENGTH, SLOTS};
-use crate::errno::{Errno, Result};
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// Result of an attempt to lock a slot's byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

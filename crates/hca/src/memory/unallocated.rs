@@ -16,14 +16,21 @@ struct Watched;
 #[global_allocator]
 static WATCHED: Watched = Watched;
 
-/// Forbids this thread to allocate.
-pub fn begin() {
-    HOLDS.set(HOLDS.get() + 1);
+/// While it lives, its thread must not allocate.
+pub struct AllocationBan(());
+
+impl AllocationBan {
+    /// Begins a ban for the calling thread.
+    pub fn begin() -> AllocationBan {
+        HOLDS.set(HOLDS.get() + 1);
+        AllocationBan(())
+    }
 }
 
-/// Ends the effect of one [`begin`].
-pub fn end() {
-    HOLDS.set(HOLDS.get() - 1);
+impl Drop for AllocationBan {
+    fn drop(&mut self) {
+        HOLDS.set(HOLDS.get() - 1);
+    }
 }
 
 fn check() {
