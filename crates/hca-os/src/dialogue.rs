@@ -1,9 +1,10 @@
 //! UDP sockets for question and answer: waiting for an answer, and answering from the address that
 //! was asked: udp(7), ip(7), ipv6(7).
 
-use super::ancillary::Ancillary;
-use super::udp::{Arrived, SocketName, Udp};
+use crate::ancillary::Ancillary;
 use crate::errno::{Errno, Result};
+use crate::inet::SocketName;
+use crate::udp::{Arrived, Udp};
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;

@@ -1,9 +1,8 @@
 //! TCP sockets for the TCP fallback (tcp(7)). No call waits for the peer, except
 //! [`Tcp::wait_for_room`], which has a timeout.
 
-use super::inet;
-use super::udp::{Address, SocketName};
 use crate::errno::{Errno, Result};
+use crate::inet::{self, Address, SocketName};
 use std::io::IoSlice;
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -8,24 +8,15 @@
 //!
 //! IPv4 addresses are represented as IPv4-mapped IPv6 addresses.
 
-use super::ancillary::{Ancillary, ROOM, Room};
-use super::filter::Instruction;
-use super::inet;
+use crate::ancillary::{Ancillary, ROOM, Room};
 use crate::errno::{Errno, Result};
+use crate::filter::Instruction;
+use crate::inet::{self, SocketName};
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// Source or destination of a datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    /// IPv6 address, or IPv4-mapped.
-    pub ip: Ipv6Addr,
-    /// The port.
-    pub port: u16,
-    /// Interface index of a link-local address; otherwise 0.
-    pub scope: u32,
-}
+pub use crate::inet::Address;
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -92,7 +83,7 @@ impl Udp {
     }
 
     /// Returns a socket that receives datagrams to an address and port.
-    pub(super) fn receiver_at(at: Address, family: libc::c_int, sharing: Sharing) -> Result<Udp> {
+    pub(crate) fn receiver_at(at: Address, family: libc::c_int, sharing: Sharing) -> Result<Udp> {
         let socket = Udp::new(family)?;
         if family == libc::AF_INET6 {
             socket.set(libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
@@ -147,7 +138,7 @@ impl Udp {
     }
 
     /// Sets a socket option. `T` is the plain data that the kernel takes for it.
-    pub(super) fn set<T: Copy>(
+    pub(crate) fn set<T: Copy>(
         &self,
         level: libc::c_int,
         option: libc::c_int,
@@ -302,82 +293,6 @@ impl Udp {
 impl AsFd for Udp {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-/// A socket address in the kernel's form.
-pub(super) struct SocketName {
-    storage: libc::sockaddr_storage,
-    pub(super) length: libc::socklen_t,
-}
-
-impl SocketName {
-    pub(super) fn of(address: Address) -> SocketName {
-        // SAFETY: an all-zero sockaddr_storage is valid.
-        let mut storage: libc::sockaddr_storage = unsafe { mem::zeroed() };
-        let length = match address.ip.to_ipv4_mapped() {
-            Some(ip) => {
-                let name = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: address.port.to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from_ne_bytes(ip.octets()),
-                    },
-                    sin_zero: [0; 8],
-                };
-                // SAFETY: a sockaddr_storage has space for every socket address.
-                unsafe { (&raw mut storage).cast::<libc::sockaddr_in>().write(name) };
-                mem::size_of_val(&name)
-            }
-            None => {
-                let name = libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: address.port.to_be(),
-                    sin6_flowinfo: 0,
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: address.ip.octets(),
-                    },
-                    sin6_scope_id: address.scope,
-                };
-                // SAFETY: a sockaddr_storage has space for every socket address.
-                unsafe { (&raw mut storage).cast::<libc::sockaddr_in6>().write(name) };
-                mem::size_of_val(&name)
-            }
-        };
-        SocketName {
-            storage,
-            length: length as libc::socklen_t,
-        }
-    }
-
-    pub(super) fn pointer(&self) -> *const libc::sockaddr {
-        (&raw const self.storage).cast()
-    }
-
-    pub(super) fn read(storage: &libc::sockaddr_storage) -> Option<Address> {
-        let pointer: *const libc::sockaddr_storage = storage;
-        match i32::from(storage.ss_family) {
-            libc::AF_INET => {
-                // SAFETY: the family says that the storage holds a sockaddr_in.
-                let name = unsafe { pointer.cast::<libc::sockaddr_in>().read() };
-                let ip = Ipv4Addr::from(name.sin_addr.s_addr.to_ne_bytes());
-                Some(Address {
-                    ip: ip.to_ipv6_mapped(),
-                    port: u16::from_be(name.sin_port),
-                    scope: 0,
-                })
-            }
-            libc::AF_INET6 => {
-                // SAFETY: the family says that the storage holds a sockaddr_in6.
-                let name = unsafe { pointer.cast::<libc::sockaddr_in6>().read() };
-                Some(Address {
-                    ip: Ipv6Addr::from(name.sin6_addr.s6_addr),
-                    port: u16::from_be(name.sin6_port),
-                    scope: name.sin6_scope_id,
-                })
-            }
-            _ => None,
-        }
     }
 }
 
