@@ -4,21 +4,21 @@ use std::mem;
 
 /// Bytes of control messages; the received ones have addresses, type of service, time to live and
 /// segment length.
-pub(super) const ROOM: usize = 192;
+pub(crate) const ROOM: usize = 192;
 
 /// Space for control messages, with the required alignment.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(super) struct Room(pub [u8; ROOM]);
+pub(crate) struct Room(pub [u8; ROOM]);
 
 /// Control messages under construction.
-pub(super) struct Ancillary {
+pub(crate) struct Ancillary {
     room: Room,
     used: usize,
 }
 
 impl Ancillary {
-    pub(super) fn new() -> Ancillary {
+    pub(crate) fn new() -> Ancillary {
         Ancillary {
             room: Room([0; ROOM]),
             used: 0,
@@ -26,7 +26,7 @@ impl Ancillary {
     }
 
     /// Adds one. `T` is the plain data that the kernel takes for it.
-    pub(super) fn add<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
+    pub(crate) fn add<T: Copy>(&mut self, level: libc::c_int, kind: libc::c_int, value: T) {
         let payload = mem::size_of::<T>() as u32;
         // SAFETY: plain arithmetic.
         let (length, space) = unsafe { (libc::CMSG_LEN(payload), libc::CMSG_SPACE(payload)) };
@@ -47,7 +47,7 @@ impl Ancillary {
     }
 
     /// Attaches them to a message, which must not outlive them.
-    pub(super) fn attach(&mut self, message: &mut libc::msghdr) {
+    pub(crate) fn attach(&mut self, message: &mut libc::msghdr) {
         if self.used > 0 {
             message.msg_control = self.room.0.as_mut_ptr().cast();
             message.msg_controllen = self.used as _;

@@ -38,6 +38,7 @@ impl<T> Apart<T> {
 impl<T> Deref for Apart<T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
         // SAFETY: written by `new`, and valid until `self` is dropped.
         unsafe { self.value.as_ref() }

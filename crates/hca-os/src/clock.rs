@@ -2,15 +2,18 @@
 //! CLOCK_REALTIME for the times of captured packets.
 
 /// Returns nanoseconds since an arbitrary start, never going back.
+#[inline]
 pub fn now() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
 /// Returns nanoseconds since 1970 by the system's clock.
+#[inline]
 pub fn wall() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+#[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -26,7 +26,7 @@ pub enum Instruction {
 
 impl Instruction {
     /// Returns the instruction in the kernel's form.
-    pub(super) fn of_the_kernel(&self) -> libc::sock_filter {
+    pub(crate) fn of_the_kernel(&self) -> libc::sock_filter {
         use libc::{BPF_A, BPF_ABS, BPF_ALU, BPF_AND, BPF_H, BPF_JA, BPF_JEQ, BPF_JMP, BPF_K};
         use libc::{BPF_LD, BPF_RET, BPF_RSH, BPF_W};
         let (code, k, jt) = match *self {

@@ -70,11 +70,13 @@ impl Mapping {
     }
 
     /// Returns the first byte. Valid for `length()` bytes as long as the mapping lives.
+    #[inline]
     pub fn base(&self) -> *mut u8 {
         self.base.as_ptr()
     }
 
     /// Returns the length in bytes.
+    #[inline]
     pub fn length(&self) -> usize {
         self.length
     }
@@ -84,6 +86,7 @@ impl Mapping {
     /// # Panics
     /// If the word is not aligned or not inside: offsets come from local layouts, never from the
     /// peer.
+    #[inline]
     pub fn word32(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= self.length);
         // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever
@@ -95,6 +98,7 @@ impl Mapping {
     ///
     /// # Panics
     /// As [`Mapping::word32`].
+    #[inline]
     pub fn word64(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.length);
         // SAFETY: in bounds and aligned (just checked; the base is page aligned); only ever

@@ -1,8 +1,8 @@
 //! IP multicast on UDP sockets: ip(7), ipv6(7). The kernel announces memberships to routers and
 //! switches (IGMP, RFC 3376; MLD, RFC 3810); a membership ends with its socket.
 
-use super::udp::{Address, Sharing, Udp};
 use crate::errno::Result;
+use crate::udp::{Address, Sharing, Udp};
 use std::net::Ipv6Addr;
 
 const IPV6_MULTICAST_ALL: libc::c_int = 29;
@@ -55,7 +55,7 @@ impl Udp {
 
     /// Restricts the socket to its own groups. By default, Linux also delivers datagrams to groups
     /// that other sockets of this host have joined.
-    pub(super) fn receive_only_joined_groups(&self, family: libc::c_int) -> Result<()> {
+    pub(crate) fn receive_only_joined_groups(&self, family: libc::c_int) -> Result<()> {
         if family == libc::AF_INET6 {
             // Linux before 4.20 lacks this option. Such datagrams are dropped later, because their
             // destination is no local address.

@@ -1,16 +1,15 @@
-//! Storage of work requests: a ring of slots that are filled and emptied in place, because a
-//! request is some hundred bytes and the memory of its lists and inline data is worth keeping for
-//! the next.
+//! A queue of slots that are filled and emptied in place, for elements of some hundred bytes with
+//! lists, whose memory is worth keeping for the next (work requests).
 
 use std::ops::Range;
 
 /// The contents of a slot.
 pub trait Slot: Default {
-    /// Drops all references when the request is finished.
+    /// Drops all references when the element is finished.
     fn release(&mut self);
 }
 
-/// Requests in the order of posting. Positions count from the oldest.
+/// Elements in the order in which they were appended. Positions count from the oldest.
 #[derive(Debug, Default)]
 pub struct Slots<T> {
     /// Empty, or a power of two in length.
@@ -23,7 +22,7 @@ pub struct Slots<T> {
 const FEW: usize = 4;
 
 impl<T: Slot> Slots<T> {
-    /// Returns the number of requests.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.count
@@ -40,7 +39,7 @@ impl<T: Slot> Slots<T> {
         (self.first + place) & (self.slots.len() - 1)
     }
 
-    /// Returns the request at a position.
+    /// Returns the element at a position.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&T> {
         if place >= self.count {
@@ -49,7 +48,7 @@ impl<T: Slot> Slots<T> {
         self.slots.get(self.index(place))
     }
 
-    /// Returns the request at a position.
+    /// Returns the element at a position.
     #[inline]
     pub fn get_mut(&mut self, place: usize) -> Option<&mut T> {
         if place >= self.count {
@@ -59,18 +58,18 @@ impl<T: Slot> Slots<T> {
         self.slots.get_mut(index)
     }
 
-    /// Returns the oldest request.
+    /// Returns the oldest element.
     #[inline]
     pub fn front(&self) -> Option<&T> {
         self.get(0)
     }
 
-    /// Returns the requests at some positions, in order.
+    /// Returns the elements at some positions, in order.
     pub fn range(&self, places: Range<usize>) -> impl Iterator<Item = &T> {
         places.filter_map(|place| self.get(place))
     }
 
-    /// Appends a slot for a new request. It still has the contents of an old one.
+    /// Appends a slot for a new element. It still has the contents of an old one.
     #[inline]
     pub fn append(&mut self) -> &mut T {
         if self.count == self.slots.len() {
@@ -81,7 +80,7 @@ impl<T: Slot> Slots<T> {
         &mut self.slots[index]
     }
 
-    /// Returns a slot for a request before all others.
+    /// Returns a slot for an element before all others.
     pub fn prepend(&mut self) -> &mut T {
         if self.count == self.slots.len() {
             self.grow();
@@ -99,7 +98,7 @@ impl<T: Slot> Slots<T> {
         self.slots.resize_with(count, T::default);
     }
 
-    /// Finishes the oldest request and frees its slot.
+    /// Finishes the oldest element and frees its slot.
     #[inline]
     pub fn remove_front(&mut self) {
         if self.count > 0 {
@@ -109,14 +108,14 @@ impl<T: Slot> Slots<T> {
         }
     }
 
-    /// Takes the oldest request out.
+    /// Takes the oldest element out.
     pub fn take_front(&mut self) -> Option<T> {
         let front = std::mem::take(self.get_mut(0)?);
         self.remove_front();
         Some(front)
     }
 
-    /// Takes all requests out.
+    /// Takes all elements out.
     pub fn take_all(&mut self) -> Vec<T> {
         let mut all = std::mem::take(self);
         all.slots.rotate_left(all.first);
@@ -142,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn slots_return_requests_in_order(steps in proptest::collection::vec(0u8..7, 0..200)) {
+        fn slots_return_elements_in_order(steps in proptest::collection::vec(0u8..7, 0..200)) {
             let mut slots = Slots::<Number>::default();
             let mut expected = VecDeque::new();
             for (number, step) in steps.into_iter().enumerate() {

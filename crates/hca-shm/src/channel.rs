@@ -66,23 +66,27 @@ impl Channel {
     }
 
     /// Returns the ring that carries requests.
+    #[inline]
     pub fn requests(&self) -> Requests<'_> {
         Requests(&self.mapping)
     }
 
     /// Returns the ring that carries answers.
+    #[inline]
     pub fn answers(&self) -> Answers<'_> {
         Answers(&self.mapping)
     }
 
     /// Returns the marks of the requester, for access to the responder's memory and, on behalf of
     /// this channel, to its own.
+    #[inline]
     pub fn requester_sections(&self) -> Sections<'_> {
         Sections::in_mapping(&self.mapping, REQUESTER_SECTIONS_AT, REQUESTER_SECTIONS)
     }
 
     /// Returns the marks of the responder, for access to the requester's memory and, on behalf of
     /// this channel, to its own.
+    #[inline]
     pub fn responder_sections(&self) -> Sections<'_> {
         Sections::in_mapping(&self.mapping, RESPONDER_SECTIONS_AT, RESPONDER_SECTIONS)
     }
@@ -95,6 +99,7 @@ pub struct Answers<'a>(&'a Mapping);
 
 // SAFETY: the constants above place REQUEST_CELLS whole cells, a power of two, inside the mapping.
 unsafe impl Store for Requests<'_> {
+    #[inline]
     fn cells(&self) -> u64 {
         REQUEST_CELLS as u64
     }
@@ -103,6 +108,7 @@ unsafe impl Store for Requests<'_> {
         // SAFETY: a cell's first word is aligned and only accessed atomically.
         unsafe { &*self.writable(index).cast::<AtomicU32>() }
     }
+    #[inline]
     fn head(&self) -> &AtomicU64 {
         self.0.word64(REQUEST_HEAD)
     }
@@ -120,6 +126,7 @@ unsafe impl Store for Requests<'_> {
 
 // SAFETY: the constants above place ANSWER_CELLS whole cells, a power of two, inside the mapping.
 unsafe impl Store for Answers<'_> {
+    #[inline]
     fn cells(&self) -> u64 {
         ANSWER_CELLS as u64
     }
@@ -128,6 +135,7 @@ unsafe impl Store for Answers<'_> {
         // SAFETY: a cell's first word is aligned and only accessed atomically.
         unsafe { &*self.writable(index).cast::<AtomicU32>() }
     }
+    #[inline]
     fn head(&self) -> &AtomicU64 {
         self.0.word64(ANSWER_HEAD)
     }

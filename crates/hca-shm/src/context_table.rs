@@ -104,6 +104,7 @@ impl QpRecord {
 
     /// Returns the protection domain of this record's XRC shared receive queue, if it is one of the
     /// XRC domain.
+    #[inline]
     pub fn domain_of_srq(&self, xrcd: u64) -> Option<u32> {
         let is_srq = self.state.load(Ordering::SeqCst) == Self::XRC_SRQ;
         let matches = is_srq && xrcd != 0 && self.xrcd.load(Ordering::Relaxed) == xrcd;
@@ -243,6 +244,7 @@ impl ContextTable {
         }
     }
 
+    #[inline]
     fn front(&self) -> &Front {
         // SAFETY: the file starts with a Front (page aligned, atomics only, inside the mapping).
         unsafe { &*self.mapping.base().cast::<Front>() }

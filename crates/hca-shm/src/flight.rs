@@ -66,6 +66,7 @@ impl Flight {
     }
 
     /// Returns the position up to which acknowledged requests have been taken.
+    #[inline]
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged.load(Ordering::Relaxed)
     }

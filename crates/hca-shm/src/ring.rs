@@ -62,7 +62,7 @@ pub struct Header {
 }
 
 /// Offset of the header in a cell: behind the stamp.
-pub(super) const HEADER_AT: usize = 4;
+pub(crate) const HEADER_AT: usize = 4;
 const _: () = assert!(HEADER_AT + std::mem::size_of::<Header>() == HEADER);
 
 /// The memory of a ring. `index` is always below `cells()`; `offset + bytes` may extend into the
@@ -112,12 +112,14 @@ pub struct Record {
     pub payload: *const u8,
 }
 
+#[inline]
 fn stamp_of(position: u64, cells: u64) -> u32 {
     // Odd, so never zero; two laps with the same stamp are 2^31 laps apart.
     ((position / cells) as u32).wrapping_mul(2).wrapping_add(1)
 }
 
 /// Returns the number of cells of a record with `length` bytes of payload.
+#[inline]
 pub fn cells_for(length: usize) -> u64 {
     (HEADER + length).div_ceil(CELL) as u64
 }
@@ -130,6 +132,7 @@ pub fn prefetch(store: &impl Store, position: u64) {
 
 impl Producer {
     /// Returns the position behind everything published so far.
+    #[inline]
     pub fn tail(&self) -> u64 {
         self.tail
     }
@@ -331,6 +334,7 @@ impl Consumer {
     }
 
     /// Consumes the record that [`Consumer::peek`] returned.
+    #[inline]
     pub fn advance(&mut self, record: &Record) {
         self.head += cells_for(record.header.length.into());
     }

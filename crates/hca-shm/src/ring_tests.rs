@@ -1,4 +1,4 @@
-use super::ring::*;
+use crate::ring::*;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use proptest::prelude::*;
 use std::cell::UnsafeCell;

@@ -63,6 +63,7 @@ impl OwnMarks {
         while !self.sections().wait_for_own() {}
     }
 
+    #[inline]
     fn sections(&self) -> Sections<'_> {
         Sections { marks: &self.0 }
     }
@@ -107,7 +108,8 @@ fn rest(attempt: u32) {
 }
 
 impl<'a> Sections<'a> {
-    pub(super) fn in_mapping(mapping: &'a Mapping, offset: usize, count: usize) -> Sections<'a> {
+    #[inline]
+    pub(crate) fn in_mapping(mapping: &'a Mapping, offset: usize, count: usize) -> Sections<'a> {
         assert!(offset.is_multiple_of(CELL) && offset + count * CELL <= mapping.length());
         // SAFETY: in bounds and aligned (just checked; the base is page aligned); marks consist of
         // atomics only.
@@ -226,6 +228,7 @@ impl Section<'_> {
     }
 
     /// Returns whether an atomic that read `found` was done on a word that had been moved away.
+    #[inline]
     pub fn was_void(&self, found: u64) -> bool {
         tombstone::was_void(&self.mark.tombstone, found)
     }

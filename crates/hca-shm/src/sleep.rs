@@ -39,12 +39,14 @@ pub fn before_sleep(armed: &AtomicU64, look: impl FnOnce() -> bool) -> bool {
 
 /// Asks for rings from now on, also from publishers that have rung already: sets the next odd
 /// number.
+#[inline]
 pub fn arm(armed: &AtomicU64) {
     step(armed, |word| (word + 1) | 1);
     fence(Ordering::SeqCst);
 }
 
 /// Asks for no rings: sets the next even number.
+#[inline]
 fn disarm(armed: &AtomicU64) {
     step(armed, |word| (word + 1) & !1);
     fence(Ordering::SeqCst);
@@ -82,6 +84,7 @@ pub fn after_sleep(armed: &AtomicU64, wanted: impl FnOnce() -> bool) {
 
 /// A thread begins to wait for events and makes that known by a new number in `armings`: rings are
 /// wanted until the sleeper decides otherwise.
+#[inline]
 pub fn want_rings(armed: &AtomicU64, armings: &AtomicUsize) {
     armings.fetch_add(1, Ordering::SeqCst);
     model_fence();
@@ -91,6 +94,7 @@ pub fn want_rings(armed: &AtomicU64, armings: &AtomicUsize) {
 /// As [`want_rings`], for a queue that wanted rings before. If the word asks for rings already,
 /// publishers that have rung for it need not ring again, because the sleeper takes their ring
 /// before it disarms, and reads `armings` after that.
+#[inline]
 pub fn want_rings_still(armed: &AtomicU64, armings: &AtomicUsize) {
     armings.fetch_add(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);

@@ -52,6 +52,7 @@ pub fn retire(memory: &AtomicU64, nonce: u64) -> u64 {
 }
 
 /// Returns whether an atomic that read `found` was done on a retired word.
+#[inline]
 pub fn was_void(tombstone: &AtomicU64, found: u64) -> bool {
     let engraved = tombstone.load(Ordering::Acquire);
     engraved != 0 && engraved == found

@@ -54,6 +54,7 @@ pub(super) struct Life {
 }
 
 impl Life {
+    #[inline]
     fn of(word: u64) -> Life {
         Life {
             generation: (word >> 1) as u32,
@@ -102,6 +103,7 @@ impl Table {
         }
     }
 
+    #[inline]
     fn life_word(&self, slot: u32) -> &AtomicU64 {
         self.mapping
             .word64(HEADER + slot as usize % SLOTS * SLOT + LIFE)
@@ -113,10 +115,12 @@ impl Table {
     }
 
     /// Returns the word of InfiniBand ports that were taken down, a bit each.
+    #[inline]
     pub(super) fn ports_down(&self) -> &AtomicU64 {
         self.mapping.word64(PORTS_DOWN)
     }
 
+    #[inline]
     pub(super) fn life(&self, slot: u32) -> Life {
         Life::of(self.life_word(slot).load(Ordering::Acquire))
     }
@@ -198,12 +202,14 @@ impl Table {
         1 + hint.fetch_add(1, Ordering::Relaxed) % (BLOCKS - 1)
     }
 
+    #[inline]
     fn block(&self, block: u32) -> &AtomicU64 {
         let index = block % BLOCKS;
         self.mapping.word64(BLOCKS_AT + index as usize * 8)
     }
 
     /// Returns slot and generation of the life that a block belongs to. That life may be over.
+    #[inline]
     pub(super) fn holder(&self, block: u32) -> Option<(u32, u32)> {
         holder_of(self.block(block).load(Ordering::Acquire))
     }
@@ -241,6 +247,7 @@ fn make_room(file: &File) -> Result<()> {
     Ok(())
 }
 
+#[inline]
 fn holder_of(word: u64) -> Option<(u32, u32)> {
     let slot = ((word >> 32) as u32).checked_sub(1)?;
     ((slot as usize) < SLOTS).then_some((slot, word as u32))

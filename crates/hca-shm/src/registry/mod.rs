@@ -328,6 +328,7 @@ impl Registry {
     }
 
     /// Returns the word of InfiniBand ports that were taken down, a bit each.
+    #[inline]
     pub fn ports_down(&self) -> &AtomicU64 {
         self.table.ports_down()
     }
@@ -350,6 +351,7 @@ impl Registry {
     }
 
     /// Returns whether a process has neither left nor been found dead.
+    #[inline]
     fn lasts(&self, identity: Identity) -> bool {
         self.table.life(identity.slot)
             == Life {
