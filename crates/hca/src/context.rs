@@ -2,15 +2,15 @@
 //! ibv_alloc_pd(3).
 
 use crate::device::Device;
-use crate::errno::Result;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::link;
 use crate::process::Process;
 use crate::quota::{self, QuotaShare};
-use crate::refusal;
-use crate::refused;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refusal;
+use verbena_hca_os::refused;
 
 /// An opened device. A process may open it several times; the contexts share its memory keys and
 /// queue pairs.

@@ -1,13 +1,13 @@
 //! Describes the state of a process as text, for `verbena info`.
 
-use crate::errno::Result;
 use crate::process::{Process, socket_message};
 use crate::roce::path::plain;
-use crate::shm::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::registry::Registry;
 
 /// Longest description in bytes. Queue pairs that do not fit are only counted.
 pub const MAX_LENGTH: usize = 128 << 10;

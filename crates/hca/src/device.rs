@@ -6,12 +6,12 @@
 //! [`Device::of_port`] convert between the two.
 
 use crate::cq;
-use crate::errno::Result;
 use crate::link;
 use crate::memory::key::{MAX_REGIONS, MAX_WINDOWS};
 use crate::receive::{MAX_SGE, MAX_SRQ_WR};
-use crate::refused;
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// Prefix of the devices' names; the index follows.
 pub const NAME: &str = "verbena";

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{PortChange, is_ethernet, ports};
 use crate::device::{Device, FIRST_PORT};
-use crate::errno::Result;
 use crate::process::socket_message;
-use crate::shm::registry::Registry;
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::registry::Registry;
 
 /// A bit for each port, the first in the lowest, as this process has last read it.
 static DOWN: AtomicU64 = AtomicU64::new(0);

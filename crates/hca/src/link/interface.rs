@@ -6,10 +6,10 @@
 //! a hole, which the next new address fills.
 
 use crate::device::GIDS;
-use crate::errno::{Errno, Result};
-use crate::sys::interfaces::Description;
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::interfaces::Description;
 use verbena_wire::Mtu;
 
 /// An Ethernet interface.

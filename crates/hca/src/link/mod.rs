@@ -26,13 +26,13 @@ pub use interface::{GidEntry, Interface, is_link_local};
 pub use latest::{Latest, PortChange};
 
 use crate::device;
-use crate::errno::{Errno, Result};
 use crate::roce;
-use crate::sys::interfaces::{self, Description};
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::interfaces::{self, Description};
 
 /// The link layer of the ports.
 #[derive(Debug)]

@@ -16,12 +16,12 @@ use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
 use crate::memory::restore::mapped_parts;
 use crate::process::CURRENT;
-use crate::sync::wait_a_little;
-use crate::sys::populate::{Use, populate};
-use crate::sys::{mm, remap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};
+use verbena_hca_os::populate::{Use, populate};
+use verbena_hca_os::sync::wait_a_little;
+use verbena_hca_os::{mm, remap};
 
 /// Counts forks on the child's side; an object made under another count belongs to an ancestor.
 pub static GENERATION: AtomicU64 = AtomicU64::new(0);

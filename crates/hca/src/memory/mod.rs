@@ -38,6 +38,8 @@ pub mod region;
 pub mod resolve;
 pub mod restore;
 pub mod transfer;
+#[cfg(test)]
+mod unallocated;
 pub mod window;
 
 use crate::fault_injection::{self, Fault};

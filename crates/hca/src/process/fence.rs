@@ -9,16 +9,16 @@
 //! that it discards because it checks the right once more at the end; and copy into pages of the
 //! local arena. So those pages are moved away from under it.
 
-use crate::errno::Errno;
 use crate::memory::evict::evict;
 use crate::memory::quarantine::Release;
 use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
-use crate::shm::section::Stuck;
-use crate::sync::wait_a_little;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::sync::wait_a_little;
+use verbena_hca_shm::section::Stuck;
 
 /// Time to wait for a peer's section. One lasts for a copy of a mebibyte; a peer that takes longer
 /// is stopped or waits for a processor, and then costs a copy of the memory that it holds.

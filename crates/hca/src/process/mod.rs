@@ -14,7 +14,6 @@ mod attempt;
 mod caller;
 pub mod connect;
 pub mod fence;
-pub mod flight;
 mod handshakes;
 mod idle_policy;
 pub mod link;
@@ -30,7 +29,6 @@ pub mod watch;
 
 use crate::capture::Capture;
 use crate::counters::Counters;
-use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::memory::fork::{self, ForkMutex};
 use crate::memory::key::Keys;
@@ -43,14 +41,6 @@ use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcMessageStates;
 use crate::receive::Srq;
 use crate::roce::port::Port;
-use crate::shm::context_table::ContextTable;
-use crate::shm::registry::{self, BLOCK, Identity, Registry};
-use crate::shm::section::OwnMarks;
-use crate::shm::sleep;
-use crate::sys::apart::Apart;
-use crate::sys::doorbell::Doorbell;
-use crate::sys::memfd::Memfd;
-use crate::sys::{barrier, clock};
 use connect::ConnectRequests;
 use handshakes::Handshakes;
 use link::{Inbound, Outbound};
@@ -64,6 +54,15 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use tables::{ModeratedQueues, NumberTable, WeakTable};
 use timers::Timers;
+use verbena_hca_os::apart::Apart;
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::{barrier, clock};
+use verbena_hca_shm::context_table::ContextTable;
+use verbena_hca_shm::registry::{self, BLOCK, Identity, Registry};
+use verbena_hca_shm::section::OwnMarks;
+use verbena_hca_shm::sleep;
 use watch::Watch;
 
 /// The adapter of this process, made when the device is first opened.
@@ -174,7 +173,7 @@ pub struct Member {
     /// This process's identity.
     pub identity: Identity,
     /// The socket that peers connect to.
-    pub listener: crate::sys::socket::Socket,
+    pub listener: verbena_hca_os::socket::Socket,
 }
 
 /// A cached view of the channels for frequent looks, which saves counting a reference each time.
@@ -356,8 +355,9 @@ impl Process {
             doorbell,
             self.forced,
         ));
-        let (channel, file) = crate::shm::channel::Channel::create()?;
-        let other_end = crate::shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
+        let (channel, file) = verbena_hca_shm::channel::Channel::create()?;
+        let other_end =
+            verbena_hca_shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
         let can_pull = peer.pull_ability();
         self.add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
         self.add_outbound(identity, Arc::new(Outbound::new(peer, channel, can_pull)));

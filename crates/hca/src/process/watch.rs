@@ -10,12 +10,12 @@ use crate::device::Device;
 use crate::event::AsyncEvent;
 use crate::link::{self, PortChange, down};
 use crate::process::{CURRENT, Process};
-use crate::shm::registry;
-use crate::sys::monitor::Monitor;
-use crate::sys::start::start;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use verbena_abi::*;
+use verbena_hca_os::monitor::Monitor;
+use verbena_hca_os::start::start;
+use verbena_hca_shm::registry;
 
 /// The opened devices that receive port events.
 #[derive(Default)]

@@ -1,0 +1,25 @@
+//! Clocks in nanoseconds (clock_gettime(2)): CLOCK_MONOTONIC for retry and RNR timers, and
+//! CLOCK_REALTIME for the times of captured packets.
+
+/// Returns nanoseconds since an arbitrary start, never going back.
+#[inline]
+pub fn now() -> u64 {
+    read(libc::CLOCK_MONOTONIC)
+}
+
+/// Returns nanoseconds since 1970 by the system's clock.
+#[inline]
+pub fn wall() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
+#[inline]
+fn read(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid, writable timespec for the duration of the call.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
