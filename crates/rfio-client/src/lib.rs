@@ -2,20 +2,20 @@
 //!
 //! It is the safe library under the tools, the C library and the Python module.
 
-pub mod address;
+mod address;
 mod area;
 pub mod backoff;
 mod blocks;
 pub mod bounds;
 pub mod copy;
 mod data;
-pub mod error;
+mod error;
 pub mod exchange;
 mod input;
 pub mod lineage;
 pub mod open_flags;
 pub mod options;
-pub mod pool;
+mod pool;
 mod session;
 mod stream;
 
@@ -23,4 +23,3 @@ pub use address::{Address, Location};
 pub use error::Error;
 pub use exchange::Exchange;
 pub use options::Options;
-pub use pool::SessionPool;

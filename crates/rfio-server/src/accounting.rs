@@ -182,7 +182,7 @@ impl SessionAccount {
     }
 
     /// Records the end of an open file.
-    pub fn end_file(
+    pub(crate) fn end_file(
         &self,
         log: &Accounting,
         client: &ClientIdentity,
@@ -208,7 +208,7 @@ impl SessionAccount {
     }
 
     /// Records a small file that one request transferred whole.
-    pub fn end_small_file(
+    pub(crate) fn end_small_file(
         &self,
         log: &Accounting,
         client: &ClientIdentity,

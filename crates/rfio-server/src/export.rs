@@ -226,7 +226,7 @@ impl Exports {
     ///
     /// # Errors
     /// ENOENT if no export has that name.
-    pub fn locate(&self, path: &Path) -> io::Result<Place<'_>> {
+    pub(crate) fn locate(&self, path: &Path) -> io::Result<Place<'_>> {
         let mut parts = path
             .as_bytes()
             .split(|&byte| byte == b'/')
@@ -300,7 +300,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn open_file_at_once(
+    pub(crate) fn open_file_at_once(
         &self,
         path: &Path,
         permit: &Permit<'_>,
@@ -344,7 +344,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn look_at_once(
+    pub(crate) fn look_at_once(
         &self,
         path: &Path,
         flags: OFlags,
@@ -378,12 +378,12 @@ impl Exports {
     ///
     /// # Errors
     /// EROFS if its export is read-only.
-    pub fn must_be_writable(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn must_be_writable(&self, path: &Path) -> io::Result<()> {
         self.within(path)?.0.must_be_writable()
     }
 
     /// Returns whether any export may be modified.
-    pub fn any_writable(&self) -> bool {
+    pub(crate) fn any_writable(&self) -> bool {
         self.exports
             .iter()
             .any(|export| export.access == Access::ReadWrite)

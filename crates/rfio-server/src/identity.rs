@@ -201,7 +201,7 @@ thread_local! {
 ///
 /// # Errors
 /// The kernel refused a part of it. The thread must do nothing until another call succeeds.
-pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
+pub(crate) fn assume(identity: &Arc<Identity>) -> io::Result<()> {
     ACTING.with_borrow_mut(|acting| {
         match acting {
             Acting::As(now) if *now == *identity => return Ok(()),
@@ -224,7 +224,7 @@ pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
 
 /// Runs `work` as the daemon's own user, for lookups that belong to no user, such as the path of an
 /// export or the system's user database.
-pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     let user = ACTING.with_borrow(|acting| match acting {
         Acting::As(identity) => Some(identity.user),
         _ => None,

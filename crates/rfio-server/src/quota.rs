@@ -70,7 +70,7 @@ pub enum Wish {
 
 impl Wish {
     /// Returns whether a session of this user qualifies.
-    pub fn is_of(&self, user: &str) -> bool {
+    pub(crate) fn is_of(&self, user: &str) -> bool {
         match self {
             Self::Of(wanted) => wanted == user,
             Self::Anybodys => true,
@@ -96,12 +96,12 @@ impl Room {
     }
 
     /// Records that a session no longer waits.
-    pub fn withdraw(&self, session: u64) {
+    pub(crate) fn withdraw(&self, session: u64) {
         self.lock().remove(&session);
     }
 
     /// Returns the current requests for space.
-    pub fn wishes(&self) -> Vec<Wish> {
+    pub(crate) fn wishes(&self) -> Vec<Wish> {
         let mut wishes = self.lock();
         wishes.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);
         wishes.values().map(|(_, wish)| wish.clone()).collect()

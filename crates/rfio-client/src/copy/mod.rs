@@ -27,7 +27,7 @@ mod paged;
 pub mod pattern;
 mod pipe;
 mod pipeline;
-pub mod progress;
+mod progress;
 mod remote;
 mod resume;
 mod retry;

@@ -156,7 +156,7 @@ impl Exchange {
     ///
     /// # Errors
     /// Those of connecting a queue pair, if data must travel by RDMA or the session is lost.
-    pub fn decide_route(&self) -> Result<bool, Error> {
+    pub(crate) fn decide_route(&self) -> Result<bool, Error> {
         let mut state = self.lock()?;
         state.traffic.decide_route()?;
         Ok(state.traffic.session.uses_fabric())
@@ -215,7 +215,7 @@ impl Exchange {
     ///
     /// # Errors
     /// As [`Exchange::begin`].
-    pub fn begin_with_others(
+    pub(crate) fn begin_with_others(
         self: &Arc<Self>,
         errand: Errand,
         memory: impl Memory + 'static,
@@ -229,7 +229,7 @@ impl Exchange {
     /// # Errors
     /// As [`Exchange::begin`]; [`Error::Setup`] if the operation sends no data.
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
-    pub fn lend(self: &Arc<Self>, errand: Errand, bytes: &[u8]) -> Result<Ticket, Error> {
+    pub(crate) fn lend(self: &Arc<Self>, errand: Errand, bytes: &[u8]) -> Result<Ticket, Error> {
         /// Aborts on unwinding: the bytes must not be accessed after this call returns.
         struct Waits;
         impl Drop for Waits {

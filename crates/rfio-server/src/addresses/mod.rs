@@ -157,7 +157,7 @@ impl Addresses {
 
 impl Presence {
     /// Returns whether the next request may be read now.
-    pub fn may_ask(&mut self, now: Instant) -> bool {
+    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
         self.follow(now);
         let Standing::Counted(terms, party) = &self.standing else {
             return true;
@@ -181,17 +181,17 @@ impl Presence {
     }
 
     /// Charges one request.
-    pub fn has_asked(&self) {
+    pub(crate) fn has_asked(&self) {
         self.charge(|used| &mut used.requests, 1.0);
     }
 
     /// Charges a request that may be carried out with its maximum length of data, in bytes.
-    pub fn expects(&self, bytes: usize) {
+    pub(crate) fn expects(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, bytes as f64);
     }
 
     /// Refunds the bytes that were not transferred.
-    pub fn did_without(&self, bytes: usize) {
+    pub(crate) fn did_without(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, -(bytes as f64));
     }
 

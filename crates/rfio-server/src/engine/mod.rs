@@ -43,8 +43,6 @@ use super::rights::{Need, Subject};
 use super::service::Service;
 use super::session::scopes::Existing;
 
-pub use attributes::attributes;
-
 /// Maximum size of a buffer that joins small segments, in bytes.
 const JOINED: usize = 1 << 20;
 
@@ -268,11 +266,6 @@ impl Engine {
     /// Returns whether no file is open.
     pub fn holds_nothing(&self) -> bool {
         self.handles.is_empty()
-    }
-
-    /// Returns the identity of the session's user.
-    pub fn client(&self) -> &ClientIdentity {
-        &self.client
     }
 
     /// Carries out a request that needs no storage access. Returns `None` if it must be passed to

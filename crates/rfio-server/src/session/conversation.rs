@@ -212,7 +212,7 @@ impl Conversation {
     }
 
     /// Returns whether the peer is not authenticated yet.
-    pub fn is_stranger(&self) -> bool {
+    pub(crate) fn is_stranger(&self) -> bool {
         matches!(
             self.stage,
             Stage::Unknown | Stage::Greeting | Stage::Proving(_) | Stage::Waiting(..)
@@ -249,7 +249,7 @@ impl Conversation {
     }
 
     /// Returns the reason if an administrator or a ban requires the session to end.
-    pub fn is_to_end(&self) -> Option<String> {
+    pub(crate) fn is_to_end(&self) -> Option<String> {
         match &self.stage {
             Stage::Standing(standing) => standing.is_to_end().map(str::to_owned),
             _ => None,
@@ -258,7 +258,7 @@ impl Conversation {
 
     /// Returns since when an established session has been idle and holding nothing. A session
     /// delayed by its rate limit does not count as idle, since it may have sent a request.
-    pub fn idle_since(&self) -> Option<Instant> {
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Standing(standing)
                 if self.is_idle() && !self.is_held_back && standing.holds_nothing() =>
@@ -271,7 +271,7 @@ impl Conversation {
 
     /// Updates the session's counting to the current limits by address, whether or not it sends
     /// requests.
-    pub fn follow_limits(&mut self, now: Instant) {
+    pub(crate) fn follow_limits(&mut self, now: Instant) {
         if let Some(presence) = &mut self.presence {
             presence.follow(now);
         }
@@ -291,13 +291,13 @@ impl Conversation {
 
     /// Returns a number that identifies the user: sessions of one user share their quota. Each
     /// unauthenticated connection has its own.
-    pub fn payer(&self) -> usize {
+    pub(crate) fn payer(&self) -> usize {
         self.account.identity()
     }
 
     /// Returns the number and the descriptor of the data queue pair whose events the connection
     /// waits for.
-    pub fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
+    pub(crate) fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
         match &self.stage {
             Stage::Standing(standing) => standing.events().map(|events| (self.pairs, events)),
             _ => None,

@@ -428,11 +428,6 @@ impl Pending {
             channel,
         }
     }
-
-    /// Returns the user name that the peer claims.
-    pub fn claimed_user(&self) -> &str {
-        self.hello.user.as_str()
-    }
 }
 
 #[cfg(test)]

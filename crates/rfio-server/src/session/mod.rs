@@ -1,13 +1,13 @@
 //! One connection on the server: bytes to frames, frames to requests, answers to bytes.
 
-pub mod bearer;
-pub mod channel;
+mod bearer;
+mod channel;
 pub mod confinement;
 pub mod conversation;
 mod entrance;
 pub mod greeting;
-pub mod input;
+mod input;
 mod lane;
-pub mod output;
-pub mod scopes;
-pub mod serving;
+mod output;
+pub(crate) mod scopes;
+pub(crate) mod serving;
