@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::accounting::{Flow, Moved};
 use super::exposition::page::{Kind, Page};
-use super::metrics::Carrier;
-use super::session::greeting::ANONYMOUS;
+use super::metrics::{Carrier, Flow, Moved};
+
+/// User name of anonymous sessions.
+pub const ANONYMOUS: &str = "anonymous";
 
 /// The label of users without their own counters.
 const OTHER: &str = "other";

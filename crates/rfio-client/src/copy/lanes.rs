@@ -49,6 +49,9 @@ impl Lanes {
 
     /// Returns the object that session `lane` opened, or `None` if an optional session could not be
     /// opened; the other sessions then do its work.
+    ///
+    /// # Errors
+    /// A session could not be opened that is not optional.
     pub fn opened<T>(self, lane: usize, what: Result<T, Error>) -> Result<Option<T>, Error> {
         match what {
             Err(_) if lane >= self.least() => Ok(None),

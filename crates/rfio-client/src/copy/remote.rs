@@ -21,11 +21,10 @@ use super::resume::Work;
 use super::{Earlier, Extras, Stable};
 use crate::address::Address;
 use crate::bounds::EXTENTS;
-use crate::error::Error;
+use crate::error::{Error, unexpected};
 use crate::exchange::{Exchange, Reads, SharedFile, Writes};
 use crate::options::Options;
 use crate::pool::{Pooled, SessionPool};
-use crate::session::unexpected;
 
 /// A server, and how to connect to it.
 #[derive(Debug, Clone)]

@@ -7,9 +7,8 @@ use verbena_rfio_protocol::types::{Handle, Range};
 use super::errand::{Piece, What};
 use super::traffic::{Flight, Lent, Traffic, memory, taken_back};
 use crate::blocks::{check, check_ranges};
-use crate::error::Error;
+use crate::error::{Error, too_much, unexpected};
 use crate::options::Checksums;
-use crate::session::{too_much, unexpected};
 
 impl Traffic {
     /// Handles the reply of a request, whose data have arrived.

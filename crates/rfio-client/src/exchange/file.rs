@@ -12,9 +12,8 @@ use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::{Errand, Exchange, Given, Memory, Ticket};
-use crate::error::Error;
+use crate::error::{Error, unexpected};
 use crate::lineage;
-use crate::session::unexpected;
 
 /// The file.
 #[derive(Debug)]

@@ -27,12 +27,12 @@ use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
 use super::errand::{Bounds, Done, Errand, Given, Memory, Piece, UnderWay, What};
 use super::parts::Parts;
+use crate::area::PARTS;
 use crate::blocks::checksums_of;
 use crate::bounds::Wait;
-use crate::data::PARTS;
-use crate::error::Error;
+use crate::error::{Error, too_much};
 use crate::options::Checksums;
-use crate::session::{Session, too_much};
+use crate::session::Session;
 
 /// Minimum transfer length for a window, in bytes; shorter data travel in the frame, which is sent
 /// anyway.

@@ -32,19 +32,27 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 
 use handles::Handles;
 
-use super::accounting::{Flow, SessionAccount};
+use super::accounting::SessionAccount;
 use super::audit::ClientIdentity;
 use super::cache::Pinned;
 use super::export::{Permit, Told};
 use super::identity::{self, Identity, Mapping};
 use super::log::{object, put_name};
-use super::metrics::Carrier;
+use super::metrics::{Carrier, Flow};
 use super::rights::{Need, Subject};
 use super::service::Service;
-use super::session::scopes::Existing;
 
 /// Maximum size of a buffer that joins small segments, in bytes.
 const JOINED: usize = 1 << 20;
+
+/// Whether a request may replace an existing name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// It may.
+    Replaced,
+    /// An existing file is kept, and the request is refused.
+    Kept,
+}
 
 /// Data to be sent.
 #[derive(Debug)]

@@ -27,12 +27,11 @@ use super::greeting::{Authenticator, Known, Origin, Pending};
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
 use super::serving::{Finished, Job, Standing, Task};
-use crate::accounting::Flow;
 use crate::addresses::Presence;
 use crate::audit::ClientIdentity;
 use crate::budget::{Account, Grant};
 use crate::engine::{Answer, Segment};
-use crate::metrics::{Carrier, count};
+use crate::metrics::{Carrier, Flow, count};
 use crate::request_times::Kind as Timed;
 use crate::service::Service;
 

@@ -19,6 +19,7 @@ use super::confinement::Confinement;
 use super::scopes::Scopes;
 use crate::export::Access;
 use crate::tickets::{Tickets, Untimely};
+use crate::users::ANONYMOUS;
 
 /// Which local users are accepted on the kernel's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +31,6 @@ pub enum LocalUsers {
     /// All local users.
     All,
 }
-
-/// User name of anonymous sessions.
-pub const ANONYMOUS: &str = "anonymous";
 
 /// Decides which clients are admitted.
 #[derive(Debug)]

@@ -9,5 +9,5 @@ pub mod greeting;
 mod input;
 mod lane;
 mod output;
-pub(crate) mod scopes;
+mod scopes;
 pub(crate) mod serving;

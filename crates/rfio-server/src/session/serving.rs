@@ -26,14 +26,14 @@ use super::confinement::Confinement;
 use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, pinned, settle};
 use super::input::{Frame, NoFrame};
 use super::lane::{Entry, Key, Lane};
-use super::scopes::{Existing, Scopes};
-use crate::accounting::Flow;
+use super::scopes::Scopes;
 use crate::budget::Grant;
-use crate::engine::{Answer, Engine, FRUGAL, MEAGRE};
+use crate::caps::Resource;
+use crate::engine::{Answer, Engine, Existing, FRUGAL, MEAGRE};
 use crate::export::Access;
 use crate::fabric::{self, Arrived, DataPair};
-use crate::metrics::{Carrier, count};
-use crate::quota::{Resource, Share};
+use crate::metrics::{Carrier, Flow, count};
+use crate::quota::Share;
 use crate::sessions::Listed;
 
 /// Data up to this length in bytes travel with the reply even if the client offered a window: the

@@ -40,8 +40,7 @@ use super::retry;
 use super::{Earlier, Manner, Stable, Verification};
 use crate::address::Location;
 use crate::bounds::{self, HELD, ListingBounds};
-use crate::error::Error;
-use crate::session::unexpected;
+use crate::error::{Error, unexpected};
 
 use local::LocalTree;
 use mark::Mark;

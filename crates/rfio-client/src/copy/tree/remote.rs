@@ -23,10 +23,9 @@ use super::{
     Each, Item, Kind, Link, Origin, Page, SMALL, Target, kept_bits, list_request, page_of,
 };
 use crate::address::Address;
-use crate::error::Error;
+use crate::error::{Error, unexpected};
 use crate::exchange::{Errand, Exchange, Ticket};
 use crate::pool::Pooled;
-use crate::session::unexpected;
 
 /// Directories that are listed together; their pages are held in memory at the same time.
 const TOGETHER: usize = 16;

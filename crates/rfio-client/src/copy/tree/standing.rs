@@ -9,8 +9,7 @@ use super::super::failure::{About, CopyError, here, shown_path};
 use super::super::pipeline::Facts;
 use super::{local, remote};
 use crate::address::Location;
-use crate::error::Error;
-use crate::session::unexpected;
+use crate::error::{Error, unexpected};
 
 /// Returns whether an existing file at the destination is left as it is.
 ///
