@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use verbena_rfio::auth::certificate::{Name, Shown, Users};
+use verbena_rfio_auth::certificate::{Name, Shown, Users};
 
 fn written_and_read(name: &Name) {
     if !name.is_empty() {

@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use verbena_rfio::client::copy::list;
-use verbena_rfio::client::exchange::{Errand, Reads, SharedFile, Writes};
-use verbena_rfio::client::{Address, Exchange, Options};
+use verbena_rfio_client::copy::list;
+use verbena_rfio_client::exchange::{Errand, Reads, SharedFile, Writes};
+use verbena_rfio_client::{Address, Exchange, Options};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
 use verbena_rfio_protocol::types::{Handle, Path, Range};

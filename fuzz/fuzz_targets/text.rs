@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use verbena_rfio::auth::secrets::Secrets;
-use verbena_rfio::client::Location;
+use verbena_rfio_auth::secrets::Secrets;
+use verbena_rfio_client::Location;
 
 fuzz_target!(|input: &str| {
     if let Ok(Location::Remote(address, path)) = Location::parse(input)

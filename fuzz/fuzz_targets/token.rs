@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use verbena_rfio::auth::certificate::PublicKey;
-use verbena_rfio::auth::token::Issuers;
-use verbena_rfio::auth::token::scope::{Right, Scopes, components};
+use verbena_rfio_auth::certificate::PublicKey;
+use verbena_rfio_auth::token::Issuers;
+use verbena_rfio_auth::token::scope::{Right, Scopes, components};
 
 fuzz_target!(|input: &[u8]| {
     assert!(

@@ -3,7 +3,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::Attributes;

@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char, c_int, c_long, c_void};
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 use verbena_rfio_protocol::request::{ChangeModeOf, ChangeOwnerOf, Lock, LockAction, Request};
 use verbena_rfio_protocol::types::{Attributes, Range};
 

@@ -6,8 +6,8 @@ use std::ffi::{CString, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use verbena_rfio::client::Error;
-use verbena_rfio::client::copy::list;
+use verbena_rfio_client::Error;
+use verbena_rfio_client::copy::list;
 use verbena_rfio_protocol::types::Entry;
 
 use crate::core::place::{self, Place};

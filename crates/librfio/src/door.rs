@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 
 use crate::errors;
 

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 use verbena_rfio_protocol::Status;
 
 use crate::door;

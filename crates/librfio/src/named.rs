@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_long};
 
-use verbena_rfio::client::{Address, Error};
+use verbena_rfio_client::{Address, Error};
 use verbena_rfio_protocol::request::{Access, ChangeOwner, OnPath, PathMode, TwoPaths};
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Request};

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 
 use crate::core::table;
 use crate::door;

@@ -5,8 +5,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use verbena_rfio::client::Error;
-use verbena_rfio::client::exchange::{Errand, Given, Memory, Ticket, wait_any};
+use verbena_rfio_client::Error;
+use verbena_rfio_client::exchange::{Errand, Given, Memory, Ticket, wait_any};
 use verbena_rfio_protocol::types::{Handle, Range};
 
 use crate::core::foreign::Foreign;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 
 use crate::core::place::{self, Place};
 use crate::core::table;

@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int};
 use std::path::Path as File;
 use std::time::Duration;
 
-use verbena_rfio::auth::secrets::Secrets;
-use verbena_rfio::auth::ticket::{Grant, Ticket};
-use verbena_rfio::client::{Error, Location};
+use verbena_rfio_auth::secrets::Secrets;
+use verbena_rfio_auth::ticket::{Grant, Ticket};
+use verbena_rfio_client::{Error, Location};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Path;
 

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use verbena_rfio::client::exchange::Connections;
-use verbena_rfio::client::{Error, Exchange, Options};
+use verbena_rfio_client::exchange::Connections;
+use verbena_rfio_client::{Error, Exchange, Options};
 use verbena_rfio_protocol::{Reply, Request};
 
 use super::failure::About;

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 use verbena_rfio_protocol::Status;
 
 /// Returns the errno closest to an error.

@@ -1,6 +1,6 @@
 //! `rfio_fsspec._native`: RFIO's client for Python.
 //!
-//! It uses [`verbena_rfio::client::Exchange`]: one connection per server carries the requests of
+//! It uses [`verbena_rfio_client::Exchange`]: one connection per server carries the requests of
 //! all files and threads, without its own thread. `python/rfio_fsspec/_native.pyi` describes
 //! the interface for type checkers.
 //!

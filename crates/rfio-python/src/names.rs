@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use pyo3::prelude::*;
-use verbena_rfio::client::Error;
-use verbena_rfio::client::bounds::ListingBounds;
+use verbena_rfio_client::Error;
+use verbena_rfio_client::bounds::ListingBounds;
 use verbena_rfio_protocol::request::{List, OnPath, PathMode, PathTimes, TwoPaths};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Reply, Request};

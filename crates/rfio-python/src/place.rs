@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use verbena_rfio::client::{Address, Error, Location};
+use verbena_rfio_client::{Address, Error, Location};
 use verbena_rfio_protocol::types::Path;
 
 /// A file or directory on a server.

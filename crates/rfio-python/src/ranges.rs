@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
-use verbena_rfio::client::Error;
-use verbena_rfio::client::exchange::{Errand, Given, SharedFile, Ticket};
+use verbena_rfio_client::Error;
+use verbena_rfio_client::exchange::{Errand, Given, SharedFile, Ticket};
 use verbena_rfio_protocol::types::{Handle, Range};
 
 use super::failure::{About, system};

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use verbena_rfio::client::Error;
-use verbena_rfio::client::exchange::{Done, Ticket, wait_any};
+use verbena_rfio_client::Error;
+use verbena_rfio_client::exchange::{Done, Ticket, wait_any};
 
 use super::failure::{About, system};
 

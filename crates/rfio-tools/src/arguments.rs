@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use verbena_rfio::auth::tls::ClientFiles;
-use verbena_rfio::client::copy::choice::{Rule, Verdict};
-use verbena_rfio::client::copy::pattern::{BadPattern, Pattern};
-use verbena_rfio::client::options::{Checksums, Fabric, load_secrets};
-use verbena_rfio::client::{Error, Options};
+use verbena_rfio_auth::tls::ClientFiles;
+use verbena_rfio_client::copy::choice::{Rule, Verdict};
+use verbena_rfio_client::copy::pattern::{BadPattern, Pattern};
+use verbena_rfio_client::options::{Checksums, Fabric, load_secrets};
+use verbena_rfio_client::{Error, Options};
 
 use crate::size;
 use crate::storage_report::Share;

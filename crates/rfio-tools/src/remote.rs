@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use verbena_rfio::client::{Address, Error, Exchange, Location, Options};
+use verbena_rfio_client::{Address, Error, Exchange, Location, Options};
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Request, shown};

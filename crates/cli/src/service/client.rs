@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use verbena_rfio::client::exchange::{Reads, SharedFile, Writes};
-use verbena_rfio::client::{Error, Exchange, Location, Options};
+use verbena_rfio_client::exchange::{Reads, SharedFile, Writes};
+use verbena_rfio_client::{Error, Exchange, Location, Options};
 use verbena_rfio_protocol::request::OpenFlags;
 
 use crate::exit::Exit;

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use verbena_rfio::client::exchange::Exchange;
-use verbena_rfio::client::exchange::connections::{self, Connections};
-use verbena_rfio::client::{Address, Error, Options};
+use verbena_rfio_client::exchange::Exchange;
+use verbena_rfio_client::exchange::connections::{self, Connections};
+use verbena_rfio_client::{Address, Error, Options};
 
 use super::forks;
 

@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use verbena_rfio::auth::ticket;
-use verbena_rfio::client::backoff::Backoff;
-use verbena_rfio::client::exchange::{Errand, Given, SharedFile, Ticket};
-use verbena_rfio::client::open_flags::protocol_flags;
-use verbena_rfio::client::{Address, Error};
+use verbena_rfio_auth::ticket;
+use verbena_rfio_client::backoff::Backoff;
+use verbena_rfio_client::exchange::{Errand, Given, SharedFile, Ticket};
+use verbena_rfio_client::open_flags::protocol_flags;
+use verbena_rfio_client::{Address, Error};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 

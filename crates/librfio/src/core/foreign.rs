@@ -3,8 +3,8 @@
 
 use std::ffi::c_void;
 
-use verbena_rfio::client::Error;
-use verbena_rfio::client::exchange::Memory;
+use verbena_rfio_client::Error;
+use verbena_rfio_client::exchange::Memory;
 
 use crate::door;
 

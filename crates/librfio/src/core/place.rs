@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-use verbena_rfio::client::{Address, Error, Location};
+use verbena_rfio_client::{Address, Error, Location};
 use verbena_rfio_protocol::types::Path;
 
 use crate::door::invalid;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 
 /// Bytes read ahead of small reads.
 const AHEAD: usize = 128 << 10;

@@ -10,11 +10,11 @@ use std::ffi::OsString;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-use verbena_rfio::auth::ticket::Ticket;
-use verbena_rfio::client::exchange::SharedFile;
-use verbena_rfio::client::exchange::connections::{self, Connections};
-use verbena_rfio::client::options::Fabric;
-use verbena_rfio::client::{Address, Error, Exchange, Options, lineage};
+use verbena_rfio_auth::ticket::Ticket;
+use verbena_rfio_client::exchange::SharedFile;
+use verbena_rfio_client::exchange::connections::{self, Connections};
+use verbena_rfio_client::options::Fabric;
+use verbena_rfio_client::{Address, Error, Exchange, Options, lineage};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Reply, Request};
 

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use verbena_rfio::client::exchange::SharedFile;
-use verbena_rfio::client::{Error, lineage};
+use verbena_rfio_client::exchange::SharedFile;
+use verbena_rfio_client::{Error, lineage};
 
 use super::file::{OpenFile, Origin};
 use super::forks;

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-use verbena_rfio::client::copy::stream_file;
-use verbena_rfio::client::{Error, Location, Options};
+use verbena_rfio_client::copy::stream_file;
+use verbena_rfio_client::{Error, Location, Options};
 use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Concatenate};
 use verbena_rfio_tools::exit;

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use verbena_rfio::client::copy::choice::{Choice, Existing};
-use verbena_rfio::client::copy::{
+use verbena_rfio_client::copy::choice::{Choice, Existing};
+use verbena_rfio_client::copy::{
     CopyError, Earlier, Extras, Lanes, Manner, Pace, Progress, Report, Retry, Stable, Start,
     Verification, copy_file, copy_tree, is_begun,
 };
-use verbena_rfio::client::{Address, Error, Exchange, Location, Options};
+use verbena_rfio_client::{Address, Error, Exchange, Location, Options};
 use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
 use verbena_rfio_tools::remote::{below, status};

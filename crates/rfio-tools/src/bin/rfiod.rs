@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use verbena_rfio::auth::peer;
-use verbena_rfio::server::running::Server;
-use verbena_rfio::server::service::Service;
-use verbena_rfio::server::{admin, exposition};
+use verbena_rfio_auth::peer;
+use verbena_rfio_server::running::Server;
+use verbena_rfio_server::service::Service;
+use verbena_rfio_server::{admin, exposition};
 use verbena_rfio_tools::arguments::{self, Daemon};
 use verbena_rfio_tools::daemon::{administration, descriptors, plan, privileges, ready};
 use verbena_rfio_tools::{exit, say};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use std::process::ExitCode;
 
-use verbena_rfio::client::{Error, Exchange};
+use verbena_rfio_client::{Error, Exchange};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::PathMode;
 use verbena_rfio_protocol::types::Path;

@@ -3,7 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
-use verbena_rfio::client::Error;
+use verbena_rfio_client::Error;
 use verbena_rfio_protocol::request::TwoPaths;
 use verbena_rfio_protocol::{Request, shown};
 use verbena_rfio_tools::arguments::{self, Rename};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use std::process::ExitCode;
 
-use verbena_rfio::client::bounds::{self, HeldNames};
-use verbena_rfio::client::copy::list;
-use verbena_rfio::client::{Error, Exchange};
+use verbena_rfio_client::bounds::{self, HeldNames};
+use verbena_rfio_client::copy::list;
+use verbena_rfio_client::{Error, Exchange};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::Path;

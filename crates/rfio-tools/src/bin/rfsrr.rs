@@ -5,7 +5,7 @@ use std::path::Path as LocalPath;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use verbena_rfio::client::{Address, Error};
+use verbena_rfio_client::{Address, Error};
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::{Reply, Request};
 use verbena_rfio_tools::arguments::{self, StorageReport};

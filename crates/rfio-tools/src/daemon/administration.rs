@@ -1,7 +1,7 @@
 //! `rfiod sessions` and `rfiod end`: requests to a running daemon.
 
 use serde_json::{Value, json};
-use verbena_rfio::server::admin;
+use verbena_rfio_server::admin;
 
 use crate::arguments::{Administration, EndSession, ListSessions};
 use crate::display::moment;

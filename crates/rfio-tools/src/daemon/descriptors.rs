@@ -7,7 +7,7 @@
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use verbena_rfio::server::quota::Caps;
+use verbena_rfio_server::caps::Caps;
 
 /// Minimum of descriptors for clients; with fewer the service is of no use.
 const LEAST: usize = 32;
@@ -159,7 +159,7 @@ fn files(limit: Option<u64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_rfio::server::service::Limits;
+    use verbena_rfio_server::service::Limits;
 
     const NEEDS: Needs = Needs {
         loops: 2,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use verbena_rfio::auth::peer;
+use verbena_rfio_auth::peer;
 
 /// Forbids programs that this thread and its later children execute to gain privileges. To be
 /// called before any other thread starts: the kernel keeps this per thread.

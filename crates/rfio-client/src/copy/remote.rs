@@ -1,0 +1,507 @@
+//! The remote endpoint of a copy: an open file on a server, or a partial file that is renamed at
+//! the end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use verbena_rfio_protocol::Reply;
+use verbena_rfio_protocol::checksum;
+use verbena_rfio_protocol::request::{
+    self, ChangeModeOf, OnPath, OpenFlags, Request, SetExtended, SetTimes, TwoPaths,
+};
+use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Path};
+
+use super::directory::split;
+use super::local::{SETTLING, partial_name};
+use super::pipeline::{
+    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+};
+use super::progress::{Progress, Route};
+use super::resume::Work;
+use super::{Earlier, Extras, Stable};
+use crate::address::Address;
+use crate::bounds::EXTENTS;
+use crate::error::{Error, unexpected};
+use crate::exchange::{Exchange, Reads, SharedFile, Writes};
+use crate::options::Options;
+use crate::pool::{Pooled, SessionPool};
+
+/// A server, and how to connect to it.
+#[derive(Debug, Clone)]
+pub struct There<'a> {
+    /// The server's address.
+    pub address: &'a Address,
+    /// Connection options.
+    pub options: &'a Options,
+    /// Receives the routes that the data took.
+    pub progress: &'a Progress,
+}
+
+impl There<'_> {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// Returns the errors of connecting.
+    pub fn session(&self) -> Result<Arc<Exchange>, Error> {
+        let session = Exchange::for_copies(self.address, self.options)?;
+        self.progress.reached(self.address);
+        Ok(session)
+    }
+
+    /// Opens a file in a new session.
+    ///
+    /// # Errors
+    /// Returns the server's errors, and those of connecting.
+    pub fn open(&self, path: &Path, flags: u32, mode: u32) -> Result<SharedFile, Error> {
+        SharedFile::open(self.session()?, path, flags, mode)
+    }
+
+    /// Opens a file once more, in a further session whose data path is connected, so that a
+    /// refusal of either is known before the session takes part in the work.
+    ///
+    /// # Errors
+    /// Returns the server's errors, and those of connecting.
+    pub fn open_beside(&self, path: &Path, flags: u32) -> Result<SharedFile, Error> {
+        let file = self.open(path, flags, 0)?;
+        file.exchange().decide_route()?;
+        Ok(file)
+    }
+
+    /// Takes a session from a pool, to which it returns after use.
+    ///
+    /// # Errors
+    /// Returns the errors of connecting.
+    pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
+        let session = sessions.take(self.address, self.options)?;
+        self.progress.reached(self.address);
+        Ok(session)
+    }
+}
+
+/// A file on a server to read.
+pub struct RemoteSource<'a> {
+    there: There<'a>,
+    path: Path,
+    own: SharedFile,
+    version: u64,
+    facts: Facts,
+}
+
+impl<'a> RemoteSource<'a> {
+    /// Opens a file and waits until any further change of it is certain to change its version.
+    ///
+    /// # Errors
+    /// Returns [`Error::Changed`] if the file is being written for too long, else the server's
+    /// errors and those of connecting.
+    pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
+        let file = there.open(path, OpenFlags::READ, 0)?;
+        let about = settled(&file)?;
+        let extended = match extras {
+            Extras::Extended => {
+                extended_in(file.call(Request::Extended(OnPath { path: path.clone() }))?)?
+            }
+            Extras::None => Vec::new(),
+        };
+        let facts = Facts {
+            size: about.size,
+            mode: about.mode & 0o777,
+            modified: about.modified,
+            allocated: about.blocks.saturating_mul(512),
+            extended,
+        };
+        Ok(Self {
+            there,
+            path: path.clone(),
+            own: file,
+            version: about.version,
+            facts,
+        })
+    }
+}
+
+/// Waits until any further change of the file is certain to change its version, for at most
+/// [`SETTLING`]; returns its attributes.
+fn settled(file: &SharedFile) -> Result<Attributes, Error> {
+    let begun = Instant::now();
+    let mut about = file.attributes().clone();
+    while !about.settled {
+        if begun.elapsed() > SETTLING {
+            return Err(Error::Changed);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+        about = file.examine()?;
+    }
+    match i64::try_from(about.size) {
+        Ok(_) => Ok(about),
+        Err(_) => Err(Error::Protocol(format!(
+            "a file has {} bytes, more than the maximum",
+            about.size
+        ))),
+    }
+}
+
+/// Returns the extended attributes in a reply.
+pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
+    match reply {
+        Reply::Extended(found) => Ok(found
+            .entries
+            .into_iter()
+            .map(|entry| {
+                (
+                    entry.name.as_bytes().to_vec(),
+                    entry.value.as_slice().to_vec(),
+                )
+            })
+            .collect()),
+        other => Err(unexpected(&other)),
+    }
+}
+
+/// Sets extended attributes of a file.
+pub(crate) fn set_extended(
+    session: &Arc<Exchange>,
+    path: &Path,
+    entries: &[(Vec<u8>, Vec<u8>)],
+) -> Result<(), Error> {
+    // One request each: together they may exceed a request's size.
+    for (name, value) in entries {
+        let entry = Extended {
+            name: Path::new(&name[..]).ok_or_else(|| Error::Setup("name too long".into()))?,
+            value: Bytes::new(&value[..]).ok_or_else(|| Error::Setup("value too long".into()))?,
+        };
+        session.call(Request::SetExtended(SetExtended {
+            path: path.clone(),
+            entries: vec![entry],
+        }))?;
+    }
+    Ok(())
+}
+
+impl Source for RemoteSource<'_> {
+    fn name(&self) -> String {
+        format!("{}{}", self.there.address, self.path)
+    }
+
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn block(&self) -> u32 {
+        self.own.exchange().terms().block
+    }
+
+    fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
+        extents(&self.own, segment)
+    }
+
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, segment)
+    }
+
+    fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
+        let lane = match lane {
+            0 => None,
+            _ => Some(self.there.open_beside(&self.path, OpenFlags::READ)?),
+        };
+        Ok(Box::new(RemoteReader { source: self, lane }))
+    }
+
+    /// Over TCP, a reader that waits for its turn stops its connection, so parallel readers gain
+    /// nothing.
+    fn reads_beside(&self) -> bool {
+        // The first read reports the same failure.
+        self.own.exchange().decide_route().unwrap_or(false)
+    }
+
+    fn state(&self) -> u64 {
+        self.version
+    }
+
+    /// The version covers size and times.
+    fn unchanged(&self) -> Result<(), Error> {
+        match self.own.examine()?.version == self.version {
+            true => Ok(()),
+            false => Err(Error::Changed),
+        }
+    }
+}
+
+struct RemoteReader<'a> {
+    source: &'a RemoteSource<'a>,
+    lane: Option<SharedFile>,
+}
+
+impl Reader for RemoteReader<'_> {
+    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
+        let file = self.lane.as_ref().unwrap_or(&self.source.own);
+        let read = read_ranges(file, self.source.version, work, put);
+        let progress = self.source.there.progress;
+        progress.went(Route::of(file.exchange()));
+        read
+    }
+}
+
+/// Reads the ranges in `work`, with several requests in flight.
+fn read_ranges(file: &SharedFile, version: u64, work: &Work, put: Put<'_>) -> Result<(), Error> {
+    let most = file.exchange().most_at_once() as u32;
+    let mut reads = Reads::of(file, Some(version));
+    let mut rest = None;
+    loop {
+        while reads.has_room()
+            && let Some((offset, length)) = rest.take().or_else(|| work.take())
+        {
+            // The server's limit may be less than a chunk.
+            let now = u32::min(length, most);
+            reads.start(offset, now)?;
+            rest = (length > now).then(|| (offset + u64::from(now), length - now));
+        }
+        let looked =
+            reads.finish_oldest(|offset, asked, data| match data.len() < asked as usize {
+                true => Err(Error::Changed),
+                false => put(offset, data),
+            })?;
+        match looked {
+            Some(looked) => looked?,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Returns the data extents of a segment of a remote file.
+fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> {
+    let (mut data, mut until): (Vec<(u64, u64)>, u64) = (Vec::new(), from);
+    while until < to && data.len() < EXTENTS {
+        let request = Request::Extents(request::Extents {
+            handle: file.handle(),
+            offset: until,
+            count: 4096,
+        });
+        let found = match file.call(request)? {
+            Reply::Data(found) => found,
+            other => return Err(unexpected(&other)),
+        };
+        for extent in &found.extents {
+            let end = extent.offset.checked_add(extent.length);
+            let Some(end) = end.filter(|&end| extent.offset >= until && end > until) else {
+                return Err(Error::Protocol("extents are out of order".into()));
+            };
+            data.push((extent.offset, extent.length));
+            until = end;
+        }
+        match (found.next, found.extents.is_empty()) {
+            (0, _) => {
+                until = u64::MAX;
+                break;
+            }
+            (next, false) if next >= until => until = next,
+            _ => return Err(Error::Protocol("the list of extents does not end".into())),
+        }
+    }
+    Ok(Extents { data, until })
+}
+
+/// Returns the checksums of the blocks of a segment of a remote file, up to the end of the segment
+/// or of the file. The segment begins at a block boundary.
+fn remote_checksums(
+    file: &SharedFile,
+    block: u32,
+    (from, to): (u64, u64),
+) -> Result<Vec<u32>, Error> {
+    // The server's last block ends with the file. A shorter last block of the segment is computed
+    // here.
+    let length = file.examine()?.size;
+    let tail = if length > to {
+        to % u64::from(block)
+    } else {
+        0
+    };
+    let bytes = (to.min(length) - tail.min(length)).saturating_sub(from);
+    let count = bytes.div_ceil(u64::from(block)) as usize;
+    let mut all = Vec::new();
+    while all.len() < count {
+        let offset = from + all.len() as u64 * u64::from(block);
+        let part = file.checksums(offset, block, (count - all.len()) as u64)?;
+        // The file has become shorter.
+        if part.checksums.is_empty() {
+            break;
+        }
+        all.extend(part.checksums);
+    }
+    if tail > 0 {
+        let (read, bytes) = file.read(to - tail, vec![0; tail as usize])?;
+        all.push(checksum::crc32c(&bytes[..read]));
+    }
+    Ok(all)
+}
+
+/// Returns the path of the partial file of a destination.
+pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
+    let (parent, name) = split(destination.as_bytes());
+    let slash: &[u8] = if destination.as_bytes().contains(&b'/') {
+        b"/"
+    } else {
+        b""
+    };
+    Path::new([parent, slash, &partial_name(name)].concat())
+        .ok_or_else(|| Error::Setup("path too long".into()))
+}
+
+/// A partial file on a server.
+pub struct RemoteSink<'a> {
+    there: There<'a>,
+    own: SharedFile,
+    path: Path,
+    destination: Path,
+}
+
+impl<'a> RemoteSink<'a> {
+    /// Opens the partial file of a destination, or creates it.
+    ///
+    /// # Errors
+    /// Returns the server's errors ("busy" if another copy writes the file), and those of
+    /// connecting.
+    pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
+        let session = there.session()?;
+        Self::open_in(session, there, destination, earlier)
+    }
+
+    /// Opens the partial file in a shared session, or creates it.
+    ///
+    /// # Errors
+    /// Returns the server's errors ("busy" if another copy writes the file), and those of the
+    /// connection.
+    pub fn open_in(
+        session: Arc<Exchange>,
+        there: There<'a>,
+        destination: &Path,
+        earlier: Earlier,
+    ) -> Result<Self, Error> {
+        let path = partial_path(destination)?;
+        let mut flags = OpenFlags::READ
+            | OpenFlags::WRITE
+            | OpenFlags::CREATE
+            | OpenFlags::SOLE_WRITER
+            | OpenFlags::NO_FOLLOW;
+        if earlier == Earlier::Discard {
+            flags |= OpenFlags::TRUNCATE;
+        }
+        // No other user may read an incomplete file; its permission bits are set at the end.
+        let own = SharedFile::open(session, &path, flags, 0o600)?;
+        Ok(Self {
+            there,
+            own,
+            path,
+            destination: destination.clone(),
+        })
+    }
+}
+
+impl Sink for RemoteSink<'_> {
+    fn name(&self) -> String {
+        format!("{}{}", self.there.address, self.destination)
+    }
+
+    fn length(&self) -> Result<u64, Error> {
+        Ok(self.own.examine()?.size)
+    }
+
+    fn block(&self) -> u32 {
+        self.own.exchange().terms().block
+    }
+
+    fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
+        remote_checksums(&self.own, block, segment)
+    }
+
+    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
+        let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
+        let lane = match lane {
+            0 => None,
+            _ => Some(self.there.open_beside(&self.path, flags)?),
+        };
+        Ok(Box::new(RemoteWriter {
+            sink: self,
+            lane,
+            writes: Writes::default(),
+        }))
+    }
+
+    fn resize(&self, length: u64) -> Result<(), Error> {
+        self.own.truncate(length)
+    }
+
+    fn discard(&self) -> Result<(), Error> {
+        let request = Request::Unlink(OnPath {
+            path: self.path.clone(),
+        });
+        // The connection may have been lost meanwhile, but the file still exists.
+        let removed = match self.own.exchange().is_broken() {
+            true => self.there.session()?.call(request),
+            false => self.own.call(request),
+        };
+        // A missing file is no error: an earlier attempt may have removed it and lost the reply.
+        match removed {
+            Err(error) if error.errno() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
+        let file = &self.own;
+        if !ending.extended.is_empty() {
+            set_extended(file.exchange(), &self.path, ending.extended)?;
+        }
+        file.call(Request::ChangeModeOf(ChangeModeOf {
+            handle: file.handle(),
+            mode: ending.mode & 0o777,
+        }))?;
+        if let Some(modified) = ending.modified {
+            file.call(Request::SetTimes(SetTimes {
+                handle: file.handle(),
+                accessed: modified,
+                modified,
+            }))?;
+        }
+        if ending.stable == Stable::First {
+            file.synchronise()?;
+        }
+        // Renamed while still open, so that no other copy becomes its writer in between.
+        file.call(Request::Rename(TwoPaths {
+            from: self.path.clone(),
+            to: self.destination.clone(),
+        }))?;
+        if ending.stable == Stable::First {
+            let (parent, _) = split(self.destination.as_bytes());
+            let path = Path::new(parent).ok_or_else(|| Error::Setup("path too long".into()))?;
+            synchronise_directory(file.exchange(), &path)?;
+        }
+        Ok(())
+    }
+}
+
+/// Puts a directory's names on stable storage. This fails with EISDIR for the directory above
+/// several exports, which is none.
+pub(crate) fn synchronise_directory(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
+    let request = Request::SynchroniseDirectory(OnPath { path: path.clone() });
+    session.call(request).map(|_| ())
+}
+
+struct RemoteWriter<'a> {
+    sink: &'a RemoteSink<'a>,
+    lane: Option<SharedFile>,
+    writes: Writes,
+}
+
+impl Writer for RemoteWriter<'_> {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
+        let file = self.lane.as_ref().unwrap_or(&self.sink.own);
+        self.writes.start(file, offset, bytes)
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.writes.finish()?;
+        let file = self.lane.as_ref().unwrap_or(&self.sink.own);
+        self.sink.there.progress.went(Route::of(file.exchange()));
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! The client of the file service: addresses, connections, copies. All are based on [`exchange`].
+//!
+//! It is the safe library under the tools, the C library and the Python module.
+
+mod address;
+mod area;
+pub mod backoff;
+mod blocks;
+pub mod bounds;
+pub mod copy;
+mod data;
+mod error;
+pub mod exchange;
+mod input;
+pub mod lineage;
+pub mod open_flags;
+pub mod options;
+mod pool;
+mod session;
+mod stream;
+
+pub use address::{Address, Location};
+pub use error::Error;
+pub use exchange::Exchange;
+pub use options::Options;

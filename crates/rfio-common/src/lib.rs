@@ -1,0 +1,12 @@
+//! Shared by the client and the server of the file service: sockets, the RDMA adapter, random
+//! numbers, and properties of local files.
+
+pub mod fabric;
+pub mod nameless;
+pub mod random;
+pub mod settled;
+pub mod socket;
+pub mod writers;
+
+#[doc(hidden)]
+pub mod scratch;

@@ -1,0 +1,406 @@
+//! Checks requests of a session that was authenticated by a token against the token's scopes.
+//!
+//! Paths are checked by their text. That is safe because a path with `..` is rejected, and because
+//! such a session cannot create a symbolic link that leads out of its directory. Links created by
+//! other users are followed, within the export.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use verbena_rfio_auth::token::Bearer;
+use verbena_rfio_auth::token::scope::{Components, Right, components};
+use verbena_rfio_protocol::reply::Refusal;
+use verbena_rfio_protocol::request::{Open, OpenFlags};
+use verbena_rfio_protocol::types::{Handle, Path};
+use verbena_rfio_protocol::{Request, Status};
+
+use crate::engine::Existing;
+
+/// The bounds of a session.
+#[derive(Debug)]
+pub struct Scopes {
+    bearer: Bearer,
+}
+
+impl Scopes {
+    /// Returns the bounds that a token sets.
+    pub fn new(bearer: Bearer) -> Self {
+        Self { bearer }
+    }
+
+    /// Returns details for the audit log.
+    pub fn details(&self) -> Value {
+        json!({ "token": { "issuer": self.bearer.issuer, "subject": self.bearer.subject } })
+    }
+
+    /// Checks that a request is within the bounds; returns whether it may replace an existing name.
+    /// `is_writable` returns whether a file was opened for writing, which was checked then.
+    ///
+    /// An Open that may only create a file is changed to an exclusive one.
+    ///
+    /// # Errors
+    /// EACCES if the request is out of bounds.
+    pub fn admit(
+        &self,
+        request: &mut Request,
+        is_writable: impl Fn(Handle) -> bool,
+    ) -> Result<Existing, Refusal> {
+        let name = request.name();
+        match request {
+            // Opening was checked; the kernel refuses writes to a file open for reading.
+            Request::Connect(_)
+            | Request::Ping(_)
+            | Request::Cancel(_)
+            | Request::Close(_)
+            | Request::Read(_)
+            | Request::ReadVector(_)
+            | Request::Write(_)
+            | Request::Examine(_)
+            | Request::Truncate(_)
+            | Request::Synchronise(_)
+            | Request::Lock(_)
+            | Request::Checksum(_)
+            | Request::Copy(_)
+            | Request::Extents(_) => return Ok(Existing::Replaced),
+            // These also change a file that is open for reading.
+            Request::ChangeModeOf(change) => return by_handle(name, is_writable(change.handle)),
+            Request::ChangeOwnerOf(change) => return by_handle(name, is_writable(change.handle)),
+            Request::SetTimes(times) => return by_handle(name, is_writable(times.handle)),
+            _ => {}
+        }
+        if self.has_expired() {
+            let reason = format!("{name}: the token has expired; connect again with a new one");
+            return Err(denied(reason));
+        }
+        match request {
+            Request::Open(open) => self.admit_open(open),
+            Request::Status(on)
+            | Request::LinkStatus(on)
+            | Request::Space(on)
+            | Request::SynchroniseDirectory(on) => self.admit_look(name, &on.path),
+            Request::Access(access) => self.admit_look(name, &access.path),
+            Request::ReadLink(on) | Request::Extended(on) => self.read(name, &on.path),
+            Request::List(list) => self.read(name, &list.path),
+            Request::Fetch(fetch) => self.read(name, &fetch.path),
+            Request::Store(store) => self.make(name, &store.path),
+            Request::MakeDirectory(make) => self.make(name, &make.path),
+            Request::MakeLink(link) => {
+                let text = link.from.as_bytes();
+                if text.starts_with(b"/") || components(text).is_none() {
+                    let reason = format!(
+                        "{name} {}: in a session opened by a token, links must be relative and \
+                         without '..'",
+                        link.to
+                    );
+                    return Err(denied(reason));
+                }
+                self.make(name, &link.to)
+            }
+            Request::Rename(two) | Request::Replace(two) => {
+                self.make(name, &two.from)?;
+                self.make(name, &two.to)
+            }
+            // A second name carries the rights of its location.
+            Request::MakeHardLink(two) => {
+                self.change(name, &two.from)?;
+                self.change(name, &two.to)
+            }
+            Request::Unlink(on) | Request::RemoveDirectory(on) => self.change(name, &on.path),
+            Request::ChangeMode(change) => self.change(name, &change.path),
+            Request::ChangeOwner(change) => self.change(name, &change.path),
+            Request::ChangeTimes(times) => self.change(name, &times.path),
+            Request::SetExtended(set) => self.change(name, &set.path),
+            _ => Err(denied(format!(
+                "{name} is not allowed in a session opened by a token"
+            ))),
+        }
+    }
+
+    fn has_expired(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.is_ok_and(|now| now.as_secs() > self.bearer.expires)
+    }
+
+    /// A new or truncated file may be read back, since its content comes from the client.
+    fn admit_open(&self, open: &mut Open) -> Result<Existing, Refusal> {
+        let name = "Open";
+        let has = |bits: u32| open.flags & bits != 0;
+        let writes = has(OpenFlags::WRITE | OpenFlags::TRUNCATE | OpenFlags::APPEND);
+        if !writes && !has(OpenFlags::CREATE) {
+            return self.read(name, &open.path);
+        }
+        let path = self.path(name, &open.path)?;
+        let scopes = &self.bearer.scopes;
+        if scopes.has(Right::Modify, &path) {
+            let flags = OpenFlags(open.flags);
+            let is_new = flags.has(OpenFlags::CREATE | OpenFlags::EXCLUSIVE)
+                || flags.has(OpenFlags::WRITE | OpenFlags::TRUNCATE);
+            if has(OpenFlags::READ) && !is_new && !scopes.has(Right::Read, &path) {
+                return Err(self.lacks(name, &open.path, "read"));
+            }
+            return Ok(Existing::Replaced);
+        }
+        if scopes.has(Right::Create, &path) && has(OpenFlags::CREATE) {
+            open.flags |= OpenFlags::EXCLUSIVE;
+            return Ok(Existing::Kept);
+        }
+        Err(self.lacks(name, &open.path, "modify"))
+    }
+
+    fn admit_look(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
+        match self.bearer.scopes.covers(&self.path(name, path)?) {
+            true => Ok(Existing::Replaced),
+            false => Err(self.lacks(name, path, "read")),
+        }
+    }
+
+    fn read(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
+        match self.bearer.scopes.has(Right::Read, &self.path(name, path)?) {
+            true => Ok(Existing::Replaced),
+            false => Err(self.lacks(name, path, "read")),
+        }
+    }
+
+    fn make(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
+        let parts = self.path(name, path)?;
+        if self.bearer.scopes.has(Right::Modify, &parts) {
+            return Ok(Existing::Replaced);
+        }
+        match self.bearer.scopes.has(Right::Create, &parts) {
+            true => Ok(Existing::Kept),
+            false => Err(self.lacks(name, path, "create")),
+        }
+    }
+
+    fn change(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
+        match self
+            .bearer
+            .scopes
+            .has(Right::Modify, &self.path(name, path)?)
+        {
+            true => Ok(Existing::Replaced),
+            false => Err(self.lacks(name, path, "modify")),
+        }
+    }
+
+    fn path(&self, name: &str, path: &Path) -> Result<Components, Refusal> {
+        components(path.as_bytes()).ok_or_else(|| {
+            let reason = format!(
+                "{name} {path}: a session opened by a token allows no path with \
+                                  '..'"
+            );
+            denied(reason)
+        })
+    }
+
+    fn lacks(&self, name: &str, path: &Path, right: &str) -> Refusal {
+        denied(format!(
+            "{name} {path}: the token lacks the scope storage.{right} for this path"
+        ))
+    }
+
+    /// Returns whether anything may be changed at all.
+    pub fn may_change(&self) -> bool {
+        self.bearer.scopes.may_change()
+    }
+
+    /// Returns the user.
+    pub fn user(&self) -> &str {
+        &self.bearer.user
+    }
+
+    /// Returns the groups that the token names.
+    pub fn groups(&self) -> &[String] {
+        &self.bearer.groups
+    }
+}
+
+fn by_handle(name: &str, is_writable: bool) -> Result<Existing, Refusal> {
+    match is_writable {
+        true => Ok(Existing::Replaced),
+        false => Err(denied(format!(
+            "{name}: in a session opened by a token, the file must be open for writing"
+        ))),
+    }
+}
+
+fn denied(reason: String) -> Refusal {
+    Refusal::new(Status::errno(libc::EACCES), reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use verbena_rfio_auth::token::scope::Scopes as Claimed;
+    use verbena_rfio_protocol::request::{OnPath, PathMode, SetTimes, TwoPaths};
+
+    use super::*;
+
+    fn session(claim: &str) -> Scopes {
+        Scopes::new(Bearer {
+            user: "ann@wlcg".into(),
+            subject: "ann".into(),
+            issuer: "wlcg".into(),
+            groups: Vec::new(),
+            scopes: Claimed::parse(claim, &Vec::new()).unwrap(),
+            expires: u64::MAX,
+        })
+    }
+
+    fn path(text: &str) -> Path {
+        Path::new(text).unwrap()
+    }
+
+    fn open(name: &str, flags: u32) -> Request {
+        Request::Open(Open {
+            path: path(name),
+            flags,
+            mode: 0o644,
+        })
+    }
+
+    fn two(from: &str, to: &str) -> TwoPaths {
+        TwoPaths {
+            from: path(from),
+            to: path(to),
+        }
+    }
+
+    fn admit(session: &Scopes, mut request: Request) -> Result<(Existing, Request), Refusal> {
+        let existing = session.admit(&mut request, |_| false)?;
+        Ok((existing, request))
+    }
+
+    const READ: u32 = OpenFlags::READ;
+    const WRITE: u32 = OpenFlags::WRITE;
+    const CREATE: u32 = OpenFlags::CREATE;
+    const TRUNCATE: u32 = OpenFlags::TRUNCATE;
+
+    #[test]
+    fn files_open_as_the_scopes_allow() {
+        for (claim, name, flags, admitted) in [
+            ("storage.read:/data", "/data/f", READ, true),
+            ("storage.read:/data", "/data", READ, true),
+            ("storage.read:/data", "/data2", READ, false),
+            ("storage.read:/data", "/data/../x", READ, false),
+            ("storage.read:/data", "/data/..", READ, false),
+            ("storage.read:/data", "/data/f", WRITE, false),
+            ("storage.read:/data", "/data/f", READ | CREATE, false),
+            ("storage.read:/data", "/data/f", READ | TRUNCATE, false),
+            ("storage.create:/data", "/data/f", WRITE, false),
+            ("storage.create:/data", "/data/f", READ, false),
+            (
+                "storage.create:/data",
+                "/data/f",
+                READ | WRITE | CREATE,
+                true,
+            ),
+            ("storage.modify:/data", "/data/f", WRITE, true),
+            ("storage.modify:/data", "/data/f", READ, false),
+            ("storage.modify:/data", "/data/f", READ | WRITE, false),
+            (
+                "storage.modify:/data",
+                "/data/f",
+                READ | WRITE | CREATE | TRUNCATE,
+                true,
+            ),
+            ("storage.modify:/data", "/data/f", READ | TRUNCATE, false),
+            (
+                "storage.modify:/data",
+                "/data/f",
+                READ | WRITE | OpenFlags::EXCLUSIVE,
+                false,
+            ),
+            ("read:/data write:/data", "/data/f", READ | WRITE, true),
+        ] {
+            let verdict = admit(&session(claim), open(name, flags));
+            assert_eq!(
+                verdict.is_ok(),
+                admitted,
+                "{claim} {name} {flags}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_create_scope_opens_only_new_files() {
+        let session = session("storage.create:/data");
+        let (existing, opened) = admit(&session, open("/data/f", WRITE | CREATE)).unwrap();
+        let expected = WRITE | CREATE | OpenFlags::EXCLUSIVE;
+        assert_eq!(
+            (existing, opened),
+            (Existing::Kept, open("/data/f", expected))
+        );
+        let rename = Request::Rename(two("/data/a", "/data/b"));
+        assert_eq!(admit(&session, rename).unwrap().0, Existing::Kept);
+    }
+
+    #[test]
+    fn names_change_only_within_the_scopes() {
+        let session = session("storage.read:/r storage.modify:/m storage.create:/c");
+        let on = |name: &str| OnPath { path: path(name) };
+        for (request, admitted) in [
+            (Request::Unlink(on("/m/f")), true),
+            (Request::Unlink(on("/c/f")), false),
+            (Request::Unlink(on("/r/f")), false),
+            (Request::Unlink(on("/m/../r/f")), false),
+            (Request::Status(on("/c/f")), true),
+            (Request::Status(on("/x")), false),
+            (Request::Rename(two("/m/f", "/r/f")), false),
+            (Request::Rename(two("/r/f", "/m/f")), false),
+            (Request::MakeHardLink(two("/r/f", "/m/f")), false),
+            (Request::MakeHardLink(two("/c/f", "/m/f")), false),
+            (Request::MakeHardLink(two("/m/f", "/m/g")), true),
+            (Request::MakeLink(two("../r/f", "/m/l")), false),
+            (Request::MakeLink(two("/r/f", "/m/l")), false),
+            (Request::MakeLink(two("a/b", "/m/l")), true),
+            (
+                Request::MakeDirectory(PathMode {
+                    path: path("/c/d"),
+                    mode: 0,
+                }),
+                true,
+            ),
+            (
+                Request::MakeDirectory(PathMode {
+                    path: path("/r/d"),
+                    mode: 0,
+                }),
+                false,
+            ),
+            (
+                Request::ChangeMode(PathMode {
+                    path: path("/c/d"),
+                    mode: 0,
+                }),
+                false,
+            ),
+        ] {
+            let verdict = admit(&session, request.clone());
+            assert_eq!(verdict.is_ok(), admitted, "{request:?}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_read_only_handle_cannot_change_attributes() {
+        let session = session("storage.read:/r storage.modify:/m");
+        let times = |handle| {
+            Request::SetTimes(SetTimes {
+                handle: Handle(handle),
+                accessed: 0,
+                modified: 0,
+            })
+        };
+        let writable = |handle: Handle| handle == Handle(2);
+        assert!(session.admit(&mut times(1), writable).is_err());
+        assert!(session.admit(&mut times(2), writable).is_ok());
+    }
+
+    #[test]
+    fn an_expired_token_opens_no_files() {
+        let mut session = session("storage.read:/");
+        session.bearer.expires = 1;
+        assert!(admit(&session, open("/f", READ)).is_err());
+        let ping = Request::Ping(verbena_rfio_protocol::request::Ping {});
+        assert!(admit(&session, ping).is_ok());
+    }
+}
