@@ -2,7 +2,7 @@
 //! of each. They change with the models and profiles alone. If such a change is intended, write
 //! the file again: `VERBENA_PIN=1 cargo test -p verbena-replay --test pinned`.
 
-use std::fmt::Write;
+use std::fmt::{Debug, Write};
 use std::path::{Path, PathBuf};
 use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::Time;
@@ -59,6 +59,12 @@ fn pin(to: &mut String, name: &str, last: Option<Time>, all: &str) {
     writeln!(to, "{name} {last} {digest:016x}").expect("a string takes it");
 }
 
+/// Returns a value's figures, without the names of its types and fields.
+fn figures(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    text.chars().filter(|one| !one.is_alphabetic()).collect()
+}
+
 fn system(name: &str) -> System {
     Library::shipped(&Overrides::none())
         .and_then(|library| library.system(name))
@@ -78,7 +84,7 @@ fn pin_replay(to: &mut String, name: &str, replay: &Replay<'_>, programs: Vec<Pr
             let mut drawn = Vec::new();
             timeline(&outcome, &mut drawn).expect("memory takes it");
             let drawn = String::from_utf8(drawn).expect("it is text");
-            let all = format!("{outcome:?}\n{drawn}");
+            let all = figures(&outcome) + &drawn;
             pin(to, name, Some(outcome.last()), &all);
         }
         Err(failure) => pin(to, name, None, &failure.to_string()),
@@ -133,7 +139,7 @@ fn pin_schedule(
     fidelity: Fidelity,
 ) {
     match run_schedule(system, schedule, nodes, fidelity) {
-        Ok(outcome) => pin(to, name, Some(outcome.last()), &format!("{outcome:?}")),
+        Ok(outcome) => pin(to, name, Some(outcome.last()), &figures(&outcome)),
         Err(Failure::System(reason)) => pin(to, name, None, &reason),
         Err(Failure::Schedule(fault)) => pin(to, name, None, &fault.to_string()),
     }
@@ -160,7 +166,7 @@ fn pin_host(to: &mut String, name: &str, processors: usize, scale: f64, programs
     for (which, machine) in [("", machine), (" fitted", fitted)] {
         let ran = run_on_host(&machine, &costs, programs.clone(), scale);
         let last = ran.as_ref().ok().map(|outcome| outcome.last());
-        let all = format!("{machine:?} {ran:?}");
+        let all = figures(&(machine, &ran));
         pin(to, &format!("{name}{which}"), last, &all);
     }
 }

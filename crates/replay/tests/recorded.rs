@@ -9,7 +9,7 @@ use verbena_model::profile::{Library, Overrides, Rate, System};
 use verbena_mpi_trace::{Collective, Messages, Part, Synchronization, Trace, Writer};
 use verbena_replay::goal::{Schedule, run as run_schedule};
 use verbena_replay::recorded::{Failure, Link, Outcome, Replay, goal, programs, run};
-use verbena_replay::run_on_ranks;
+use verbena_replay::{Endless, run_on_ranks};
 
 fn system() -> System {
     Library::shipped(&Overrides::none())
@@ -447,7 +447,7 @@ fn programs_relying_on_send_buffers_are_refused_with_a_reason() {
     };
     let failure = Recorded::of("buffers", &[rank(1), rank(0)]).replay(1.0);
     let failure = failure.expect_err("no rank receives");
-    assert_eq!(failure, Failure::Endless { rank: 0, call: 1 });
+    assert_eq!(failure, Failure::Endless(Endless { rank: 0, call: 1 }));
 }
 
 /// Rank 1 computes for a millisecond and then sends; rank 0 waits from the start, rank 2 a
