@@ -3,7 +3,7 @@
 use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::Time;
 use verbena_model::profile::{Library, Overrides, System};
-use verbena_replay::goal::{Act, Failure, Schedule, run};
+use verbena_replay::goal::{Action, Failure, Schedule, run};
 use verbena_replay::run_on_ranks;
 
 /// Processor time of a message at either end, and latency of the cable, in nanoseconds.
@@ -426,14 +426,14 @@ fn schedule_syntax_is_parsed() {
     let read = schedule(text);
     assert_eq!((read.ranks, read.size(), read.sent()), (3, 2, (0, 0)));
     let operations = &read.operations[&2];
-    let wanted = Act::Receive {
+    let wanted = Action::Receive {
         from: None,
         bytes: 12,
         tag: Some(7),
     };
-    assert_eq!((operations[0].act, operations[0].cpu), (wanted, 2));
+    assert_eq!((operations[0].action, operations[0].cpu), (wanted, 2));
     assert_eq!(
-        (operations[1].act, operations[1].line),
-        (Act::Calculate { nanos: 9 }, 6)
+        (operations[1].action, operations[1].line),
+        (Action::Calculate { nanos: 9 }, 6)
     );
 }

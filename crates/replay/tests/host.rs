@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use std::collections::HashMap;
 use verbena_model::kernel::Time;
-use verbena_replay::host::{Costs, Curve, Endless, Machine, Outcome, run};
-use verbena_replay::recorded::{Act, Program, Step};
+use verbena_replay::host::{Costs, HostRun, Machine, TimeCurve, run};
+use verbena_replay::{Act, Endless, Program, Step};
 
 fn nanos(nanos: f64) -> Time {
     Time::from_nanos(nanos)
@@ -13,12 +13,13 @@ fn nanos(nanos: f64) -> Time {
 
 /// Messages of 1 us at any size, up to 4 KiB without waiting; larger ones 10 us.
 fn costs() -> Costs {
-    let flat = |nanos: f64| Curve::of(vec![(0, nanos), (1 << 20, nanos)]).expect("it is a time");
+    let flat =
+        |nanos: f64| TimeCurve::of(vec![(0, nanos), (1 << 20, nanos)]).expect("it is a time");
     Costs {
         one_way: flat(1000.0),
         after_computing: flat(1000.0),
         shortly_after: flat(1000.0),
-        in_a_row: Curve::of(vec![(4096, 1.0), (4097, 10_000.0), (1 << 20, 10_000.0)])
+        in_a_row: TimeCurve::of(vec![(4096, 1.0), (4097, 10_000.0), (1 << 20, 10_000.0)])
             .expect("they are times"),
         eager: 4096,
     }
@@ -57,11 +58,11 @@ fn program(parts: &[Vec<Step>]) -> Program {
     }
 }
 
-fn on(processors: usize, programs: Vec<Program>) -> Outcome {
+fn on(processors: usize, programs: Vec<Program>) -> HostRun {
     run(&machine(processors), &costs(), programs, 1.0).expect("all of them come to their end")
 }
 
-fn ends(outcome: &Outcome) -> Vec<Time> {
+fn ends(outcome: &HostRun) -> Vec<Time> {
     outcome.ranks.iter().map(|rank| rank.end).collect()
 }
 
@@ -89,6 +90,19 @@ fn a_long_send_waits_for_the_receiver() {
     };
     assert_eq!(sends(4096), [nanos(500.0), nanos(50_500.0)]);
     assert_eq!(sends(4097), [nanos(60_000.0), nanos(60_000.0)]);
+}
+
+#[test]
+fn an_access_takes_the_time_of_its_bytes() {
+    let (peer, out, back, mark) = (1, 4096, 1, 0);
+    let access = blocking(Act::Access {
+        peer,
+        out,
+        back,
+        mark,
+    });
+    let outcome = on(2, vec![program(&[access]), program(&[compute(50)])]);
+    assert_eq!(ends(&outcome), [nanos(10_000.0), nanos(50.0)]);
 }
 
 #[test]

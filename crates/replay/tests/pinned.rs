@@ -10,8 +10,9 @@ use verbena_model::mpi::Member;
 use verbena_model::profile::{Library, Overrides, Rate, System};
 use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::goal::{Failure, Schedule, run as run_schedule};
-use verbena_replay::host::{Costs, Curve, Machine, run as run_on_host};
-use verbena_replay::recorded::{Act, Program, Replay, Step, goal, programs, run, timeline};
+use verbena_replay::host::{Costs, Machine, TimeCurve, run as run_on_host};
+use verbena_replay::recorded::{Replay, goal, programs, run, timeline};
+use verbena_replay::{Act, Program, Step};
 
 const TRACES: [&str; 10] = [
     "hpl-2",
@@ -147,7 +148,8 @@ fn pin_schedule(
 
 fn pin_host(to: &mut String, name: &str, processors: usize, scale: f64, programs: Vec<Program>) {
     let curve = |first: f64, last: f64| {
-        Curve::of(vec![(0, first), (4096, 2.0 * first), (1 << 20, last)]).expect("they are times")
+        TimeCurve::of(vec![(0, first), (4096, 2.0 * first), (1 << 20, last)])
+            .expect("they are times")
     };
     let costs = Costs {
         one_way: curve(611.0, 150_003.0),

@@ -8,7 +8,7 @@ use verbena_model::kernel::Time;
 use verbena_model::profile::{Library, Overrides, Rate, System};
 use verbena_mpi_trace::{Collective, Messages, Part, Synchronization, Trace, Writer};
 use verbena_replay::goal::{Schedule, run as run_schedule};
-use verbena_replay::recorded::{Failure, Link, Outcome, Replay, goal, programs, run};
+use verbena_replay::recorded::{Failure, Link, Replay, Replayed, goal, programs, run};
 use verbena_replay::{Endless, run_on_ranks};
 
 fn system() -> System {
@@ -62,12 +62,12 @@ impl Recorded {
     }
 
     /// Replays with one rank per node.
-    fn replay(&self, compute_scale: f64) -> Result<Outcome, Failure> {
+    fn replay(&self, compute_scale: f64) -> Result<Replayed, Failure> {
         self.replay_as(compute_scale, |rank| rank)
     }
 
     /// Replays with each rank on its given node.
-    fn replay_placed(&self, node: impl Fn(usize) -> usize) -> Result<Outcome, Failure> {
+    fn replay_placed(&self, node: impl Fn(usize) -> usize) -> Result<Replayed, Failure> {
         self.replay_as(1.0, node)
     }
 
@@ -75,7 +75,7 @@ impl Recorded {
         &self,
         compute_scale: f64,
         node: impl Fn(usize) -> usize,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Replayed, Failure> {
         self.replay_on(&system(), compute_scale, node)
     }
 
@@ -84,7 +84,7 @@ impl Recorded {
         system: &System,
         compute_scale: f64,
         node: impl Fn(usize) -> usize,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Replayed, Failure> {
         let trace = self.trace();
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&trace, library).expect("the trace makes sense");
@@ -99,11 +99,11 @@ impl Recorded {
     }
 
     /// Replays with memory traffic of computing in bytes a second.
-    fn replay_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Outcome {
+    fn replay_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Replayed {
         self.try_over(traffic, node).expect("it comes to its end")
     }
 
-    fn try_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Result<Outcome, Failure> {
+    fn try_over(&self, traffic: f64, node: impl Fn(usize) -> usize) -> Result<Replayed, Failure> {
         let system = system();
         let library = system.mpi.as_ref().expect("the system has a library");
         let programs = programs(&self.trace(), library).expect("the trace makes sense");
@@ -153,7 +153,7 @@ fn receive(peer: usize, tag: u32, bytes: u64) -> Part {
     }
 }
 
-fn ends(outcome: &Outcome) -> Vec<Time> {
+fn ends(outcome: &Replayed) -> Vec<Time> {
     outcome.ranks.iter().map(|rank| rank.end).collect()
 }
 

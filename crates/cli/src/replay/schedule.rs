@@ -14,7 +14,7 @@ use crate::output::outln;
 use crate::progress::Bar;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_measure::unit;
-use verbena_replay::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
+use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
 
 #[derive(Serialize)]
 struct Told {

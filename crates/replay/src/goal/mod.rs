@@ -10,6 +10,6 @@ mod schedule;
 mod text;
 mod words;
 
-pub use run::{Failure, Outcome, run};
-pub use schedule::{Act, Operation, Schedule};
+pub use run::{Ends, Failure, run};
+pub use schedule::{Action, Operation, Schedule};
 pub use text::Fault;

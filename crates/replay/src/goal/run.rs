@@ -5,26 +5,25 @@
 //! library. The operations of a core run in the order in which they become ready. A send ends when
 //! its buffer is reusable, a receive when the message has arrived.
 
-use super::schedule::{Act, Operation, Schedule, followers};
+use super::schedule::{Action, Operation, Schedule, followers};
 use super::text::Fault;
-use crate::job::cyclic;
+use crate::job::{Job, check, cyclic};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
-use verbena_model::cluster::Cluster;
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, Wanted, World};
 use verbena_model::profile::System;
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Ends {
     /// End of each rank's last operation; time zero for a rank without operations.
     pub ends: Vec<Time>,
 }
 
-impl Outcome {
+impl Ends {
     /// Returns the time when all ranks have ended.
     pub fn last(&self) -> Time {
         self.ends.iter().copied().max().unwrap_or_default()
@@ -54,63 +53,41 @@ pub fn run(
     schedule: &Schedule,
     nodes: usize,
     fidelity: Fidelity,
-) -> Result<Outcome, Failure> {
-    refuse_system(system, nodes)?;
-    let size = nodes.max(2);
-    let cluster = match fidelity {
-        Fidelity::Packet => Cluster::new(system, size, fidelity),
-        Fidelity::Message => Cluster::of_places(system, size),
-    };
-    let world = World::new(&cluster, cyclic(schedule.ranks, nodes));
-    let mut jobs = BTreeMap::new();
-    for (&rank, operations) in &schedule.operations {
-        let job = Rc::new(Job::new(cluster.sim(), world.rank(rank), operations));
-        let own = job.clone();
-        let begin = async move { own.begin_ready() };
-        cluster.sim().start_in(world.node(rank), begin);
-        jobs.insert(rank, job);
+) -> Result<Ends, Failure> {
+    check(system, nodes).map_err(Failure::System)?;
+    if nodes == 0 {
+        let reason = "a schedule needs at least one node";
+        return Err(Failure::System(reason.to_owned()));
     }
-    cluster.sim().run();
-    let fault = first_fault(&jobs, &world, schedule);
+    let job = Job::new(system, fidelity, nodes, cyclic(schedule.ranks, nodes));
+    let mut all = BTreeMap::new();
+    for (&rank, operations) in &schedule.operations {
+        let tasks = Rc::new(Tasks::new(job.world.rank(rank), operations));
+        let own = tasks.clone();
+        job.start(rank, async move { own.begin_ready() });
+        all.insert(rank, tasks);
+    }
+    job.run();
+    if let Some(fault) = first_fault(&all, &job.world, schedule) {
+        return Err(fault.into());
+    }
     let end = |rank| {
-        jobs.get(&rank)
-            .map_or(Time::ZERO, |job: &Rc<Job>| job.end.get())
+        all.get(&rank)
+            .map_or(Time::ZERO, |tasks: &Rc<Tasks>| tasks.end.get())
     };
     let ends = (0..schedule.ranks).map(end).collect();
-    cluster.finish();
-    match fault {
-        Some(fault) => Err(fault.into()),
-        None => Ok(Outcome { ends }),
-    }
-}
-
-fn refuse_system(system: &System, nodes: usize) -> Result<(), Failure> {
-    let name = &system.name;
-    let refused = |reason| Err(Failure::System(reason));
-    if system.mpi.is_none() {
-        return refused(format!(
-            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
-        ));
-    }
-    if nodes == 0 {
-        return refused("a schedule needs at least one node".to_owned());
-    }
-    let most = system.joins();
-    match nodes as u64 <= most {
-        true => Ok(()),
-        false => refused(format!("{name} joins at most {most} nodes, not {nodes}")),
-    }
+    Ok(Ends { ends })
 }
 
 /// Returns the first error, if any: a message that is too long, an operation that never ends, a
 /// message that was not received.
 fn first_fault(
-    jobs: &BTreeMap<usize, Rc<Job>>,
+    all: &BTreeMap<usize, Rc<Tasks>>,
     world: &World,
     schedule: &Schedule,
 ) -> Option<Fault> {
-    let too_long = jobs.values().find_map(|job| job.fault.take());
-    let endless = || jobs.iter().find_map(|(rank, job)| job.endless(*rank));
+    let too_long = all.values().find_map(|tasks| tasks.fault.take());
+    let endless = || all.iter().find_map(|(rank, tasks)| tasks.endless(*rank));
     let untaken = || (0..schedule.ranks).find_map(|rank| untaken(world, schedule, rank));
     too_long.or_else(endless).or_else(untaken)
 }
@@ -119,8 +96,8 @@ fn first_fault(
 fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
     let origin = world.unexpected(rank).into_iter().next()?;
     // It may have been any of the sends with the same receiver and tag.
-    let alike = |one: &&Operation| match one.act {
-        Act::Send { to, tag, .. } => to == rank && tag == origin.tag,
+    let alike = |one: &&Operation| match one.action {
+        Action::Send { to, tag, .. } => to == rank && tag == origin.tag,
         _ => false,
     };
     let sender = schedule.operations.get(&origin.source);
@@ -144,7 +121,7 @@ enum State {
 }
 
 /// A rank's operations during the run.
-struct Job {
+struct Tasks {
     sim: Sim,
     /// The rank on each of its cores.
     cores: BTreeMap<u8, Rank>,
@@ -157,8 +134,9 @@ struct Job {
     fault: Cell<Option<Fault>>,
 }
 
-impl Job {
-    fn new(sim: &Sim, rank: Rank, operations: &[Operation]) -> Job {
+impl Tasks {
+    fn new(rank: Rank, operations: &[Operation]) -> Tasks {
+        let sim = rank.process().sim().clone();
         let mut cores = BTreeMap::new();
         for operation in operations {
             cores
@@ -171,8 +149,8 @@ impl Job {
         let waits = operations
             .iter()
             .map(|one| State::Waits(one.before().count()));
-        Job {
-            sim: sim.clone(),
+        Tasks {
+            sim,
             cores,
             states: RefCell::new(waits.collect()),
             after_begin: followers(operations, |one| one.requires_begun.iter().copied()),
@@ -183,7 +161,7 @@ impl Job {
         }
     }
 
-    fn begin_ready(self: Rc<Job>) {
+    fn begin_ready(self: Rc<Tasks>) {
         for number in 0..self.operations.len() {
             if self.operations[number].before().next().is_none() {
                 self.begin(number);
@@ -191,7 +169,7 @@ impl Job {
         }
     }
 
-    fn begin(self: &Rc<Job>, number: usize) {
+    fn begin(self: &Rc<Tasks>, number: usize) {
         let own = self.clone();
         self.sim.start(async move {
             own.states.borrow_mut()[number] = State::Begun;
@@ -204,7 +182,7 @@ impl Job {
     }
 
     /// Counts down the requirements of waiting operations after one is met.
-    fn release(self: &Rc<Job>, waiting: &[usize]) {
+    fn release(self: &Rc<Tasks>, waiting: &[usize]) {
         for &number in waiting {
             let left = match self.states.borrow()[number] {
                 State::Waits(count) => count - 1,
@@ -219,10 +197,10 @@ impl Job {
 
     async fn perform(&self, operation: &Operation) {
         let rank = &self.cores[&operation.cpu];
-        match operation.act {
-            Act::Calculate { nanos } => rank.compute(Time(nanos * 1000)).await,
-            Act::Send { to, bytes, tag } => rank.send_marked(to, bytes, tag).await,
-            Act::Receive { from, bytes, tag } => {
+        match operation.action {
+            Action::Calculate { nanos } => rank.compute(Time(nanos * 1000)).await,
+            Action::Send { to, bytes, tag } => rank.send_marked(to, bytes, tag).await,
+            Action::Receive { from, bytes, tag } => {
                 let wanted = Wanted { source: from, tag };
                 let came = rank.receive_wanted(wanted).await;
                 if came > bytes {
@@ -242,16 +220,16 @@ impl Job {
         let states = self.states.borrow();
         let number = states.iter().position(|state| *state == State::Begun)?;
         let operation = &self.operations[number];
-        let what = match operation.act {
-            Act::Receive { from, tag, .. } => {
+        let what = match operation.action {
+            Action::Receive { from, tag, .. } => {
                 let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
                 let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
                 format!("waits for a message from {from} with {tag} that never arrives")
             }
-            Act::Send { to, tag, .. } => {
+            Action::Send { to, tag, .. } => {
                 format!("waits for rank {to} to receive its message with tag {tag}")
             }
-            Act::Calculate { .. } => "does not end".to_owned(),
+            Action::Calculate { .. } => "does not end".to_owned(),
         };
         Some(Fault {
             line: operation.line,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// Action of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum Action {
     /// Sends a message.
     Send {
         /// Destination rank.
@@ -37,7 +37,7 @@ pub struct Operation {
     /// Its line in the text.
     pub line: usize,
     /// Its action.
-    pub act: Act,
+    pub action: Action,
     /// The core of its rank.
     pub cpu: u8,
     /// Operations of the same rank that must have ended before it begins.
@@ -85,9 +85,11 @@ impl Schedule {
     /// Returns the bytes and the number of all messages.
     pub fn sent(&self) -> (u64, u64) {
         let all = self.operations.values().flatten();
-        all.fold((0, 0), |(bytes, messages), operation| match operation.act {
-            Act::Send { bytes: more, .. } => (bytes + more, messages + 1),
-            _ => (bytes, messages),
+        all.fold((0, 0), |(bytes, messages), operation| {
+            match operation.action {
+                Action::Send { bytes: more, .. } => (bytes + more, messages + 1),
+                _ => (bytes, messages),
+            }
         })
     }
 }

@@ -16,7 +16,7 @@
 //! and a comment may follow on a line. Some input that it accepts is refused: duplicate names of a
 //! rank, nonexistent ranks, numbers out of range.
 
-use super::schedule::{Act, Operation, Schedule};
+use super::schedule::{Action, Operation, Schedule};
 use super::words::{Word, Words};
 use std::collections::{BTreeMap, HashMap};
 
@@ -206,18 +206,18 @@ impl<'a> Reader<'a> {
 
     fn read_operation(&mut self, kind: &str) -> Result<Operation, Fault> {
         let line = self.words.line();
-        let act = match kind {
+        let action = match kind {
             "calc" => {
                 let nanos = self.number("how many nanoseconds")?;
                 self.nanos = self.more(self.nanos, nanos, MOST_NANOS, "ns of calculations")?;
-                Act::Calculate { nanos }
+                Action::Calculate { nanos }
             }
             "send" => {
                 let bytes = self.message()?;
                 self.keyword("to")?;
                 let to = self.number("the number of a rank")?;
                 let to = self.rank(to)?;
-                Act::Send { to, bytes, tag: 0 }
+                Action::Send { to, bytes, tag: 0 }
             }
             "recv" => {
                 let bytes = self.message()?;
@@ -228,13 +228,13 @@ impl<'a> Reader<'a> {
                     other => return Err(self.unexpected("the number of a rank, or -1", other)),
                 };
                 let tag = Some(0);
-                Act::Receive { from, bytes, tag }
+                Action::Receive { from, bytes, tag }
             }
             other => return Err(self.unexpected("send, recv or calc", Some(Word::Name(other)))),
         };
         let mut operation = Operation {
             line,
-            act,
+            action,
             cpu: 0,
             requires: Vec::new(),
             requires_begun: Vec::new(),
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
 
     /// Reads tag, core and adapter of an operation, each at most once.
     fn read_particulars(&mut self, operation: &mut Operation) -> Result<(), Fault> {
-        let calculates = matches!(operation.act, Act::Calculate { .. });
+        let calculates = matches!(operation.action, Action::Calculate { .. });
         let expected = match calculates {
             true => "cpu or the end of the line",
             false => "tag, cpu, nic or the end of the line",
@@ -311,9 +311,9 @@ impl<'a> Reader<'a> {
             ))
         };
         let given = given.map(u32::try_from).transpose().map_err(too_large)?;
-        match (&mut operation.act, given) {
-            (Act::Send { tag, .. }, Some(given)) => *tag = given,
-            (Act::Receive { tag, .. }, given) => *tag = given,
+        match (&mut operation.action, given) {
+            (Action::Send { tag, .. }, Some(given)) => *tag = given,
+            (Action::Receive { tag, .. }, given) => *tag = given,
             _ => {
                 let reason = "a send needs its own tag; only receives accept -1 (any)";
                 return Err(self.words.fault(reason.to_owned()));

@@ -4,18 +4,18 @@ use verbena_model::kernel::Time;
 
 /// Time as a function of size, known at some sizes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curve(Vec<(u64, f64)>);
+pub struct TimeCurve(Vec<(u64, f64)>);
 
-impl Curve {
+impl TimeCurve {
     /// Builds a curve from sizes in bytes and times in nanoseconds, in any order. Returns `None` if
     /// there is no time, or one is not positive and finite.
-    pub fn of(mut points: Vec<(u64, f64)>) -> Option<Curve> {
+    pub fn of(mut points: Vec<(u64, f64)>) -> Option<TimeCurve> {
         points.sort_by_key(|point| point.0);
         points.dedup_by_key(|point| point.0);
         let all_times = points
             .iter()
             .all(|(_, nanos)| nanos.is_finite() && *nanos > 0.0);
-        (!points.is_empty() && all_times).then_some(Curve(points))
+        (!points.is_empty() && all_times).then_some(TimeCurve(points))
     }
 
     /// Interpolates linearly between known sizes. Smaller messages take the time of the smallest
@@ -43,13 +43,13 @@ impl Curve {
 pub struct Costs {
     /// One of many messages, from the call that sends to the end of the call that receives, with
     /// the receiver waiting.
-    pub one_way: Curve,
+    pub one_way: TimeCurve,
     /// An exchange of two ranks that have just computed, per direction.
-    pub after_computing: Curve,
+    pub after_computing: TimeCurve,
     /// One of the exchanges that follow it.
-    pub shortly_after: Curve,
+    pub shortly_after: TimeCurve,
     /// Each of many consecutive messages in one direction, over buffers that do not fit the caches.
-    pub in_a_row: Curve,
+    pub in_a_row: TimeCurve,
     /// Largest message in bytes for which the sender does not wait for the receiver.
     pub eager: u64,
 }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_curve_interpolates_linearly_between_its_points() {
-        let curve = Curve::of(vec![(100, 30.0), (0, 10.0), (200, 60.0)]).unwrap();
+        let curve = TimeCurve::of(vec![(100, 30.0), (0, 10.0), (200, 60.0)]).unwrap();
         for (bytes, nanos) in [
             (0, 10.0),
             (50, 20.0),
@@ -98,16 +98,16 @@ mod tests {
         ] {
             assert_eq!(curve.at(bytes), Time::from_nanos(nanos), "{bytes}");
         }
-        let alone = Curve::of(vec![(8, 100.0)]).unwrap();
+        let alone = TimeCurve::of(vec![(8, 100.0)]).unwrap();
         assert_eq!(alone.at(1), Time::from_nanos(100.0));
         assert_eq!(alone.at(16), Time::from_nanos(200.0));
     }
 
     #[test]
     fn invalid_times_give_no_curve() {
-        assert_eq!(Curve::of(vec![]), None);
+        assert_eq!(TimeCurve::of(vec![]), None);
         for nanos in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Curve::of(vec![(1, nanos)]), None);
+            assert_eq!(TimeCurve::of(vec![(1, nanos)]), None);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::costs::Costs;
 use super::run::run;
-use crate::recorded::{Act, Program, Step};
+use crate::program::{Act, Program, Step};
 use std::rc::Rc;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::Member;

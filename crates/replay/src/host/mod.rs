@@ -12,9 +12,11 @@
 
 mod costs;
 mod machine;
+mod mail;
+mod operation;
 mod rank;
 mod run;
 
-pub use costs::{Costs, Curve};
+pub use costs::{Costs, TimeCurve};
 pub use machine::Machine;
-pub use run::{Endless, Outcome, run};
+pub use run::{HostRun, run};

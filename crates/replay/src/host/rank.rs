@@ -1,43 +1,32 @@
-//! A rank: its next step, and the operations it has begun.
+//! A rank: its program, and the operations it has begun.
 //!
 //! A library makes progress only in calls. Begun operations therefore advance while the rank waits
 //! for anything, but not while it computes; only messages that can be sent at once are sent when
 //! they are begun.
 
 use super::costs::Costs;
-use crate::recorded::{Act, Program, Step};
-use std::collections::{HashMap, VecDeque};
+use super::mail::{Mail, Message};
+use super::operation::{Operation, Sending};
+use crate::player::{Player, play};
+use crate::program::{Act, Program};
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use verbena_model::kernel::Time;
-use verbena_model::mpi::Round;
-
-/// A message: either sent completely, or its sender waits for the receiver.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Letter {
-    bytes: u64,
-    /// Index of the sender's wait, if it waits.
-    waits: Option<usize>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Post {
-    /// Messages in order, by receiver, sender and mark.
-    letters: HashMap<(usize, usize, u32), VecDeque<Letter>>,
-    /// For each wait of a sender, whether the receiver has taken the message.
-    taken: Vec<bool>,
-}
 
 /// Effect of the work on an end of a message, once the work is done.
 #[derive(Debug, Clone, Copy)]
-enum Deed {
+enum Effect {
     /// The message is sent.
     Sent {
         to: usize,
         mark: u32,
-        letter: Letter,
+        message: Message,
     },
     /// The message is received.
-    Received { from: usize, letter: Letter },
+    Received { from: usize, message: Message },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,280 +39,250 @@ pub(super) enum Next {
     Ended,
 }
 
-#[derive(Debug, Clone, Copy)]
-enum Sending {
-    Nothing,
-    Unsent {
-        to: usize,
-        bytes: u64,
-    },
-    /// The receiver has not taken the message yet.
-    Asked(usize),
-}
-
-/// A begun operation: rounds of at most one message in each direction. Operations that could begin
-/// together advance in turn.
-#[derive(Debug)]
-struct Deal {
-    slot: usize,
-    rounds: Rc<[Round]>,
-    members: Rc<[usize]>,
-    mark: u32,
-    round: usize,
-    sending: Sending,
-    /// Rank of the awaited message.
-    receiving: Option<usize>,
-    /// Time of an access to another rank's memory.
-    reaching: Option<Time>,
-}
-
-impl Deal {
-    fn new(slot: usize, act: Act, costs: &Costs) -> Deal {
-        let message = |peer: usize, round: Round, mark| (Rc::from([round]), Rc::from([peer]), mark);
-        let mut reaching = None;
-        let (rounds, members, mark) = match act {
-            Act::Send { to, bytes, mark } => message(to, Round::send(0, bytes), mark),
-            Act::Receive { from, bytes, mark } => message(from, Round::receive(0, bytes), mark),
-            Act::Rounds {
-                rounds,
-                members,
-                mark,
-            } => (rounds, members, mark),
-            Act::Access {
-                out, back, mark, ..
-            } => {
-                reaching = Some(costs.transfer(out.saturating_add(back), usize::MAX));
-                (Rc::from([]), Rc::from([]), mark)
-            }
-        };
-        let mut deal = Deal {
-            slot,
-            rounds,
-            members,
-            mark,
-            round: 0,
-            sending: Sending::Nothing,
-            receiving: None,
-            reaching,
-        };
-        deal.begin_round();
-        deal
-    }
-
-    fn begin_round(&mut self) {
-        if let Some(round) = self.rounds.get(self.round) {
-            self.sending = match round.send {
-                Some((to, bytes)) => Sending::Unsent {
-                    to: self.members[to],
-                    bytes,
-                },
-                None => Sending::Nothing,
-            };
-            self.receiving = round.receive.map(|(from, _)| self.members[from]);
-        }
-    }
-
-    /// Goes on to the next round when both directions of this one are done.
-    fn settle(&mut self, post: &Post) {
-        while !self.is_done() {
-            if let Sending::Asked(number) = self.sending
-                && post.taken[number]
-            {
-                self.sending = Sending::Nothing;
-            }
-            match (self.sending, self.receiving) {
-                (Sending::Nothing, None) => {
-                    self.round += 1;
-                    self.begin_round();
-                }
-                _ => return,
-            }
-        }
-    }
-
-    fn is_done(&self) -> bool {
-        self.round >= self.rounds.len() && self.reaching.is_none()
-    }
-}
-
 /// A rank during the run.
-pub(super) struct Rank {
-    number: usize,
-    steps: std::vec::IntoIter<Step>,
-    step: Option<Step>,
-    scale: f64,
-    deals: Vec<Deal>,
-    /// The remaining work, and its effect.
-    left: Time,
-    deed: Option<Deed>,
-    /// Number of message ends since it computed.
-    ends: usize,
-    /// The call that it waits in.
-    pub call: usize,
-    /// Its computing time so far.
-    pub computing: Time,
+pub(super) struct Rank<'a> {
+    state: Rc<State<'a>>,
+    /// The rest of its program.
+    program: Option<Pin<Box<dyn Future<Output = ()> + 'a>>>,
     /// The time when its last step was over.
     pub end: Option<Time>,
 }
 
-impl Rank {
-    pub fn new(number: usize, program: Program, scale: f64) -> Rank {
-        let mut steps = program.steps.into_iter();
-        Rank {
+/// The state of a rank that its program changes.
+struct State<'a> {
+    number: usize,
+    scale: f64,
+    costs: &'a Costs,
+    mail: &'a RefCell<Mail>,
+    /// Begun operations, in the order of their numbers.
+    operations: RefCell<Vec<Operation>>,
+    /// Number of operations that it has begun.
+    begun: Cell<usize>,
+    /// The remaining work, and its effect.
+    left: Cell<Time>,
+    effect: Cell<Option<Effect>>,
+    /// Number of message ends since it computed.
+    ends: Cell<usize>,
+    /// The call that it waits in.
+    call: Cell<usize>,
+    /// Its computing time so far.
+    computing: Cell<Time>,
+}
+
+impl<'a> Rank<'a> {
+    pub fn new(
+        number: usize,
+        program: Program,
+        scale: f64,
+        costs: &'a Costs,
+        mail: &'a RefCell<Mail>,
+    ) -> Rank<'a> {
+        let state = Rc::new(State {
             number,
-            step: steps.next(),
-            steps,
             scale,
-            deals: Vec::new(),
-            left: Time::ZERO,
-            deed: None,
-            ends: 0,
-            call: 0,
-            computing: Time::ZERO,
+            costs,
+            mail,
+            operations: RefCell::default(),
+            begun: Cell::default(),
+            left: Cell::default(),
+            effect: Cell::default(),
+            ends: Cell::default(),
+            call: Cell::default(),
+            computing: Cell::default(),
+        });
+        let own = state.clone();
+        Rank {
+            state,
+            program: Some(Box::pin(async move { play(&*own, program).await })),
             end: None,
         }
     }
 
+    /// Returns the call that it waits in.
+    pub fn call(&self) -> usize {
+        self.state.call.get()
+    }
+
+    /// Returns its computing time so far.
+    pub fn computing(&self) -> Time {
+        self.state.computing.get()
+    }
+
     /// Accounts for work of this duration. Returns the rank that can go on because of it, if any.
-    pub fn worked(&mut self, span: Time, post: &mut Post) -> Option<usize> {
-        self.left = self.left.since(span);
-        if self.left > Time::ZERO {
+    pub fn worked(&mut self, span: Time) -> Option<usize> {
+        let state = &self.state;
+        state.left.set(state.left.get().since(span));
+        if state.left.get() > Time::ZERO {
             return None;
         }
-        match self.deed.take()? {
-            Deed::Sent { to, mark, letter } => {
-                let way = post.letters.entry((to, self.number, mark)).or_default();
-                way.push_back(letter);
+        let mut mail = state.mail.borrow_mut();
+        match state.effect.take()? {
+            Effect::Sent { to, mark, message } => {
+                mail.send(to, state.number, mark, message);
                 Some(to)
             }
-            Deed::Received { from, letter } => {
-                post.taken[letter.waits?] = true;
-                Some(from)
-            }
+            Effect::Received { from, message } => mail.take(message).then_some(from),
         }
     }
 
     /// Returns the rank's next state.
-    pub fn next(&mut self, now: Time, costs: &Costs, post: &mut Post) -> Next {
+    pub fn next(&mut self, now: Time) -> Next {
         loop {
-            if self.left > Time::ZERO {
-                return Next::Work(self.left);
+            let left = self.state.left.get();
+            if left > Time::ZERO {
+                return Next::Work(left);
             }
-            match self.step.take() {
-                Some(Step::Compute(nanos)) => {
-                    self.left = Time::from_nanos(nanos as f64 * self.scale);
-                    self.computing += self.left;
-                    if nanos >= LONG {
-                        self.ends = 0;
-                    }
-                    self.advance();
+            if let Some(program) = &mut self.program {
+                // The program pauses for work and while it waits.
+                let mut context = Context::from_waker(Waker::noop());
+                match program.as_mut().poll(&mut context) {
+                    Poll::Ready(()) => self.program = None,
+                    Poll::Pending if self.state.left.get() == Time::ZERO => return Next::Waits,
+                    Poll::Pending => (),
                 }
-                Some(Step::Begin { slot, act }) => {
-                    let mut deal = Deal::new(slot, act, costs);
-                    self.left = self.send(&mut deal, costs, post);
-                    self.deals.push(deal);
-                    self.advance();
-                }
-                Some(Step::Forget { slot }) => {
-                    // The operation goes on without a waiter.
-                    let forgotten = self.deals.iter_mut().filter(|deal| deal.slot == slot);
-                    forgotten.for_each(|deal| deal.slot = NOBODYS);
-                    self.advance();
-                }
-                Some(Step::Wait { slot, call }) => {
-                    self.call = call;
-                    self.settle(post);
-                    if !self.deals.iter().any(|deal| deal.slot == slot) {
-                        self.advance();
-                        continue;
-                    }
-                    self.step = Some(Step::Wait { slot, call });
-                    self.left = self.work(costs, post);
-                    if self.left == Time::ZERO {
-                        return Next::Waits;
-                    }
-                }
-                None => {
-                    self.end.get_or_insert(now);
-                    self.settle(post);
-                    self.left = self.work(costs, post);
-                    match (self.left, self.deals.is_empty()) {
-                        (Time::ZERO, true) => return Next::Ended,
-                        (Time::ZERO, false) => return Next::Waits,
-                        _ => (),
-                    }
-                }
+                continue;
+            }
+            self.end.get_or_insert(now);
+            if !self.state.advance() {
+                return match self.state.operations.borrow().is_empty() {
+                    true => Next::Ended,
+                    false => Next::Waits,
+                };
             }
         }
     }
+}
 
-    fn advance(&mut self) {
-        self.step = self.steps.next();
+impl Player for State<'_> {
+    /// The number of the operation.
+    type Begun = usize;
+
+    async fn compute(&self, nanos: u64) {
+        let span = Time::from_nanos(nanos as f64 * self.scale);
+        self.computing.set(self.computing.get() + span);
+        if nanos >= LONG {
+            self.ends.set(0);
+        }
+        self.work(span).await;
     }
 
-    fn settle(&mut self, post: &Post) {
-        self.deals.iter_mut().for_each(|deal| deal.settle(post));
-        self.deals.retain(|deal| !deal.is_done());
+    async fn begin(&self, act: Act) -> usize {
+        let number = self.begun.replace(self.begun.get() + 1);
+        let mut operation = Operation::new(number, act, self.costs);
+        let span = self.send(&mut operation);
+        self.operations.borrow_mut().push(operation);
+        self.work(span).await;
+        number
+    }
+
+    async fn wait(&self, mut begun: Vec<usize>, call: usize) {
+        self.call.set(call);
+        self.settle();
+        loop {
+            self.retain_unfinished(&mut begun);
+            if begun.is_empty() {
+                return;
+            }
+            self.left.set(self.first_work());
+            pause().await;
+            self.settle();
+        }
+    }
+}
+
+impl State<'_> {
+    /// Works for this time.
+    async fn work(&self, span: Time) {
+        if span > Time::ZERO {
+            self.left.set(span);
+            pause().await;
+        }
+    }
+
+    fn retain_unfinished(&self, begun: &mut Vec<usize>) {
+        let operations = self.operations.borrow();
+        begun.retain(|number| {
+            let found = operations.binary_search_by_key(number, |operation| operation.number);
+            found.is_ok()
+        });
+    }
+
+    /// Takes up the first possible work for any begun operation; returns whether there is any.
+    fn advance(&self) -> bool {
+        self.settle();
+        self.left.set(self.first_work());
+        self.left.get() > Time::ZERO
+    }
+
+    fn settle(&self) {
+        let (mail, mut operations) = (self.mail.borrow(), self.operations.borrow_mut());
+        operations.iter_mut().for_each(|one| one.settle(&mail));
+        operations.retain(|one| !one.is_done());
     }
 
     /// Returns the duration of the first possible work for any begun operation.
-    fn work(&mut self, costs: &Costs, post: &mut Post) -> Time {
-        let mut deals = std::mem::take(&mut self.deals);
-        let mut spans = deals.iter_mut().map(|deal| self.some(deal, costs, post));
-        let first = spans.find(|span| *span > Time::ZERO);
-        self.deals = deals;
-        first.unwrap_or_default()
+    fn first_work(&self) -> Time {
+        let mut operations = self.operations.borrow_mut();
+        let mut spans = operations.iter_mut().map(|one| self.some(one));
+        spans.find(|span| *span > Time::ZERO).unwrap_or_default()
     }
 
-    fn some(&mut self, deal: &mut Deal, costs: &Costs, post: &mut Post) -> Time {
-        if let Some(span) = deal.reaching.take() {
+    fn some(&self, operation: &mut Operation) -> Time {
+        if let Some(span) = operation.reaching.take() {
             return span;
         }
-        let sent = self.send(deal, costs, post);
+        let sent = self.send(operation);
         if sent > Time::ZERO {
             return sent;
         }
-        let Some(from) = deal.receiving else {
+        let Some(from) = operation.receiving else {
             return Time::ZERO;
         };
-        let way = post.letters.get_mut(&(self.number, from, deal.mark));
-        let Some(letter) = way.and_then(VecDeque::pop_front) else {
+        let came = self
+            .mail
+            .borrow_mut()
+            .receive(self.number, from, operation.mark);
+        let Some(message) = came else {
             return Time::ZERO;
         };
-        deal.receiving = None;
-        self.deed = Some(Deed::Received { from, letter });
+        operation.receiving = None;
+        self.effect.set(Some(Effect::Received { from, message }));
         let before = self.one_more_end();
-        match letter.waits {
-            None => costs.end(letter.bytes, before),
-            Some(_) => costs.transfer(letter.bytes, before),
+        match message.waits {
+            None => self.costs.end(message.bytes, before),
+            Some(_) => self.costs.transfer(message.bytes, before),
         }
     }
 
     /// Counts an end of a message; returns the number before it.
-    fn one_more_end(&mut self) -> usize {
-        let before = self.ends;
-        self.ends += 1;
-        before
+    fn one_more_end(&self) -> usize {
+        self.ends.replace(self.ends.get() + 1)
     }
 
-    fn send(&mut self, deal: &mut Deal, costs: &Costs, post: &mut Post) -> Time {
-        let Sending::Unsent { to, bytes } = deal.sending else {
+    fn send(&self, operation: &mut Operation) -> Time {
+        let Sending::Unsent { to, bytes } = operation.sending else {
             return Time::ZERO;
         };
-        let waits = (bytes > costs.eager).then(|| {
-            post.taken.push(false);
-            post.taken.len() - 1
-        });
-        deal.sending = waits.map_or(Sending::Nothing, Sending::Asked);
-        let mark = deal.mark;
-        let letter = Letter { bytes, waits };
-        self.deed = Some(Deed::Sent { to, mark, letter });
+        let is_eager = bytes <= self.costs.eager;
+        let waits = (!is_eager).then(|| self.mail.borrow_mut().announce());
+        operation.sending = waits.map_or(Sending::Nothing, Sending::Announced);
+        let (mark, message) = (operation.mark, Message { bytes, waits });
+        self.effect.set(Some(Effect::Sent { to, mark, message }));
         // A sender that waits for the receiver has only announced the message so far.
-        costs.end(if waits.is_some() { 0 } else { bytes }, self.one_more_end())
+        self.costs
+            .end(if is_eager { bytes } else { 0 }, self.one_more_end())
     }
+}
+
+/// Suspends a program once.
+async fn pause() {
+    let mut paused = false;
+    poll_fn(|_| match std::mem::replace(&mut paused, true) {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    })
+    .await;
 }
 
 /// Computing of at least this many nanoseconds displaces a message's cache lines.
 const LONG: u64 = 20_000;
-/// Slot of operations without a waiter.
-const NOBODYS: usize = usize::MAX - 1;

@@ -6,36 +6,28 @@
 
 use super::costs::Costs;
 use super::machine::Machine;
-use super::rank::{Next, Post, Rank};
-use crate::recorded::{Parts, Program};
+use super::mail::Mail;
+use super::rank::{Next, Rank};
+use crate::player::{Endless, Parts, last};
+use crate::program::Program;
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use verbena_model::kernel::Time;
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct HostRun {
     /// Times of each rank. Overhead is its own work for messages; waiting is the rest, including
     /// waiting for a processor.
     pub ranks: Vec<Parts>,
 }
 
-impl Outcome {
+impl HostRun {
     /// Returns the time when all ranks have ended.
     pub fn last(&self) -> Time {
-        let ends = self.ranks.iter().map(|rank| rank.end);
-        ends.max().unwrap_or_default()
+        last(&self.ranks)
     }
-}
-
-/// A rank waits for an event that never comes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("rank {rank} never returns from its call {call} (from 0)")]
-pub struct Endless {
-    /// The rank.
-    pub rank: usize,
-    /// Index of the call in the trace.
-    pub call: usize,
 }
 
 /// Runs the program of each rank; computing takes `scale` times the recorded time.
@@ -48,17 +40,16 @@ pub fn run(
     costs: &Costs,
     programs: Vec<Program>,
     scale: f64,
-) -> Result<Outcome, Endless> {
+) -> Result<HostRun, Endless> {
+    let mail = RefCell::new(Mail::default());
     let ranks = programs
         .into_iter()
         .enumerate()
-        .map(|(number, program)| Rank::new(number, program, scale));
+        .map(|(number, program)| Rank::new(number, program, scale, costs, &mail));
     let mut host = Host {
         machine,
-        costs,
         ranks: ranks.collect(),
         worked: Vec::new(),
-        post: Post::default(),
         processors: Vec::new(),
         calendar: BinaryHeap::new(),
     };
@@ -102,18 +93,16 @@ impl Processor {
 
 struct Host<'a> {
     machine: &'a Machine,
-    costs: &'a Costs,
-    ranks: Vec<Rank>,
+    ranks: Vec<Rank<'a>>,
     /// Work time of each rank.
     worked: Vec<Time>,
-    post: Post,
     processors: Vec<Processor>,
     /// Scheduled events by time and processor; simultaneous ones are ordered by processor.
     calendar: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 impl Host<'_> {
-    fn run(mut self) -> Result<Outcome, Endless> {
+    fn run(mut self) -> Result<HostRun, Endless> {
         for number in 0..self.processors.len() {
             self.calendar.push(Reverse((Time::ZERO, number)));
         }
@@ -122,19 +111,14 @@ impl Host<'_> {
             self.go_on(number, now);
         }
         if let Some(rank) = self.ranks.iter().position(|rank| rank.end.is_none()) {
-            let call = self.ranks[rank].call;
+            let call = self.ranks[rank].call();
             return Err(Endless { rank, call });
         }
         let parts = self.ranks.iter().zip(&self.worked).map(|(rank, worked)| {
             let end = rank.end.unwrap_or_default();
-            Parts {
-                computing: rank.computing,
-                overhead: worked.since(rank.computing),
-                waiting: end.since(*worked),
-                end,
-            }
+            Parts::of(rank.computing(), *worked, end)
         });
-        Ok(Outcome {
+        Ok(HostRun {
             ranks: parts.collect(),
         })
     }
@@ -149,7 +133,7 @@ impl Host<'_> {
         let rank = processor.ranks[processor.at];
         let span = now.since(since);
         self.worked[rank] += span;
-        if let Some(other) = self.ranks[rank].worked(span, &mut self.post) {
+        if let Some(other) = self.ranks[rank].worked(span) {
             self.tell(other, now);
         }
     }
@@ -181,7 +165,7 @@ impl Host<'_> {
         }
         while waited < ranks {
             let rank = self.processors[number].ranks[self.processors[number].at];
-            match self.ranks[rank].next(begins, self.costs, &mut self.post) {
+            match self.ranks[rank].next(begins) {
                 Next::Work(span) => {
                     let processor = &mut self.processors[number];
                     let most = match ranks {

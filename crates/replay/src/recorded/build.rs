@@ -2,7 +2,7 @@
 
 use super::collective::{Amounts, rounds};
 use super::matching::{Channel, Turn, Ways};
-use super::program::{Act, Program, Step};
+use crate::program::{Act, Program, Step};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use verbena_model::mpi::{Member, Round};

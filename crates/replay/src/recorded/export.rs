@@ -3,7 +3,7 @@
 //! GOAL has no remote memory access. An access becomes a message that the target rank receives on a
 //! second core, and an answer from there if bytes come back.
 
-use super::program::{Act, Program, Step};
+use crate::program::{Act, Program, Step};
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use verbena_model::mpi::Round;

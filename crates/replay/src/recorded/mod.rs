@@ -11,15 +11,13 @@ mod collective;
 mod export;
 mod matching;
 mod play;
-mod program;
 mod timeline;
 mod timeline_export;
 mod waiting;
 
 pub use build::{Error, programs};
 pub use export::goal;
-pub use play::{Failure, Outcome, Parts, Replay, run};
-pub use program::{Act, Program, Step};
-pub use timeline::{Deed, Span};
+pub use play::{Failure, Replay, Replayed, run};
+pub use timeline::{Activity, Span};
 pub use timeline_export::timeline;
 pub use waiting::{Chain, Link, Stretch, Waited};

@@ -2,16 +2,17 @@
 //! beside it on the same core.
 
 use super::build::MOST_NANOS;
-use super::program::{Act, Program, Step};
 use super::timeline::{Span, Timeline};
 use super::waiting::{Chain, Waited};
+use crate::job::{Job, check, nodes_of};
+use crate::player::{Endless, Parts, Player, last, play};
+use crate::program::{Act, Program, Step};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
-use verbena_model::cluster::{Cluster, PAGE};
+use verbena_model::cluster::PAGE;
 use verbena_model::kernel::{JoinHandle, Time};
-use verbena_model::mpi::{Rank, World};
+use verbena_model::mpi::Rank;
 use verbena_model::profile::{Rate, System};
 
 /// Settings of a replay.
@@ -31,22 +32,9 @@ pub struct Replay<'a> {
     pub memory_traffic: Option<Rate>,
 }
 
-/// Times of a rank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Parts {
-    /// The program's own computing.
-    pub computing: Time,
-    /// Processor time for messages.
-    pub overhead: Time,
-    /// Idle time of its processor.
-    pub waiting: Time,
-    /// Time of its end.
-    pub end: Time,
-}
-
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Replayed {
     /// Times of each rank.
     pub ranks: Vec<Parts>,
     /// Waiting times of each rank.
@@ -57,11 +45,10 @@ pub struct Outcome {
     pub timelines: Vec<Vec<Span>>,
 }
 
-impl Outcome {
+impl Replayed {
     /// Returns the time when all ranks have ended.
     pub fn last(&self) -> Time {
-        let ends = self.ranks.iter().map(|rank| rank.end);
-        ends.max().unwrap_or_default()
+        last(&self.ranks)
     }
 }
 
@@ -73,15 +60,10 @@ pub enum Failure {
     System(String),
     /// A rank waits for an event that never comes.
     #[error(
-        "rank {rank} never returns from its call {call} (from 0); the program may rely on \
-         buffering of messages that the modelled library sends only when they are received"
+        "{0}; the program may rely on buffering of messages that the modelled library sends only \
+         when they are received"
     )]
-    Endless {
-        /// The rank.
-        rank: usize,
-        /// Index of the call in the trace.
-        call: usize,
-    },
+    Endless(Endless),
 }
 
 /// Runs the program of each rank.
@@ -90,59 +72,35 @@ pub enum Failure {
 ///
 /// Returns [`Failure::System`] if the system cannot run them, or [`Failure::Endless`] if a rank
 /// never finishes.
-pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Outcome, Failure> {
-    refuse_system(replay, programs.len())?;
+pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Replayed, Failure> {
+    check(replay.system, nodes_of(&replay.nodes)).map_err(Failure::System)?;
+    refuse_placement(replay, programs.len())?;
     let seconds = computing(replay, &programs);
     refuse_time(seconds)?;
     refuse_traffic(replay, seconds)?;
-    let size = replay.nodes.iter().max().map_or(1, |node| node + 1).max(2);
-    let cluster = match replay.fidelity {
-        Fidelity::Packet => Cluster::new(replay.system, size, replay.fidelity),
-        Fidelity::Message => Cluster::of_places(replay.system, size),
-    };
-    let world = World::new(&cluster, replay.nodes.clone());
-    let mut players = Vec::new();
+    let nodes = nodes_of(&replay.nodes);
+    let job = Job::new(replay.system, replay.fidelity, nodes, replay.nodes.clone());
+    let mut ranks = Vec::new();
     for (number, program) in programs.into_iter().enumerate() {
-        let player = Rc::new(Player {
-            rank: world.rank(number),
-            scale: replay.compute_scale,
-            traffic: replay.memory_traffic,
-            owed: Cell::default(),
-            under_way: RefCell::default(),
-            computing: Cell::default(),
-            waits_in: Cell::default(),
-            parts: Cell::default(),
-            timeline: Rc::default(),
-            did: RefCell::default(),
-        });
-        player.watch();
-        players.push(player.clone());
-        cluster.sim().start_in(
-            world.node(number),
-            async move { player.play(program).await },
-        );
+        let rank = Rc::new(ModelRank::new(job.world.rank(number), replay));
+        ranks.push(rank.clone());
+        job.start(number, async move { rank.play(program).await });
     }
-    cluster.sim().run();
-    let endless = players
-        .iter()
-        .position(|player| player.parts.get().is_none());
-    let ranks = players
-        .iter()
-        .filter_map(|player| player.parts.get())
-        .collect();
-    let call = endless.map(|rank| players[rank].waits_in.get());
-    cluster.finish();
-    match endless.zip(call) {
-        Some((rank, call)) => Err(Failure::Endless { rank, call }),
-        None => Ok(outcome(ranks, &players)),
+    job.run();
+    match ranks.iter().position(|rank| rank.parts.get().is_none()) {
+        Some(rank) => {
+            let call = ranks[rank].call.get();
+            Err(Failure::Endless(Endless { rank, call }))
+        }
+        None => Ok(outcome(&ranks)),
     }
 }
 
-fn outcome(ranks: Vec<Parts>, players: &[Rc<Player>]) -> Outcome {
-    let timelines: Vec<Vec<Span>> = players.iter().map(|player| player.did.take()).collect();
+fn outcome(ranks: &[Rc<ModelRank>]) -> Replayed {
+    let timelines: Vec<Vec<Span>> = ranks.iter().map(|rank| rank.did.take()).collect();
     let waited = timelines.iter().enumerate();
-    Outcome {
-        ranks,
+    Replayed {
+        ranks: ranks.iter().filter_map(|rank| rank.parts.get()).collect(),
         waited: waited
             .map(|(rank, timeline)| Waited::of(rank, timeline))
             .collect(),
@@ -151,25 +109,12 @@ fn outcome(ranks: Vec<Parts>, players: &[Rc<Player>]) -> Outcome {
     }
 }
 
-fn refuse_system(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
-    let name = &replay.system.name;
-    let refused = |reason| Err(Failure::System(reason));
-    if replay.system.mpi.is_none() {
-        return refused(format!(
-            "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
-        ));
-    }
-    if replay.nodes.len() != ranks {
-        return refused(format!(
-            "{ranks} ranks are placed as {}",
-            replay.nodes.len()
-        ));
-    }
-    let nodes = replay.nodes.iter().max().map_or(0, |node| node + 1);
-    let most = replay.system.joins();
-    match nodes as u64 <= most {
-        true => Ok(()),
-        false => refused(format!("{name} joins at most {most} nodes, not {nodes}")),
+fn refuse_placement(replay: &Replay<'_>, ranks: usize) -> Result<(), Failure> {
+    match replay.nodes.len() {
+        placed if placed == ranks => Ok(()),
+        placed => Err(Failure::System(format!(
+            "{ranks} ranks are placed as {placed}"
+        ))),
     }
 }
 
@@ -215,65 +160,49 @@ fn refuse_traffic(replay: &Replay<'_>, seconds: f64) -> Result<(), Failure> {
 }
 
 /// A rank during the run.
-struct Player {
+struct ModelRank {
     rank: Rank,
     scale: f64,
     traffic: Option<Rate>,
     /// Fraction of a byte that has not been requested from memory yet.
     owed: Cell<f64>,
-    under_way: RefCell<HashMap<usize, Vec<JoinHandle<()>>>>,
     computing: Cell<Time>,
     /// The call that it is in or returned from last.
-    waits_in: Cell<usize>,
+    call: Cell<usize>,
     /// Its times, once it has ended.
     parts: Cell<Option<Parts>>,
     timeline: Rc<Timeline>,
     did: RefCell<Vec<Span>>,
 }
 
-impl Player {
-    fn watch(&self) {
-        let timeline = self.timeline.clone();
-        self.rank
-            .watch(move |turn, woken| timeline.turn(turn, woken));
+impl ModelRank {
+    fn new(rank: Rank, replay: &Replay<'_>) -> ModelRank {
+        let timeline = Rc::new(Timeline::default());
+        let watching = timeline.clone();
+        rank.watch(move |turn, woken| watching.turn(turn, woken));
+        ModelRank {
+            rank,
+            scale: replay.compute_scale,
+            traffic: replay.memory_traffic,
+            owed: Cell::default(),
+            computing: Cell::default(),
+            call: Cell::default(),
+            parts: Cell::default(),
+            timeline,
+            did: RefCell::default(),
+        }
     }
 
-    async fn play(self: Rc<Player>, program: Program) {
-        for step in program.steps {
-            match step {
-                Step::Compute(nanos) => {
-                    // Begun operations get the processor first, as a call begins them before it
-                    // returns.
-                    self.rank.process().sim().spawn(async {}).await;
-                    self.compute(Time::from_nanos(nanos as f64 * self.scale))
-                        .await;
-                }
-                Step::Begin { slot, act } => self.begin(slot, act),
-                Step::Wait { slot, call } => {
-                    self.waits_in.set(call);
-                    let all = self.under_way.borrow_mut().remove(&slot);
-                    for one in all.into_iter().flatten() {
-                        one.await;
-                    }
-                }
-                Step::Forget { slot } => {
-                    self.under_way.borrow_mut().remove(&slot);
-                }
-            }
-        }
+    async fn play(&self, program: Program) {
+        play(self, program).await;
         let end = self.rank.process().now();
         let busy = self.rank.process().busy();
-        let computing = self.computing.get();
         self.did.replace(self.timeline.end(end, self.rank.woken()));
-        self.parts.set(Some(Parts {
-            computing,
-            overhead: busy.since(computing),
-            waiting: end.since(busy),
-            end,
-        }));
+        let parts = Parts::of(self.computing.get(), busy, end);
+        self.parts.set(Some(parts));
     }
 
-    async fn compute(&self, span: Time) {
+    async fn occupy(&self, span: Time) {
         let process = self.rank.process();
         let taken = match self.traffic {
             None => {
@@ -293,16 +222,29 @@ impl Player {
         };
         self.computing.set(self.computing.get() + taken);
     }
+}
+
+impl Player for ModelRank {
+    type Begun = JoinHandle<()>;
+
+    async fn compute(&self, nanos: u64) {
+        // Begun operations get the processor first, as a call begins them before it returns.
+        self.rank.process().sim().spawn(async {}).await;
+        self.occupy(Time::from_nanos(nanos as f64 * self.scale))
+            .await;
+    }
 
     /// Operations start in the order of beginning, also before ones that are waited for at once.
-    fn begin(&self, slot: usize, act: Act) {
+    async fn begin(&self, act: Act) -> JoinHandle<()> {
         let rank = self.rank.clone();
-        let handle = self.rank.process().sim().spawn(perform(rank, act));
-        self.under_way
-            .borrow_mut()
-            .entry(slot)
-            .or_default()
-            .push(handle);
+        self.rank.process().sim().spawn(perform(rank, act))
+    }
+
+    async fn wait(&self, begun: Vec<JoinHandle<()>>, call: usize) {
+        self.call.set(call);
+        for one in begun {
+            one.await;
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use verbena_model::mpi::{Cause, Woken};
 
 /// Activity of a processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deed {
+pub enum Activity {
     /// The program's own computing.
     Computing,
     /// Work for messages.
@@ -25,7 +25,7 @@ pub struct Span {
     /// End.
     pub end: Time,
     /// Activity.
-    pub deed: Deed,
+    pub activity: Activity,
 }
 
 /// A rank's timeline during the run.
@@ -45,9 +45,9 @@ impl Timeline {
     /// Records an occupancy of the processor. `woken` is the event after which the rank last went
     /// on.
     pub fn turn(&self, turn: Occupancy, woken: Option<Woken>) {
-        let deed = match self.computes.replace(false) {
-            true => Deed::Computing,
-            false => Deed::Overhead,
+        let activity = match self.computes.replace(false) {
+            true => Activity::Computing,
+            false => Activity::Overhead,
         };
         if turn.end == turn.start {
             return;
@@ -56,7 +56,7 @@ impl Timeline {
         self.write(Span {
             start: turn.start,
             end: turn.end,
-            deed,
+            activity,
         });
     }
 
@@ -86,15 +86,22 @@ impl Timeline {
         let cause = woken
             .filter(|woken| start < woken.at && woken.at <= end)
             .map(|woken| woken.cause);
-        let deed = Deed::Nothing(cause);
-        self.write(Span { start, end, deed });
+        let activity = Activity::Nothing(cause);
+        self.write(Span {
+            start,
+            end,
+            activity,
+        });
     }
 
     /// Appends a span, merged with the previous one if it continues it.
     fn write(&self, next: Span) {
         let mut spans = self.spans.borrow_mut();
         match spans.last_mut() {
-            Some(last) if last.deed == next.deed && !matches!(next.deed, Deed::Nothing(_)) => {
+            Some(last)
+                if last.activity == next.activity
+                    && !matches!(next.activity, Activity::Nothing(_)) =>
+            {
                 last.end = next.end;
             }
             _ => spans.push(next),

@@ -2,8 +2,8 @@
 //! track per rank, a track of the critical path, and arrows where it moves between ranks. Format:
 //! "Trace Event Format" (Google); times are microseconds.
 
-use super::play::Outcome;
-use super::timeline::{Deed, Span};
+use super::play::Replayed;
+use super::timeline::{Activity, Span};
 use super::waiting::{Link, Stretch};
 use std::io::{self, Write};
 use verbena_model::kernel::Time;
@@ -18,7 +18,7 @@ const CHAIN: usize = 1;
 /// # Errors
 ///
 /// Returns an error if writing fails.
-pub fn timeline(outcome: &Outcome, to: &mut impl Write) -> io::Result<()> {
+pub fn timeline(outcome: &Replayed, to: &mut impl Write) -> io::Result<()> {
     write!(to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     name(to, "process_name", (RANKS, 0), "ranks")?;
     writeln!(to, ",")?;
@@ -42,13 +42,13 @@ fn name(to: &mut impl Write, kind: &str, (pid, tid): (usize, usize), name: &str)
 }
 
 fn slice(to: &mut impl Write, rank: usize, span: &Span) -> io::Result<()> {
-    let words = match span.deed {
-        Deed::Computing => "computing".to_owned(),
-        Deed::Overhead => "overhead".to_owned(),
-        Deed::Nothing(Some(cause)) if cause.rank != rank => {
+    let words = match span.activity {
+        Activity::Computing => "computing".to_owned(),
+        Activity::Overhead => "overhead".to_owned(),
+        Activity::Nothing(Some(cause)) if cause.rank != rank => {
             format!("waits for rank {}", cause.rank)
         }
-        Deed::Nothing(_) => "waits for its adapter".to_owned(),
+        Activity::Nothing(_) => "waits for its adapter".to_owned(),
     };
     event(to, (RANKS, rank), &words, span.start, span.end)
 }

@@ -5,7 +5,7 @@
 //! backwards: while the processor was busy it follows the processor; before an arrival it follows
 //! the wire, and before that the sender. It thus covers all of the time exactly once.
 
-use super::timeline::{Deed, Span};
+use super::timeline::{Activity, Span};
 use std::collections::BTreeMap;
 use verbena_model::kernel::Time;
 
@@ -23,7 +23,7 @@ impl Waited {
     pub(super) fn of(rank: usize, timeline: &[Span]) -> Waited {
         let mut waited = Waited::default();
         for span in timeline {
-            let Deed::Nothing(cause) = span.deed else {
+            let Activity::Nothing(cause) = span.activity else {
                 continue;
             };
             let whole = span.end.since(span.start);
@@ -94,14 +94,16 @@ impl Chain {
             let (start, link, next) = match span_before(&timelines[rank], now) {
                 // After its end, a rank has only its adapter's remaining work.
                 Some(span) if span.end < now => (span.end, Link::Wire { from: rank }, rank),
-                Some(span) => match span.deed {
-                    Deed::Computing => (span.start, Link::Computing, rank),
-                    Deed::Overhead => (span.start, Link::Overhead, rank),
-                    Deed::Nothing(Some(cause)) if cause.at <= now && aside < timelines.len() => {
+                Some(span) => match span.activity {
+                    Activity::Computing => (span.start, Link::Computing, rank),
+                    Activity::Overhead => (span.start, Link::Overhead, rank),
+                    Activity::Nothing(Some(cause))
+                        if cause.at <= now && aside < timelines.len() =>
+                    {
                         let from = cause.rank;
                         (cause.at, Link::Wire { from }, from)
                     }
-                    Deed::Nothing(_) => (span.start, Link::Wire { from: rank }, rank),
+                    Activity::Nothing(_) => (span.start, Link::Wire { from: rank }, rank),
                 },
                 None => (Time::ZERO, Link::Wire { from: rank }, rank),
             };
@@ -154,28 +156,31 @@ mod tests {
     use super::*;
     use verbena_model::mpi::Cause;
 
-    fn span(start: u64, end: u64, deed: Deed) -> Span {
+    fn span(start: u64, end: u64, activity: Activity) -> Span {
         Span {
             start: Time(start),
             end: Time(end),
-            deed,
+            activity,
         }
     }
 
-    fn by(rank: usize, at: u64) -> Deed {
+    fn by(rank: usize, at: u64) -> Activity {
         let at = Time(at);
-        Deed::Nothing(Some(Cause { rank, at }))
+        Activity::Nothing(Some(Cause { rank, at }))
     }
 
     /// Rank 1 computes until 60 and posts until 70; rank 0 waits from 20, goes on at 90, ends at
     /// 100.
     fn late_sender() -> Vec<Vec<Span>> {
         let waits = vec![
-            span(0, 20, Deed::Computing),
+            span(0, 20, Activity::Computing),
             span(20, 90, by(1, 70)),
-            span(90, 100, Deed::Overhead),
+            span(90, 100, Activity::Overhead),
         ];
-        let sends = vec![span(0, 60, Deed::Computing), span(60, 70, Deed::Overhead)];
+        let sends = vec![
+            span(0, 60, Activity::Computing),
+            span(60, 70, Activity::Overhead),
+        ];
         vec![waits, sends]
     }
 
@@ -214,10 +219,10 @@ mod tests {
     /// adapter.
     #[test]
     fn waiting_for_data_already_sent_counts_as_wire() {
-        let timeline = vec![span(0, 50, Deed::Computing), span(50, 80, by(1, 10))];
+        let timeline = vec![span(0, 50, Activity::Computing), span(50, 80, by(1, 10))];
         let waited = Waited::of(0, &timeline);
         assert_eq!((waited.others.len(), waited.wire), (0, Time(30)));
-        let own = vec![span(0, 50, Deed::Overhead), span(50, 80, by(0, 40))];
+        let own = vec![span(0, 50, Activity::Overhead), span(50, 80, by(0, 40))];
         assert_eq!(Waited::of(0, &own).wire, Time(30));
         let chain = Chain::of(&[own]);
         assert_eq!(chain.shares(), [Time(0), Time(40), Time(40)]);

@@ -21,10 +21,10 @@ use crate::progress::Bar;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
-use verbena_replay::cyclic;
 use verbena_replay::recorded::{
-    Error, Outcome, Parts, Program, Replay, Waited, goal, programs, run as replay, timeline,
+    Error, Replay, Replayed as Outcome, Waited, goal, programs, run as replay, timeline,
 };
+use verbena_replay::{Parts, Program, cyclic};
 
 /// How a trace is replayed.
 #[derive(Debug, clap::Args)]
