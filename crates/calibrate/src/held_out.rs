@@ -11,19 +11,19 @@ use verbena_reproduce::validation::{self, Curve, Failure, shipped};
 
 /// A measure for which published curves exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
+pub enum CurveMeasure {
     /// One-way latency of writes.
     Latency,
     /// Bandwidth of writes in one direction. For short messages this is the message rate.
     Bandwidth,
 }
 
-impl Measure {
+impl CurveMeasure {
     /// Returns the benchmarks whose curves count: writes and sends in one direction.
     fn benchmarks(self) -> [&'static str; 2] {
         match self {
-            Measure::Latency => ["latency.write", "latency.send"],
-            Measure::Bandwidth => ["bandwidth.write", "bandwidth.send"],
+            CurveMeasure::Latency => ["latency.write", "latency.send"],
+            CurveMeasure::Bandwidth => ["bandwidth.write", "bandwidth.send"],
         }
     }
 }
@@ -108,7 +108,7 @@ impl ModelError {
 pub fn model_error(
     library: &Library,
     system: &str,
-    measure: Measure,
+    measure: CurveMeasure,
     sizes: Sizes,
     threads: usize,
 ) -> Result<Option<ModelError>, Failure> {
@@ -131,7 +131,7 @@ pub fn model_error(
 }
 
 /// Returns the published curves of a measure over connections, with their points of these sizes.
-fn curves(measure: Measure, sizes: Sizes) -> Result<Vec<Curve>, Failure> {
+fn curves(measure: CurveMeasure, sizes: Sizes) -> Result<Vec<Curve>, Failure> {
     let sources = shipped()?.into_iter();
     let wanted = |curve: &Curve| {
         let connected = curve.transport.as_deref().is_none_or(|one| one == "rc");
@@ -153,7 +153,7 @@ fn is_like(library: &Library, system: &str, other: &str) -> Result<bool, Error> 
 
 /// A published figure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
+pub struct PublishedFigure {
     /// In the curve's unit: us, or 10^6 bytes a second.
     pub value: f64,
     /// Id of the curve.
@@ -168,7 +168,11 @@ pub struct Figure {
 /// # Errors
 ///
 /// If the shipped curves cannot be read.
-pub fn published(system: &str, benchmark: &str, bytes: u64) -> Result<Vec<Figure>, Failure> {
+pub fn published(
+    system: &str,
+    benchmark: &str,
+    bytes: u64,
+) -> Result<Vec<PublishedFigure>, Failure> {
     let mut found = Vec::new();
     for source in shipped()? {
         let of_it = source.curves.iter().filter(|curve| {
@@ -178,7 +182,7 @@ pub fn published(system: &str, benchmark: &str, bytes: u64) -> Result<Vec<Figure
         });
         let points = of_it.flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
         let at_size = points.filter(|(_, point)| point.0 == bytes);
-        found.extend(at_size.map(|(curve, point)| Figure {
+        found.extend(at_size.map(|(curve, point)| PublishedFigure {
             value: point.1,
             curve: curve.id.clone(),
             author: source.author.clone(),
@@ -197,13 +201,13 @@ mod tests {
         Library::shipped(&Overrides::none()).expect("shipped profiles are sound")
     }
 
-    fn error(system: &str, measure: Measure, bytes: u64) -> Option<ModelError> {
+    fn error(system: &str, measure: CurveMeasure, bytes: u64) -> Option<ModelError> {
         model_error(&library(), system, measure, Sizes::of(bytes), 2).expect("computed")
     }
 
     #[test]
     fn curves_of_the_same_adapter_take_precedence() {
-        let own = error("connectx6-hdr", Measure::Latency, 8).unwrap();
+        let own = error("connectx6-hdr", CurveMeasure::Latency, 8).unwrap();
         assert_eq!(
             own.curves,
             ["perftest_hb120.send_latency", "perftest_a100.write_latency"]
@@ -211,17 +215,17 @@ mod tests {
         assert!(own.is_of_adapter);
         // The model is known to be a third to a half too fast there: docs/models-validation.md.
         assert!(own.low < -0.3 && own.high == 0.0, "{own:?}");
-        let long = error("connectx6-hdr", Measure::Bandwidth, 1 << 20).unwrap();
+        let long = error("connectx6-hdr", CurveMeasure::Bandwidth, 1 << 20).unwrap();
         assert_eq!(long.curves, ["perftest_a100.write_bandwidth"]);
         assert!(-0.05 < long.low && long.high < 0.05, "{long:?}");
     }
 
     #[test]
     fn adapters_without_curves_use_the_errors_of_all() {
-        let other = error("connectx7-ndr", Measure::Latency, 8).unwrap();
+        let other = error("connectx7-ndr", CurveMeasure::Latency, 8).unwrap();
         assert!(!other.is_of_adapter && other.curves.len() > 4, "{other:?}");
         // The adapter is the same, the link is not.
-        let ethernet = error("connectx5-100gbe", Measure::Latency, 8).unwrap();
+        let ethernet = error("connectx5-100gbe", CurveMeasure::Latency, 8).unwrap();
         assert!(!ethernet.is_of_adapter);
     }
 
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn unknown_systems_are_errors() {
         let sizes = Sizes::Short;
-        let failed = model_error(&library(), "connectx99", Measure::Latency, sizes, 1);
+        let failed = model_error(&library(), "connectx99", CurveMeasure::Latency, sizes, 1);
         assert!(failed.unwrap_err().to_string().contains("connectx6-hdr"));
     }
 

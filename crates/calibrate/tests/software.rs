@@ -2,7 +2,8 @@
 //! unknown values are reported.
 
 use verbena_calibrate::software::{
-    Closed, Effort, Observed, Open, Task, close, fitted_profile, machine, predicted, rule, text,
+    Closed, Effort, Observed, Open, SoftwareTask, close, fitted_profile, machine, predicted, rule,
+    text,
 };
 use verbena_fabric::model::Machine;
 use verbena_measure::result::Value;
@@ -100,7 +101,7 @@ fn measured() -> Vec<Observed> {
 
 fn run(free: &[&str], observed: &[Observed]) -> Result<Closed, Open> {
     let free: Vec<String> = free.iter().map(|&path| path.to_owned()).collect();
-    close(&Task {
+    close(&SoftwareTask {
         library: &library(&Overrides::none()),
         profile: "software",
         free: &free,

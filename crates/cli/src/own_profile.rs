@@ -12,7 +12,8 @@ use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
 use std::path::{Path, PathBuf};
 use verbena_calibrate::software::{
-    Closed, Curve, ENDING, TARGET, Task, close, fitted_profile, observed, text, unanswered, verdict,
+    BenchmarkErrors as Curve, Closed, ENDING, SoftwareTask as Task, TARGET, close, fitted_profile,
+    observed, text, unanswered, verdict,
 };
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_measure::result::Point;

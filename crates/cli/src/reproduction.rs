@@ -12,7 +12,7 @@ use verbena_report::html::{
     Claim, Figure as Point, Fitted, Held, Paper, Plot, Predicted, Reproduction, Validation,
 };
 use verbena_reproduce::claims::{Evaluated, Verdict, evaluate, shipped};
-use verbena_reproduce::figures::{Axis, Figure, Place, Published, Scale};
+use verbena_reproduce::figures::{Axis, Figure, Position as Place, Published, Scale};
 use verbena_reproduce::sensitivity::Sensitivity;
 use verbena_reproduce::table;
 use verbena_reproduce::validation::{self, Validated};

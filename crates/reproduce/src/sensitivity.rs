@@ -2,7 +2,7 @@
 //! that change with it are counted. A value that changes only one claim was fitted to that claim
 //! and explains no other.
 
-use crate::claims::{Bench, Claim, Outcome, measure};
+use crate::claims::{Bench, Claim, Computed, measure};
 use crate::workers::in_order;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,8 +113,8 @@ fn print(library: &Library, names: &BTreeSet<(ProfileKind, String)>) -> String {
     out
 }
 
-fn change(before: Option<&Outcome>, after: Option<&Outcome>) -> f64 {
-    let figures = |outcome: Option<&Outcome>| outcome.map(Outcome::figures).unwrap_or_default();
+fn change(before: Option<&Computed>, after: Option<&Computed>) -> f64 {
+    let figures = |outcome: Option<&Computed>| outcome.map(Computed::figures).unwrap_or_default();
     let pairs = figures(before).into_iter().zip(figures(after));
     let changes = pairs.map(|(before, after)| match before == after {
         true => 0.0,
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn the_largest_change_is_reported() {
         let figures = |a: f64, b: f64| {
-            Outcome::Figures(BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), b)]))
+            Computed::Figures(BTreeMap::from([("a".to_owned(), a), ("b".to_owned(), b)]))
         };
         let found = change(Some(&figures(1.0, 2.0)), Some(&figures(1.0, 3.0)));
         assert!((found - 0.5).abs() < 1e-12);
         assert_eq!(
-            change(Some(&Outcome::Figure(0.0)), Some(&Outcome::Figure(0.0))),
+            change(Some(&Computed::Figure(0.0)), Some(&Computed::Figure(0.0))),
             0.0
         );
     }

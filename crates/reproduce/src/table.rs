@@ -1,6 +1,6 @@
 //! The claims' results as a text table and as JSON.
 
-use crate::claims::{Evaluated, Outcome, Verdict};
+use crate::claims::{Computed, Evaluated, Verdict};
 use crate::figures::Figure;
 use crate::sensitivity::Sensitivity;
 use crate::validation::{self, Validated};
@@ -55,13 +55,13 @@ pub fn published(result: &Evaluated) -> String {
 pub fn model(result: &Evaluated) -> String {
     match &result.outcome {
         None => "-".to_owned(),
-        Some(Outcome::Figure(figure)) => format!("{figure:.3}"),
-        Some(Outcome::Figures(figures)) => figures
+        Some(Computed::Figure(figure)) => format!("{figure:.3}"),
+        Some(Computed::Figures(figures)) => figures
             .iter()
             .map(|(name, figure)| format!("{name} {figure:.1}"))
             .collect::<Vec<_>>()
             .join(", "),
-        Some(Outcome::Shape { seen, .. }) => seen.clone(),
+        Some(Computed::Shape { seen, .. }) => seen.clone(),
     }
 }
 

@@ -22,7 +22,7 @@ use verbena_model::profile::{Error, Library, Overrides, ProfileKind, Recorded, T
 
 /// Input of the loop.
 #[derive(Debug, Clone)]
-pub struct Task<'a> {
+pub struct SoftwareTask<'a> {
     /// Initial profiles.
     pub library: &'a Library,
     /// Name of the software adapter's profile among them.
@@ -57,14 +57,14 @@ impl Compared {
 
 /// A benchmark's figures.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Curve {
+pub struct BenchmarkErrors {
     /// The benchmark's name.
     pub benchmark: &'static str,
     /// Its figures, in the order of measurement.
     pub figures: Vec<Compared>,
 }
 
-impl Curve {
+impl BenchmarkErrors {
     /// Returns the mean of the absolute errors.
     pub fn mean(&self) -> f64 {
         self.figures
@@ -95,9 +95,9 @@ pub struct Closed {
     /// Identifiability of the values.
     pub identified: Identified,
     /// Benchmarks used for fitting.
-    pub fitted: Vec<Curve>,
+    pub fitted: Vec<BenchmarkErrors>,
     /// Benchmarks used for judging.
-    pub judged: Vec<Curve>,
+    pub judged: Vec<BenchmarkErrors>,
     /// Measured figures that the model cannot predict.
     pub unanswered: Vec<Observed>,
 }
@@ -105,7 +105,7 @@ pub struct Closed {
 impl Closed {
     /// Returns the mean error over the judging benchmarks; `None` if there are none.
     pub fn error(&self) -> Option<f64> {
-        let sum: f64 = self.judged.iter().map(Curve::mean).sum();
+        let sum: f64 = self.judged.iter().map(BenchmarkErrors::mean).sum();
         (!self.judged.is_empty()).then(|| sum / self.judged.len() as f64)
     }
 }
@@ -142,7 +142,7 @@ pub enum Open {
 ///
 /// Returns [`Open`] if the profile or a value does not exist, a profile is invalid, or the
 /// measurements are too few.
-pub fn close(task: &Task<'_>) -> Result<Closed, Open> {
+pub fn close(task: &SoftwareTask<'_>) -> Result<Closed, Open> {
     let chosen = chosen(task)?;
     let free: Vec<Free> = chosen.iter().map(free).collect();
     let with = |values: &[f64]| -> Result<Machine, Open> {
@@ -204,7 +204,7 @@ pub fn machine(library: &Library, name: &str) -> Result<Machine, Open> {
 
 /// Returns the profile's own values that are tagged as fitted. Cache sizes are excluded, because
 /// they are the host's.
-fn chosen(task: &Task<'_>) -> Result<Vec<Recorded>, Open> {
+fn chosen(task: &SoftwareTask<'_>) -> Result<Vec<Recorded>, Open> {
     let own = |one: &&Recorded| one.kind == ProfileKind::Software && one.profile == task.profile;
     let all = task.library.recorded().iter().filter(own);
     let fitted: Vec<&Recorded> = all.filter(|one| one.tag == Tag::Fitted).collect();
@@ -231,8 +231,8 @@ fn free(recorded: &Recorded) -> Free {
     }
 }
 
-fn curves(machine: &Machine, observed: &[Observed]) -> Vec<Curve> {
-    let mut curves: Vec<Curve> = Vec::new();
+fn curves(machine: &Machine, observed: &[Observed]) -> Vec<BenchmarkErrors> {
+    let mut curves: Vec<BenchmarkErrors> = Vec::new();
     for (one, answer) in observed
         .iter()
         .zip(predicted(machine, observed, Effort::Verdict))
@@ -245,7 +245,7 @@ fn curves(machine: &Machine, observed: &[Observed]) -> Vec<Curve> {
         let name = one.benchmark.name;
         match curves.iter_mut().find(|curve| curve.benchmark == name) {
             Some(curve) => curve.figures.push(compared),
-            None => curves.push(Curve {
+            None => curves.push(BenchmarkErrors {
                 benchmark: name,
                 figures: vec![compared],
             }),

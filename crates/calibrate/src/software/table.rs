@@ -1,7 +1,7 @@
 //! Text tables of the loop's result: the values, the benchmarks used for fitting, and those used
 //! for judging.
 
-use super::{Closed, Compared, Curve};
+use super::{BenchmarkErrors, Closed, Compared};
 use crate::system::{limits, values};
 use std::fmt::Write;
 use verbena_measure::unit::display;
@@ -52,7 +52,7 @@ pub fn unanswered(closed: &Closed) -> Option<String> {
 /// Target for the error of predictions.
 pub const TARGET: f64 = 0.15;
 
-fn curves(title: &str, curves: &[Curve]) -> String {
+fn curves(title: &str, curves: &[BenchmarkErrors]) -> String {
     let mut out = format!(
         "\n{title:<30} {:>7} {:>8} {:>8}  worst\n",
         "figures", "mean", "worst"

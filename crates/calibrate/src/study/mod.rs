@@ -12,7 +12,7 @@ mod store;
 mod study;
 mod suite;
 
-pub use point::{Figure, Point, PointError, Setting};
+pub use point::{PointError, Setting, StudyFigure, StudyPoint};
 pub use store::{Done, Store, StoreError};
 pub use study::Study;
 
@@ -87,7 +87,7 @@ pub fn run(
     told: &(impl Fn(usize, usize) + Sync),
 ) -> Result<(), Stopped> {
     let known: BTreeSet<usize> = store.load()?.iter().map(|done| done.number).collect();
-    let missing: Vec<(usize, Point)> = study
+    let missing: Vec<(usize, StudyPoint)> = study
         .points()
         .enumerate()
         .filter(|(number, _)| part.has(*number) && !known.contains(number))

@@ -150,7 +150,7 @@ pub enum PointError {
 
 /// A figure with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct StudyFigure {
     /// The figure.
     pub value: f64,
     /// `us`, `MB/s`, or another unit of the suite's benchmark.
@@ -159,21 +159,21 @@ pub struct Figure {
 
 /// One point of a study.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct StudyPoint {
     pub(super) benchmark: &'static str,
     pub(super) system: String,
     pub(super) parameters: BTreeMap<String, Setting>,
     pub(super) profile: BTreeMap<String, f64>,
 }
 
-impl Point {
+impl StudyPoint {
     /// Runs the point.
     ///
     /// # Errors
     ///
     /// Returns [`PointError`] if a profile is invalid or the benchmark does not return exactly one
     /// figure.
-    pub fn compute(&self, library: &Library) -> Result<Figure, PointError> {
+    pub fn compute(&self, library: &Library) -> Result<StudyFigure, PointError> {
         let overrides = self
             .profile
             .iter()
@@ -193,7 +193,7 @@ impl Point {
         driver: Driver,
         defaults: &[(&str, u64)],
         system: &System,
-    ) -> Result<Figure, PointError> {
+    ) -> Result<StudyFigure, PointError> {
         let given = |name: &str| match self.parameters.get(name) {
             Some(Setting::Count(count)) => *count,
             _ => {
@@ -229,7 +229,7 @@ impl Point {
                 (run.micros, "us")
             }
         };
-        Ok(Figure {
+        Ok(StudyFigure {
             value,
             unit: unit.to_owned(),
         })

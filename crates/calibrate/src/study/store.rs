@@ -1,7 +1,7 @@
 //! Stores results of a study: a line of JSON per point, one file per part, and the merged table.
 
 use super::Part;
-use super::point::{Figure, Point, Setting};
+use super::point::{Setting, StudyFigure, StudyPoint};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -24,11 +24,11 @@ pub struct Done {
     /// Profile values by path.
     pub profile: BTreeMap<String, f64>,
     /// The result.
-    pub figure: Figure,
+    pub figure: StudyFigure,
 }
 
 impl Done {
-    pub(super) fn new(number: usize, point: &Point, figure: Figure) -> Done {
+    pub(super) fn new(number: usize, point: &StudyPoint, figure: StudyFigure) -> Done {
         Done {
             number,
             benchmark: point.benchmark.to_owned(),

@@ -11,7 +11,7 @@
 //! ```
 
 use super::file::Source;
-use super::point::{DRIVERS, Point, Setting, largest};
+use super::point::{DRIVERS, Setting, StudyPoint, largest};
 use super::suite;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -110,11 +110,11 @@ impl Study {
     }
 
     /// Returns all points in order: the system changes slowest, the file's last parameter fastest.
-    pub fn points(&self) -> impl Iterator<Item = Point> + '_ {
+    pub fn points(&self) -> impl Iterator<Item = StudyPoint> + '_ {
         (0..self.size()).map(|number| self.point(number))
     }
 
-    fn point(&self, number: usize) -> Point {
+    fn point(&self, number: usize) -> StudyPoint {
         let mut left = number;
         let mut digit = |size: usize| {
             let digit = left % size;
@@ -133,7 +133,7 @@ impl Study {
             .rev()
             .map(|(path, values)| (path.clone(), values[digit(values.len())]))
             .collect();
-        Point {
+        StudyPoint {
             benchmark: self.benchmark,
             system: self.systems[digit(self.systems.len())].clone(),
             parameters,

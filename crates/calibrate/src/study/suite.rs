@@ -2,7 +2,7 @@
 //! point that they select.
 
 use super::file::Source;
-use super::point::{Figure, PointError, Setting, largest};
+use super::point::{PointError, Setting, StudyFigure, largest};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
@@ -74,7 +74,7 @@ pub(super) fn compute(
     benchmark: &'static str,
     system: &System,
     settings: &BTreeMap<String, Setting>,
-) -> Result<Figure, PointError> {
+) -> Result<StudyFigure, PointError> {
     let fault = |reason: String| PointError::Benchmark(format!("{benchmark}: {reason}"));
     let found: Vec<Point> = points(benchmark, system, settings)?
         .into_iter()
@@ -104,7 +104,7 @@ pub(super) fn compute(
         "bytes/s" => (figure(first), "MB/s"),
         unit => (first.metrics[0].value, unit),
     };
-    Ok(Figure {
+    Ok(StudyFigure {
         value,
         unit: unit.to_owned(),
     })

@@ -4,7 +4,9 @@
 use crate::failure::Failure;
 use crate::published;
 use std::cmp::Ordering;
-use verbena_calibrate::held_out::{Measure, ModelError, Sizes, model_error, published as curves};
+use verbena_calibrate::held_out::{
+    CurveMeasure as Measure, ModelError, Sizes, model_error, published as curves,
+};
 use verbena_measure::result::Point;
 use verbena_model::profile::{Library, Overrides, ProfileKind, System};
 use verbena_report::expectation::{Basis, Expectation, Range, Reference};

@@ -1,7 +1,7 @@
 //! Computes the published figures of the paper `connectx_multicore` (`papers/`): InfiniHost III and
 //! ConnectX, DDR, on hosts of the Bensley platform.
 
-use super::{Bench, Outcome, mean_ratio};
+use super::{Bench, Computed, mean_ratio};
 use crate::application::{halo, lammps};
 use crate::suite::Suite;
 use verbena_model::adapter::Fidelity;
@@ -33,7 +33,7 @@ pub(crate) fn write_bandwidth(system: &System, bytes: u64, pairs: usize) -> f64 
     suite.pairs(pairs).size(bytes).every_signalled().figure()
 }
 
-pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
     let third = bench.system("infinihost3-ddr");
     let connectx = bench.system("connectx-ddr");
     let figure = match what {
@@ -59,7 +59,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                     (0.0, 0),
                     |worst, next| if next.0 > worst.0 { next } else { worst },
                 );
-            return Some(Outcome::Shape {
+            return Some(Computed::Shape {
                 holds: worst <= 1.25,
                 seen: format!("largest ratio {worst:.3}, at {size} B"),
                 figures: vec![worst],
@@ -72,7 +72,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "read_latency_connectx" => read(&connectx, 1, 1),
         "read_latency_two_pairs_connectx" => {
             let [one, two, four, eight] = [1, 2, 4, 8].map(|pairs| read(&connectx, 1, pairs));
-            return Some(Outcome::Shape {
+            return Some(Computed::Shape {
                 holds: two / one <= 1.1 && two < four && four < eight,
                 seen: format!("{one:.2}, {two:.2}, {four:.2}, {eight:.2} us with 1, 2, 4, 8 pairs"),
                 figures: vec![one, two, four, eight],
@@ -97,7 +97,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             }
             let large = [1, 8].map(|pairs| write_bandwidth(&connectx, 262_144, pairs));
             let share = large[0] / large[1];
-            return Some(Outcome::Shape {
+            return Some(Computed::Shape {
                 holds: worst >= 0.95 && share >= 0.95,
                 seen: format!(
                     "smallest ratio {worst:.3}; one pair reaches {share:.3} of the maximum"
@@ -128,7 +128,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                 let [slow, fast] = loop_times(bench, [&third, &connectx], ranks);
                 (1.0 - fast / slow).abs() * 100.0
             });
-            return Some(Outcome::Shape {
+            return Some(Computed::Shape {
                 holds: differences.iter().all(|&d| d < 3.0),
                 seen: format!("{differences:.2?} % with 2, 4, 8 processes"),
                 figures: differences.to_vec(),
@@ -136,7 +136,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         }
         _ => return None,
     };
-    Some(Outcome::Figure(figure))
+    Some(Computed::Figure(figure))
 }
 
 /// Returns the microseconds of an exchange on four nodes.

@@ -1,7 +1,7 @@
 //! Computes the published figures of the paper `memfree`: InfiniHost III Ex with contexts in
 //! adapter memory and in host memory.
 
-use super::{Bench, Outcome};
+use super::{Bench, Computed};
 use crate::application::{Kernel, nas};
 use crate::bench::{Bandwidth, Operation, bandwidth};
 use crate::suite::Suite;
@@ -64,17 +64,17 @@ pub(crate) fn penalty(mem: &System, free: &System, bytes: u64) -> f64 {
     (scatter(free, bytes) / scatter(mem, bytes) - 1.0) * 100.0
 }
 
-pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
     let mem = bench.system("infinihost3-mem-sdr");
     let free = bench.system("infinihost3-memfree-sdr");
     let both = |run: &dyn Fn(&System) -> f64| {
-        Outcome::Figures(BTreeMap::from([
+        Computed::Figures(BTreeMap::from([
             ("mem".to_owned(), run(&mem)),
             ("memfree".to_owned(), run(&free)),
         ]))
     };
     let shape = |holds: bool, seen: String, figures: &[f64]| {
-        Some(Outcome::Shape {
+        Some(Computed::Shape {
             holds,
             seen,
             figures: figures.to_vec(),
@@ -119,7 +119,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "scatter_penalty" => {
             let sizes = [1, 64, 512, 2048, 4096];
             let sum: f64 = sizes.iter().map(|&bytes| penalty(&mem, &free, bytes)).sum();
-            Outcome::Figure(sum / sizes.len() as f64)
+            Computed::Figure(sum / sizes.len() as f64)
         }
         "scatter_penalty_large" => {
             let seen = [16_384, 65_536].map(|bytes| penalty(&mem, &free, bytes));
@@ -137,7 +137,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "host_memory_128_qps" => {
             // The processes of both sides are on nodes with the adapter; the figure of one process
             // is a node's share.
-            Outcome::Figure(host_memory(&free, CONNECTIONS) - host_memory(&mem, CONNECTIONS))
+            Computed::Figure(host_memory(&free, CONNECTIONS) - host_memory(&mem, CONNECTIONS))
         }
         "nas_difference" => {
             let applications = bench.applications();
@@ -149,7 +149,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
                 })
                 .into_iter()
                 .fold(0.0, f64::max);
-            Outcome::Figure(worst)
+            Computed::Figure(worst)
         }
         _ => return None,
     })

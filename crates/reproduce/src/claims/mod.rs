@@ -28,7 +28,7 @@ use verbena_model::profile::{
 /// The model's result for a claim.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub enum Computed {
     /// One figure, in the claim's unit.
     Figure(f64),
     /// Several figures, by name.
@@ -44,13 +44,13 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl Computed {
     /// Returns its figures in a fixed order.
     pub fn figures(&self) -> Vec<f64> {
         match self {
-            Outcome::Figure(figure) => vec![*figure],
-            Outcome::Figures(figures) => figures.values().copied().collect(),
-            Outcome::Shape { figures, .. } => figures.clone(),
+            Computed::Figure(figure) => vec![*figure],
+            Computed::Figures(figures) => figures.values().copied().collect(),
+            Computed::Shape { figures, .. } => figures.clone(),
         }
     }
 }
@@ -129,7 +129,7 @@ impl<'a> Bench<'a> {
 }
 
 /// Returns the model's result for a claim; `None` if no benchmark measures it.
-pub(crate) fn measure(bench: &Bench<'_>, id: &str) -> Option<Outcome> {
+pub(crate) fn measure(bench: &Bench<'_>, id: &str) -> Option<Computed> {
     let (paper, what) = id.split_once('.')?;
     match paper {
         "connectx_multicore" => connectx_multicore::measure(bench, what),

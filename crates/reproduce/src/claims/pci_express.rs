@@ -1,7 +1,7 @@
 //! Computes the published figures of the paper `pci_express`: InfiniHost III Ex against InfiniHost
 //! on PCI-X, 4X SDR.
 
-use super::{Bench, Outcome};
+use super::{Bench, Computed};
 use crate::bench::{Bandwidth, Direction, Operation, Ranks, bandwidth, mpi_bandwidth, mpi_latency};
 use crate::suite::Suite;
 use verbena_model::adapter::{Kind, Placement};
@@ -34,7 +34,7 @@ fn peak(system: &System, direction: Direction) -> f64 {
     sends(system, direction, LARGE)
 }
 
-pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
     let pcie = bench.system("infinihost3-mem-sdr");
     let pcie_two = bench.system("infinihost3-mem-sdr-2port");
     let pcix = bench.system("infinihost-pcix");
@@ -56,5 +56,5 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "mpi_bibandwidth" => mpi_bandwidth(&pcie_two, Ranks::Apart, 4 * LARGE, both),
         _ => return None,
     };
-    Some(Outcome::Figure(figure))
+    Some(Computed::Figure(figure))
 }

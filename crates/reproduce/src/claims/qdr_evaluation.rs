@@ -1,7 +1,7 @@
 //! Computes the published figures of the paper `qdr_evaluation`. Its SDR and DDR figures were
 //! taken on older hardware: the InfiniHost III and the ConnectX on PCI Express 1.
 
-use super::{Bench, Outcome};
+use super::{Bench, Computed};
 use crate::bench::{Bandwidth, Direction, Operation, bandwidth, ipoib_bandwidth, ipoib_latency};
 use crate::suite::Suite;
 use verbena_model::adapter::{Kind, Placement, Transport};
@@ -64,7 +64,7 @@ fn half_power(system: &System) -> f64 {
     (low * high).sqrt()
 }
 
-pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
     let qdr = bench.system("connectx-qdr");
     let copper = bench.system("connectx-qdr-back-to-back");
     let fibre = bench.system("connectx-qdr-fibre");
@@ -98,7 +98,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             let steps = [&qdr, &ddr, &sdr].map(|system| {
                 ping_pong_rate(system, 4 * 2048) / ping_pong_rate(system, 4 * 2048 + 1)
             });
-            return Some(Outcome::Shape {
+            return Some(Computed::Shape {
                 holds: spread <= 0.02 && small < 0.25 && steps.iter().all(|&step| step > 1.0),
                 seen: format!(
                     "spread {:.2} % above 1 MiB; 64 B reaches {:.1} % of it; steps of {steps:.3?} past a packet",
@@ -113,5 +113,5 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "reliable" => Suite::new(&qdr, "bandwidth.send").size(65536).figure() * GIGABIT,
         _ => return None,
     };
-    Some(Outcome::Figure(figure))
+    Some(Computed::Figure(figure))
 }

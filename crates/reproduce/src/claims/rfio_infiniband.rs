@@ -1,7 +1,7 @@
 //! Computes the published figures of the paper `rfio_infiniband`: InfiniHost on PCI-X in dual Xeon
 //! and in Opteron systems.
 
-use super::{Bench, Outcome};
+use super::{Bench, Computed};
 use crate::application::{hpl, lattice_per_cpu};
 use crate::bench::{
     Direction, Ranks, Reading, ethernet_latency, file_service, mpi_bandwidth, mpi_latency,
@@ -18,12 +18,12 @@ fn aggregate(bench: &Bench<'_>, readers: usize) -> f64 {
     file_service(&opteron, &bench.service(), Reading::by(readers)).aggregate
 }
 
-pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
+pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
     let xeon = bench.system("infinihost-xeon");
     let opteron = bench.system("infinihost-opteron");
     let one = Direction::One;
     let inside = |system: &System, name: &str, peak: u64| {
-        Outcome::Figures(BTreeMap::from([
+        Computed::Figures(BTreeMap::from([
             (
                 name.to_owned(),
                 mpi_bandwidth(system, Ranks::Together, peak, one),
@@ -52,7 +52,7 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
             let ranks = 8;
             let [one, two] =
                 [1, 2].map(|per_node| lattice_per_cpu(&xeon, &applications, ranks, per_node));
-            return Some(Outcome::Shape {
+            return Some(Computed::Shape {
                 holds: one > 1.15 * two,
                 seen: format!("{one:.0} against {two:.0} Mflop/s a CPU on {ranks} CPUs"),
                 figures: vec![one, two],
@@ -81,10 +81,10 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Outcome> {
         "link_rates" => {
             let rates = [("x1", "1x-sdr"), ("x4", "4x-sdr"), ("x12", "12x-sdr")]
                 .map(|(name, link)| (name.to_owned(), bench.link(link).rate.0 / 1e6));
-            return Some(Outcome::Figures(BTreeMap::from(rates)));
+            return Some(Computed::Figures(BTreeMap::from(rates)));
         }
         "ethernet_latency" => ethernet_latency(&bench.ethernet(), &bench.stack()),
         _ => return None,
     };
-    Some(Outcome::Figure(figure))
+    Some(Computed::Figure(figure))
 }

@@ -1,6 +1,6 @@
 //! Compares the model's figures with the published ones.
 
-use super::{Claim, ClaimKind, Outcome};
+use super::{Claim, ClaimKind, Computed};
 use serde::Serialize;
 
 const ABSOLUTE: f64 = 0.05;
@@ -24,7 +24,7 @@ pub struct Evaluated {
     /// The claim.
     pub claim: Claim,
     /// The model's result.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<Computed>,
     /// Largest relative error of its figures, if it has any.
     pub error: Option<f64>,
     /// The verdict.
@@ -33,7 +33,7 @@ pub struct Evaluated {
 
 impl Evaluated {
     /// Judges the claim.
-    pub fn new(claim: Claim, outcome: Option<Outcome>) -> Evaluated {
+    pub fn new(claim: Claim, outcome: Option<Computed>) -> Evaluated {
         let (error, verdict) = match &outcome {
             None => (None, Verdict::NotEvaluated),
             Some(outcome) => judge(&claim, outcome),
@@ -51,24 +51,24 @@ fn verdict(met: bool) -> Verdict {
     if met { Verdict::Met } else { Verdict::Missed }
 }
 
-fn judge(claim: &Claim, outcome: &Outcome) -> (Option<f64>, Verdict) {
+fn judge(claim: &Claim, outcome: &Computed) -> (Option<f64>, Verdict) {
     let tolerance = match claim.kind {
         ClaimKind::Ratio => RATIO,
         _ => ABSOLUTE,
     };
     let relative = |model: f64, published: f64| model / published - 1.0;
     match (outcome, claim.kind) {
-        (Outcome::Shape { holds, .. }, ClaimKind::Shape) => (None, verdict(*holds)),
-        (Outcome::Figure(model), ClaimKind::Bound) => {
+        (Computed::Shape { holds, .. }, ClaimKind::Shape) => (None, verdict(*holds)),
+        (Computed::Figure(model), ClaimKind::Bound) => {
             let above = claim.low.is_none_or(|low| *model >= low);
             let below = claim.high.is_none_or(|high| *model <= high);
             (None, verdict(above && below))
         }
-        (Outcome::Figure(model), _) if claim.value.is_some() => {
+        (Computed::Figure(model), _) if claim.value.is_some() => {
             let error = relative(*model, claim.value.unwrap_or(f64::NAN));
             (Some(error), verdict(error.abs() <= tolerance))
         }
-        (Outcome::Figures(models), _) => {
+        (Computed::Figures(models), _) => {
             let mut worst: f64 = 0.0;
             for (name, published) in &claim.values {
                 let Some(model) = models.get(name) else {
@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn tolerances_depend_on_the_kind_of_claim() {
-        let judge = |kind, model| Evaluated::new(claim(kind), Some(Outcome::Figure(model))).verdict;
+        let judge =
+            |kind, model| Evaluated::new(claim(kind), Some(Computed::Figure(model))).verdict;
         assert_eq!(judge(ClaimKind::Absolute, 104.9), Verdict::Met);
         assert_eq!(judge(ClaimKind::Absolute, 94.9), Verdict::Missed);
         assert_eq!(judge(ClaimKind::Ratio, 109.0), Verdict::Met);
@@ -124,7 +125,7 @@ mod tests {
         several.value = None;
         several.values = BTreeMap::from([("a".into(), 10.0), ("b".into(), 20.0)]);
         let with = |a: f64, b: f64| {
-            let outcome = Outcome::Figures(BTreeMap::from([("a".into(), a), ("b".into(), b)]));
+            let outcome = Computed::Figures(BTreeMap::from([("a".into(), a), ("b".into(), b)]));
             Evaluated::new(several.clone(), Some(outcome)).verdict
         };
         assert_eq!(with(10.1, 20.5), Verdict::Met);

@@ -1,6 +1,6 @@
 //! Figures 2 and 3 of connectx_multicore.
 
-use super::Place::{At, Over};
+use super::Position::{At, Over};
 use super::sketch::{BANDWIDTH, LATENCY, SIZE, Sketch, doubling, evenly, ratio};
 use crate::claims::Bench;
 use crate::claims::connectx_multicore::{halo_time, loop_times, read, write, write_bandwidth};

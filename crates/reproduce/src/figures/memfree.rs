@@ -1,6 +1,6 @@
 //! Figures 2 to 4 and Table 1 of memfree.
 
-use super::Place::{At, Over};
+use super::Position::{At, Over};
 use super::sketch::{LATENCY, SIZE, Sketch, doubling, evenly};
 use crate::application::{Kernel, nas};
 use crate::claims::Bench;

@@ -41,7 +41,7 @@ pub struct Axis {
 
 /// A curve of the model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Curve {
+pub struct DrawnCurve {
     /// Label for the legend.
     pub label: String,
     /// (x, y).
@@ -51,7 +51,7 @@ pub struct Curve {
 /// Position of a claim on a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum Position {
     /// At an x.
     At(f64),
     /// From one x to another.
@@ -68,7 +68,7 @@ pub struct Published {
     /// Index of its curve.
     pub curve: usize,
     /// Its position.
-    pub place: Place,
+    pub place: Position,
     /// The published value.
     pub value: Option<f64>,
     /// Lower bound.
@@ -95,7 +95,7 @@ pub struct Figure {
     /// The vertical axis.
     pub y: Axis,
     /// The model's curves.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<DrawnCurve>,
     /// The published points.
     pub published: Vec<Published>,
 }

@@ -1,7 +1,7 @@
 //! The curves behind the abstract of pci_express: latency and bandwidth by message size on PCI
 //! Express and PCI-X.
 
-use super::Place::At;
+use super::Position::At;
 use super::sketch::{BANDWIDTH, LATENCY, SIZE, Sketch, ratio};
 use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
 use crate::claims::Bench;

@@ -1,7 +1,7 @@
 //! The curves behind the figures of qdr_evaluation: rates and latencies by message size at three
 //! signal rates, with two kinds of cable, with and without a switch.
 
-use super::Place::{At, OnAxis};
+use super::Position::{At, OnAxis};
 use super::sketch::{LATENCY, SIZE, Sketch, evenly};
 use super::{Axis, Scale};
 use crate::claims::Bench;

@@ -1,6 +1,6 @@
 //! Figures 1 to 4 and 6 of rfio_infiniband, and its message passing by size.
 
-use super::Place::{At, OnAxis, Over};
+use super::Position::{At, OnAxis, Over};
 use super::sketch::{BANDWIDTH, LATENCY, SIZE, Sketch, doubling, evenly};
 use crate::application::{hpl, lattice_per_cpu};
 use crate::bench::{Contents, Direction, Ranks, Reading, file_service, mpi_bandwidth, mpi_latency};

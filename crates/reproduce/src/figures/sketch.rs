@@ -1,6 +1,6 @@
 //! The plan of a figure, before its points are computed.
 
-use super::{Axis, Curve, Figure, Place, Published, Scale};
+use super::{Axis, DrawnCurve, Figure, Position, Published, Scale};
 use crate::claims::Claim;
 
 pub(super) const SIZE: Axis = Axis {
@@ -69,7 +69,7 @@ struct Mark {
     /// Name of the value, if the claim has several.
     part: Option<&'static str>,
     curve: &'static str,
-    place: Place,
+    place: Position,
 }
 
 pub(super) struct Sketch<'a> {
@@ -144,7 +144,12 @@ impl<'a> Sketch<'a> {
     }
 
     /// Marks a claim of the paper on a curve.
-    pub fn claim(mut self, claim: &'static str, curve: &'static str, place: Place) -> Sketch<'a> {
+    pub fn claim(
+        mut self,
+        claim: &'static str,
+        curve: &'static str,
+        place: Position,
+    ) -> Sketch<'a> {
         self.marks.push(Mark {
             claim,
             part: None,
@@ -160,7 +165,7 @@ impl<'a> Sketch<'a> {
         claim: &'static str,
         part: &'static str,
         curve: &'static str,
-        place: Place,
+        place: Position,
     ) -> Sketch<'a> {
         self.marks.push(Mark {
             claim,
@@ -185,7 +190,7 @@ impl<'a> Sketch<'a> {
         claims: &[Claim],
         value: impl Fn(&Line<'_>, f64) -> f64,
     ) -> Figure {
-        let curve = |line: &Line<'_>| Curve {
+        let curve = |line: &Line<'_>| DrawnCurve {
             label: line.label.to_owned(),
             points: line.xs.iter().map(|&x| (x, value(line, x))).collect(),
         };
