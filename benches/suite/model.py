@@ -26,7 +26,7 @@ def figures() -> dict[str, float]:
 def speed() -> dict[str, float]:
     """Returns the output of the example program."""
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
-    subprocess.run([*cargo, "build", "--quiet", "--release", "--package", "verbena-predict",
+    subprocess.run([*cargo, "build", "--quiet", "--release", "--package", "verbena-reproduce",
                     "--example", "model_speed"], cwd=ROOT, check=True)
     ended = in_a_place([str(TARGET / "release" / "examples" / "model_speed")])
     found = re.findall(r"^(\w+) ([\d.]+)$", ended.output, re.MULTILINE)

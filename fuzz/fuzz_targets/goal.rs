@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
-use verbena_predict::goal::{Failure, Schedule, run};
+use verbena_replay::goal::{Failure, Schedule, run};
 
 static SYSTEM: LazyLock<System> = LazyLock::new(|| {
     Library::shipped(&Overrides::none())

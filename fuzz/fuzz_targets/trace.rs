@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use verbena_trace::{Messages, RankTrace, Summary, Trace};
+use verbena_mpi_trace::{Messages, RankTrace, Summary, Trace};
 
 /// Builds a file of the input's blocks: adds the magic number, lengths and checksums. In the input
 /// a length byte precedes each block.
@@ -14,7 +14,7 @@ fn file(input: &[u8]) -> Vec<u8> {
     while let Some((&length, more)) = rest.split_first() {
         let (block, next) = more.split_at(more.len().min(usize::from(length)));
         file.extend((block.len() as u32).to_le_bytes());
-        file.extend(verbena_trace::checksum(block).to_le_bytes());
+        file.extend(verbena_mpi_trace::checksum(block).to_le_bytes());
         file.extend(block);
         rest = next;
     }

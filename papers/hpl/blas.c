@@ -8,7 +8,7 @@
  * between parts of an update. With TOLD_REPORT each process prints its declared time. */
 
 #define _GNU_SOURCE
-#include "../../crates/trace/recorder/verbena.h"
+#include "../../crates/mpi-trace/recorder/verbena.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

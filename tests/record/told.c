@@ -1,7 +1,7 @@
 /* Declares computing that it does not do, and does some that is not to be counted: rank r has computed r + 4 seconds,
  * and hardly more. */
 
-#include "../../crates/trace/recorder/verbena.h"
+#include "../../crates/mpi-trace/recorder/verbena.h"
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -46,7 +46,7 @@ pub enum Failure {
     Import(#[from] crate::import::Failure),
 
     #[error(transparent)]
-    Trace(#[from] verbena_trace::Error),
+    Trace(#[from] verbena_mpi_trace::Error),
 
     /// The command exists, but the kernel does not execute it.
     #[error("cannot execute {command:?}: {source}")]

@@ -11,12 +11,13 @@ use crate::suite::options::MeasureOptions;
 use crate::suite::target::{Found, Target};
 use crate::suite::virtual_session::ModelTarget;
 use std::path::{Path, PathBuf};
+use verbena_calibrate::software::{
+    BenchmarkErrors as Curve, Closed, ENDING, SoftwareTask as Task, TARGET, close, fitted_profile,
+    observed, text, unanswered, verdict,
+};
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_measure::result::Point;
 use verbena_model::profile::Library;
-use verbena_predict::closed_loop::{
-    Closed, Curve, ENDING, TARGET, Task, close, fitted_profile, observed, text, unanswered, verdict,
-};
 use verbena_report::file::replace;
 use verbena_report::html::{ClosedLoop, Figure, Predicted};
 use verbena_report::run_directory::Loaded;
@@ -178,7 +179,7 @@ fn section(closed: &Closed) -> ClosedLoop {
 }
 
 fn predicted(curve: &Curve) -> Predicted {
-    let figure = |one: &verbena_predict::closed_loop::Compared| Figure {
+    let figure = |one: &verbena_calibrate::software::Compared| Figure {
         label: one.observed.label(),
         unit: one.observed.unit.clone(),
         measured: one.observed.figure,

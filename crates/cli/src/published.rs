@@ -2,9 +2,9 @@
 //! systems.
 
 use crate::failure::Failure;
-use verbena_predict::claims::{Claim, shipped};
 use verbena_report::headline::Subject;
 use verbena_report::summary::{Extent, Published};
+use verbena_reproduce::claims::{Claim, shipped};
 
 /// A claim shown beside a headline.
 struct Row {

@@ -6,16 +6,16 @@ use crate::profiles::ProfileOptions;
 use crate::progress::Bar;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
-use verbena_predict::claims::{Evaluated, Verdict, evaluate, shipped};
-use verbena_predict::figures::{Axis, Figure, Place, Published, Scale};
-use verbena_predict::sensitivity::Sensitivity;
-use verbena_predict::table;
-use verbena_predict::validation::{self, Validated};
 use verbena_report::chart::line::{LineChart, Mark, Reference, Series};
 use verbena_report::chart::scale::Kind;
 use verbena_report::html::{
     Claim, Figure as Point, Fitted, Held, Paper, Plot, Predicted, Reproduction, Validation,
 };
+use verbena_reproduce::claims::{Evaluated, Verdict, evaluate, shipped};
+use verbena_reproduce::figures::{Axis, Figure, Position as Place, Published, Scale};
+use verbena_reproduce::sensitivity::Sensitivity;
+use verbena_reproduce::table;
+use verbena_reproduce::validation::{self, Validated};
 
 /// Evaluates the claims alone, for an evaluation's report; `None` if the user interrupted.
 ///

@@ -1,5 +1,5 @@
 //! Packet and message fidelity agree within 5 %, on every benchmark that supports both. Messages
-//! here have up to 32 packets; `verbena-predict` tests longer ones, which are sent as packet
+//! here have up to 32 packets; `verbena-reproduce` tests longer ones, which are sent as packet
 //! trains.
 
 use std::collections::BTreeMap;

@@ -23,8 +23,8 @@ use verbena_hca::describe;
 use verbena_hca_shm::registry;
 use verbena_measure::result::{Conduct, Failure as PointFailure, Parameters, Point, Value};
 use verbena_measure::warning::Warning;
+use verbena_mpi_trace::{Summary, Trace, recorder};
 use verbena_report::schema::Line;
-use verbena_trace::{Summary, Trace, recorder};
 use verbena_workloads::Sweep;
 
 /// Time limit of a run. Usual runs take seconds to a minute.

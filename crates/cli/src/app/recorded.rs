@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use verbena_measure::result::{Finding, Parameters};
 use verbena_measure::unit;
-use verbena_trace::{Calls, Summary};
+use verbena_mpi_trace::{Calls, Summary};
 
 /// Number of calls to name.
 const NAMED: usize = 4;

@@ -10,7 +10,7 @@ use crate::suite::target::Target;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use verbena_measure::result::{Point, Value};
-use verbena_predict::host::{Costs, Curve, Machine};
+use verbena_replay::host::{Costs, Machine, TimeCurve as Curve};
 use verbena_report::run_directory::Loaded;
 
 const LATENCY: &str = "mpi.latency";

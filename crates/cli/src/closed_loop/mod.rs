@@ -26,9 +26,9 @@ use table::print;
 use verbena_measure::{processors, turns};
 use verbena_model::kernel::Time;
 use verbena_model::profile::{Library, Mpi, Overrides, Profile, ProfileKind};
-use verbena_predict::host::{self, Machine};
-use verbena_predict::recorded::programs as programs_of;
-use verbena_trace::{Summary, Trace};
+use verbena_mpi_trace::{Summary, Trace};
+use verbena_replay::host::{self, Machine};
+use verbena_replay::recorded::programs as programs_of;
 
 pub struct Plan {
     pub programs: Vec<Program>,

@@ -11,7 +11,7 @@ use std::fs;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use verbena_measure::processors;
-use verbena_trace::{recorder, stopwatch};
+use verbena_mpi_trace::{recorder, stopwatch};
 
 const SOURCE: &str = include_str!("probe.c");
 

@@ -12,7 +12,7 @@ use crate::stats::collect;
 use crate::stats::directory::Directory;
 use std::path::Path;
 use verbena_measure::processors;
-use verbena_trace::{Trace, recorder, stopwatch};
+use verbena_mpi_trace::{Trace, recorder, stopwatch};
 
 /// A program with a number of processes.
 pub struct Runner<'a> {

@@ -11,8 +11,8 @@ use crate::output::{out, outln};
 use crate::own_profile;
 use crate::profiles::ProfileOptions;
 use crate::suite::target::Target;
+use verbena_calibrate::system::{Observation, Overlay, Task, calibrate, overlay, text};
 use verbena_fabric::model::Fidelity;
-use verbena_predict::calibrate::{Observation, Overlay, Task, calibrate, overlay, text};
 
 /// Which measurements, which model.
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::import;
 use crate::output::{out, outln};
 use crate::record::{Failure as Refusal, Table, new_directory};
-use verbena_trace::Trace;
+use verbena_mpi_trace::Trace;
 
 /// The arguments of `verbena import`.
 #[derive(Debug, clap::Args)]

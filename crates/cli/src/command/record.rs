@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::launch::{options, supervise};
 use crate::record::{Compiler, Failure as Refusal, Table, new_directory};
-use verbena_trace::{Trace, recorder};
+use verbena_mpi_trace::{Trace, recorder};
 
 /// The arguments of `verbena record`.
 #[derive(Debug, clap::Args)]

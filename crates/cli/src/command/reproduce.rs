@@ -14,14 +14,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use verbena_model::profile::Library;
-use verbena_predict::claims::{Claim, Evaluated, evaluate, shipped};
-use verbena_predict::figures::draw;
-use verbena_predict::sensitivity::{self, sensitivity};
-use verbena_predict::table;
-use verbena_predict::validation::{self, Validated, of_shipped};
 use verbena_report::file::replace;
 use verbena_report::html::reproduction_page;
 use verbena_report::run_directory::REPORT;
+use verbena_reproduce::claims::{Claim, Evaluated, evaluate, shipped};
+use verbena_reproduce::figures::draw;
+use verbena_reproduce::sensitivity::{self, sensitivity};
+use verbena_reproduce::table;
+use verbena_reproduce::validation::{self, Validated, of_shipped};
 
 /// Which claims, and where the results go.
 #[derive(Debug, clap::Args)]

@@ -12,7 +12,7 @@ use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
 use crate::progress::Bar;
 use crate::sweep::script::Script;
-use verbena_predict::sweep::{Part, Store, Study, run as compute};
+use verbena_calibrate::study::{Part, Store, Study, run as compute};
 
 /// Which study, and how.
 #[derive(Debug, clap::Args)]

@@ -4,9 +4,11 @@
 use crate::failure::Failure;
 use crate::published;
 use std::cmp::Ordering;
+use verbena_calibrate::held_out::{
+    CurveMeasure as Measure, ModelError, Sizes, model_error, published as curves,
+};
 use verbena_measure::result::Point;
 use verbena_model::profile::{Library, Overrides, ProfileKind, System};
-use verbena_predict::expectation::{Measure, ModelError, Sizes, model_error, published as curves};
 use verbena_report::expectation::{Basis, Expectation, Range, Reference};
 use verbena_report::gather::rows;
 use verbena_report::headline::{Headline, Subject, headlines};

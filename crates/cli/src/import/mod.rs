@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
-use verbena_trace::otf2::{self, Definitions, Imported};
+use verbena_mpi_trace::otf2::{self, Definitions, Imported};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {

@@ -1,6 +1,6 @@
-//! The MPI benchmarks, which the models have as well ([`verbena_predict::messages`]).
+//! The MPI benchmarks, which the models have as well ([`verbena_reproduce::messages`]).
 
-use verbena_predict::messages;
+use verbena_reproduce::messages;
 use verbena_workloads::Benchmark;
 
 /// The quantity that a benchmark samples.

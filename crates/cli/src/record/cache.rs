@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Compiler, Failure};
 use crate::stats::directory::Directory;
-use verbena_trace::recorder::SOURCES;
+use verbena_mpi_trace::recorder::SOURCES;
 
 impl Compiler {
     /// Returns the recorder for the compiler's MPI library, building it if necessary.

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::UNIX_EPOCH;
 
 use super::Failure;
-use verbena_trace::recorder::{FLAGS, SOURCES};
+use verbena_mpi_trace::recorder::{FLAGS, SOURCES};
 
 /// Launchers, whose names may have a suffix shared with their compilers.
 const LAUNCHERS: [&str; 3] = ["mpirun", "mpiexec", "orterun"];

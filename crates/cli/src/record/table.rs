@@ -3,7 +3,7 @@
 use std::fmt;
 
 use verbena_measure::unit;
-use verbena_trace::{Calls, End, Summary, Trace};
+use verbena_mpi_trace::{Calls, End, Summary, Trace};
 
 /// Displays a trace: counts, sizes, and time by call.
 pub struct Table<'a>(pub &'a Trace);

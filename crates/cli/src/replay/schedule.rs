@@ -14,7 +14,7 @@ use crate::output::outln;
 use crate::progress::Bar;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_measure::unit;
-use verbena_predict::goal::{Failure as Refusal, Outcome, Schedule, run as replay};
+use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
 
 #[derive(Serialize)]
 struct Told {
@@ -74,7 +74,7 @@ pub fn run(
 }
 
 /// Names the file with a fault in the schedule.
-fn within(file: &Path, fault: &verbena_predict::goal::Fault) -> Failure {
+fn within(file: &Path, fault: &verbena_replay::goal::Fault) -> Failure {
     Failure::Input(format!("{}, {fault}", file.display()))
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
-use verbena_trace::{Trace, is_bundle};
+use verbena_mpi_trace::{Trace, is_bundle};
 
 /// Number of bytes that distinguish a trace of all ranks from a schedule.
 const BEGINNING: u64 = 8;

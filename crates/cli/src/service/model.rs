@@ -3,9 +3,9 @@
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 use verbena_model::profile::{FileService, Library, Overrides, Profile, ProfileKind, System};
-use verbena_predict::bench::{Reading, file_service};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::{Run, VERSION};
+use verbena_reproduce::bench::{Reading, file_service};
 
 use crate::failure::Failure;
 

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verbena_fabric::{Error, Result};
-use verbena_predict::messages;
+use verbena_reproduce::messages;
 use verbena_workloads::modelled::{Modelled, Ran};
 use verbena_workloads::{Benchmark, Budget, Record, Sweep, find};
 

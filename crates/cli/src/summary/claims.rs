@@ -6,9 +6,9 @@ use crate::output::outln;
 use crate::style::{Style, styled};
 use crate::terminal;
 use verbena_model::profile::Library;
-use verbena_predict::claims::{Evaluated, Verdict};
-use verbena_predict::table;
-use verbena_predict::validation::{self, Validated};
+use verbena_reproduce::claims::{Evaluated, Verdict};
+use verbena_reproduce::table;
+use verbena_reproduce::validation::{self, Validated};
 
 pub fn print(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) {
     let mut lines = vec![papers(results, terminal::shows_blocks()), String::new()];

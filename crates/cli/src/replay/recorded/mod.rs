@@ -20,11 +20,11 @@ use crate::number;
 use crate::progress::Bar;
 use crate::suite::virtual_session::ModelTarget;
 use verbena_model::profile::Rate;
-use verbena_predict::application::cyclic;
-use verbena_predict::recorded::{
-    Error, Outcome, Parts, Program, Replay, Waited, goal, programs, run as replay, timeline,
+use verbena_mpi_trace::{Summary, Trace};
+use verbena_replay::recorded::{
+    Error, Replay, Replayed as Outcome, Waited, goal, programs, run as replay, timeline,
 };
-use verbena_trace::{Summary, Trace};
+use verbena_replay::{Parts, Program, cyclic};
 
 /// How a trace is replayed.
 #[derive(Debug, clap::Args)]

@@ -4,7 +4,8 @@ use super::table::{does, means, shown};
 use super::{OnEach, Replayed};
 use crate::failure::Failure;
 use std::path::Path;
-use verbena_predict::recorded::{Parts, Waited};
+use verbena_replay::Parts;
+use verbena_replay::recorded::Waited;
 use verbena_report::file::replace;
 use verbena_report::html::{Application, OnSystem, Spent, application};
 

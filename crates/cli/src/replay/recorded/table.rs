@@ -6,7 +6,8 @@ use crate::summary::replayed::{self as summary, OnModel};
 use std::cmp::Reverse;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
-use verbena_predict::recorded::{Outcome, Parts, Waited};
+use verbena_replay::Parts;
+use verbena_replay::recorded::{Replayed as Outcome, Waited};
 use verbena_report::html::Spent;
 
 /// Prints a single replay in full, one trace on several models side by side, or several traces by

@@ -1,0 +1,237 @@
+//! One point of a study: a benchmark with its parameters on a system with some profile values.
+
+use super::suite;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use verbena_model::adapter::Fidelity;
+use verbena_model::profile::{Error, Library, Overrides, System};
+use verbena_reproduce::application::halo_run;
+use verbena_reproduce::bench::{Latency, Operation, latency};
+use verbena_reproduce::messages::Measure;
+
+/// A driver of the models' own, for benchmarks that the suite does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Driver {
+    /// Pairs in lockstep, each on several connections.
+    InlineWrites,
+    /// A benchmark of message passing.
+    Messages(Measure),
+    Halo,
+}
+
+impl Driver {
+    /// Returns whether it needs a message-passing library.
+    pub fn passes_messages(self) -> bool {
+        self != Driver::InlineWrites
+    }
+}
+
+/// Returns the largest accepted value of a parameter.
+pub(super) fn largest(parameter: &str) -> u64 {
+    match parameter {
+        "size" => 1 << 30,
+        "tile" => 1 << 26,
+        "pairs" | "processes" => 512,
+        _ => 65_536,
+    }
+}
+
+/// Name, driver, and its parameters with their defaults.
+type Entry = (&'static str, Driver, &'static [(&'static str, u64)]);
+
+pub(super) const DRIVERS: &[Entry] = &[
+    (
+        "latency.write-inline",
+        Driver::InlineWrites,
+        &[("size", 1), ("pairs", 1), ("connections", 1)],
+    ),
+    (
+        "mpi.latency",
+        Driver::Messages(Measure::Latency),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.bandwidth",
+        Driver::Messages(Measure::Bandwidth),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.bandwidth-both",
+        Driver::Messages(Measure::BothWays),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.pingping",
+        Driver::Messages(Measure::PingPing),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.put-latency",
+        Driver::Messages(Measure::Put),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.get-latency",
+        Driver::Messages(Measure::Get),
+        &[("size", 1)],
+    ),
+    (
+        "mpi.put-bandwidth",
+        Driver::Messages(Measure::Puts),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.get-bandwidth",
+        Driver::Messages(Measure::Gets),
+        &[("size", 65_536)],
+    ),
+    (
+        "mpi.barrier-latency",
+        Driver::Messages(Measure::Barrier),
+        &[("ranks", 4)],
+    ),
+    (
+        "mpi.broadcast-latency",
+        Driver::Messages(Measure::Broadcast),
+        &[("size", 1), ("ranks", 4)],
+    ),
+    (
+        "mpi.allreduce-latency",
+        Driver::Messages(Measure::AllReduce),
+        &[("size", 8), ("ranks", 4)],
+    ),
+    (
+        "mpi.allgather-latency",
+        Driver::Messages(Measure::AllGather),
+        &[("size", 8), ("ranks", 4)],
+    ),
+    (
+        "mpi.alltoall-latency",
+        Driver::Messages(Measure::AllToAll),
+        &[("size", 8), ("ranks", 4)],
+    ),
+    (
+        "halo",
+        Driver::Halo,
+        &[("ranks", 32), ("nodes", 4), ("tile", 2)],
+    ),
+];
+
+/// Value of a benchmark parameter.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Setting {
+    /// A size or another count.
+    Count(u64),
+    /// A kind, such as a transport.
+    Word(String),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Count(count) => write!(f, "{count}"),
+            Setting::Word(word) => f.write_str(word),
+        }
+    }
+}
+
+/// Reason why a point has no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum PointError {
+    /// Its profiles are invalid.
+    #[error(transparent)]
+    Profile(#[from] Error),
+    /// Its benchmark has no figure, or several.
+    #[error("{0}")]
+    Benchmark(String),
+}
+
+/// A figure with its unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StudyFigure {
+    /// The figure.
+    pub value: f64,
+    /// `us`, `MB/s`, or another unit of the suite's benchmark.
+    pub unit: String,
+}
+
+/// One point of a study.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StudyPoint {
+    pub(super) benchmark: &'static str,
+    pub(super) system: String,
+    pub(super) parameters: BTreeMap<String, Setting>,
+    pub(super) profile: BTreeMap<String, f64>,
+}
+
+impl StudyPoint {
+    /// Runs the point.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`PointError`] if a profile is invalid or the benchmark does not return exactly one
+    /// figure.
+    pub fn compute(&self, library: &Library) -> Result<StudyFigure, PointError> {
+        let overrides = self
+            .profile
+            .iter()
+            .fold(Overrides::none(), |all, (path, value)| {
+                all.with(path, *value)
+            });
+        let system = library.with(&overrides)?.system(&self.system)?;
+        let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
+        match driver {
+            Some((_, driver, defaults)) => self.drive(*driver, defaults, &system),
+            None => suite::compute(self.benchmark, &system, &self.parameters),
+        }
+    }
+
+    fn drive(
+        &self,
+        driver: Driver,
+        defaults: &[(&str, u64)],
+        system: &System,
+    ) -> Result<StudyFigure, PointError> {
+        let given = |name: &str| match self.parameters.get(name) {
+            Some(Setting::Count(count)) => *count,
+            _ => {
+                let default = defaults.iter().find(|(known, _)| *known == name);
+                default.map_or(1, |(_, value)| *value)
+            }
+        };
+        let (value, unit) = match driver {
+            Driver::InlineWrites => {
+                let bench = Latency::of(Operation::inline_write(given("size")));
+                let bench = match given("connections") {
+                    1 => bench,
+                    connections => bench.connections(connections as usize),
+                };
+                (latency(system, bench.pairs(given("pairs") as usize)), "us")
+            }
+            Driver::Messages(measure) => {
+                let ranks = (given("ranks") as usize).max(2);
+                (measure.figure(system, given("size"), ranks), measure.unit())
+            }
+            Driver::Halo => {
+                let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
+                let (name, most) = (&system.name, system.joins());
+                if nodes as u64 > most {
+                    let reason = format!("{name} joins at most {most} nodes, not {nodes}");
+                    return Err(PointError::Benchmark(reason));
+                }
+                let fidelity = match nodes {
+                    0..=16 => Fidelity::Packet,
+                    _ => Fidelity::Message,
+                };
+                let run = halo_run(system, ranks, nodes, given("tile"), fidelity);
+                (run.micros, "us")
+            }
+        };
+        Ok(StudyFigure {
+            value,
+            unit: unit.to_owned(),
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! Runs a schedule: each operation begins when its requirements are met, and takes the model's
+//! time.
+//!
+//! A calculation occupies a core; a send and a receive occupy it as in the system's message-passing
+//! library. The operations of a core run in the order in which they become ready. A send ends when
+//! its buffer is reusable, a receive when the message has arrived.
+
+use super::schedule::{Action, Operation, Schedule, followers};
+use super::text::Fault;
+use crate::job::{Job, check, cyclic};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use verbena_model::adapter::Fidelity;
+use verbena_model::kernel::{Sim, Time};
+use verbena_model::mpi::{Rank, Wanted, World};
+use verbena_model::profile::System;
+
+/// Result of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends {
+    /// End of each rank's last operation; time zero for a rank without operations.
+    pub ends: Vec<Time>,
+}
+
+impl Ends {
+    /// Returns the time when all ranks have ended.
+    pub fn last(&self) -> Time {
+        self.ends.iter().copied().max().unwrap_or_default()
+    }
+}
+
+/// Reason why a schedule has no time on a system.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The system cannot run it.
+    #[error("{0}")]
+    System(String),
+    /// The schedule has an operation that never ends, or a message that does not fit.
+    #[error("{0}")]
+    Schedule(#[from] Fault),
+}
+
+/// Runs a schedule, its ranks distributed round-robin over `nodes` nodes. At message fidelity,
+/// nodes are places of the simulation.
+///
+/// # Errors
+///
+/// Returns [`Failure::System`] if the system cannot run it, or [`Failure::Schedule`] if an
+/// operation never ends, a message is too long, or a message is never received.
+pub fn run(
+    system: &System,
+    schedule: &Schedule,
+    nodes: usize,
+    fidelity: Fidelity,
+) -> Result<Ends, Failure> {
+    check(system, nodes).map_err(Failure::System)?;
+    if nodes == 0 {
+        let reason = "a schedule needs at least one node";
+        return Err(Failure::System(reason.to_owned()));
+    }
+    let job = Job::new(system, fidelity, nodes, cyclic(schedule.ranks, nodes));
+    let mut all = BTreeMap::new();
+    for (&rank, operations) in &schedule.operations {
+        let tasks = Rc::new(Tasks::new(job.world.rank(rank), operations));
+        let own = tasks.clone();
+        job.start(rank, async move { own.begin_ready() });
+        all.insert(rank, tasks);
+    }
+    job.run();
+    if let Some(fault) = first_fault(&all, &job.world, schedule) {
+        return Err(fault.into());
+    }
+    let end = |rank| {
+        all.get(&rank)
+            .map_or(Time::ZERO, |tasks: &Rc<Tasks>| tasks.end.get())
+    };
+    let ends = (0..schedule.ranks).map(end).collect();
+    Ok(Ends { ends })
+}
+
+/// Returns the first error, if any: a message that is too long, an operation that never ends, a
+/// message that was not received.
+fn first_fault(
+    all: &BTreeMap<usize, Rc<Tasks>>,
+    world: &World,
+    schedule: &Schedule,
+) -> Option<Fault> {
+    let too_long = all.values().find_map(|tasks| tasks.fault.take());
+    let endless = || all.iter().find_map(|(rank, tasks)| tasks.endless(*rank));
+    let untaken = || (0..schedule.ranks).find_map(|rank| untaken(world, schedule, rank));
+    too_long.or_else(endless).or_else(untaken)
+}
+
+/// Returns the first message that arrived at a rank and was not received.
+fn untaken(world: &World, schedule: &Schedule, rank: usize) -> Option<Fault> {
+    let origin = world.unexpected(rank).into_iter().next()?;
+    // It may have been any of the sends with the same receiver and tag.
+    let alike = |one: &&Operation| match one.action {
+        Action::Send { to, tag, .. } => to == rank && tag == origin.tag,
+        _ => false,
+    };
+    let sender = schedule.operations.get(&origin.source);
+    let line = sender.and_then(|all| all.iter().rfind(alike));
+    Some(Fault {
+        line: line.map_or(1, |one| one.line),
+        reason: format!(
+            "rank {rank} has no receive for this message of rank {} with tag {}, or for a similar \
+             one",
+            origin.source, origin.tag
+        ),
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Number of operations that must come before.
+    Waits(usize),
+    Begun,
+    Ended,
+}
+
+/// A rank's operations during the run.
+struct Tasks {
+    sim: Sim,
+    /// The rank on each of its cores.
+    cores: BTreeMap<u8, Rank>,
+    operations: Vec<Operation>,
+    states: RefCell<Vec<State>>,
+    /// Operations that wait for the start, and for the end, of each operation.
+    after_begin: Vec<Vec<usize>>,
+    after_end: Vec<Vec<usize>>,
+    end: Cell<Time>,
+    fault: Cell<Option<Fault>>,
+}
+
+impl Tasks {
+    fn new(rank: Rank, operations: &[Operation]) -> Tasks {
+        let sim = rank.process().sim().clone();
+        let mut cores = BTreeMap::new();
+        for operation in operations {
+            cores
+                .entry(operation.cpu)
+                .or_insert_with_key(|cpu| match cpu {
+                    0 => rank.clone(),
+                    _ => rank.beside(),
+                });
+        }
+        let waits = operations
+            .iter()
+            .map(|one| State::Waits(one.before().count()));
+        Tasks {
+            sim,
+            cores,
+            states: RefCell::new(waits.collect()),
+            after_begin: followers(operations, |one| one.requires_begun.iter().copied()),
+            after_end: followers(operations, |one| one.requires.iter().copied()),
+            operations: operations.to_vec(),
+            end: Cell::default(),
+            fault: Cell::default(),
+        }
+    }
+
+    fn begin_ready(self: Rc<Tasks>) {
+        for number in 0..self.operations.len() {
+            if self.operations[number].before().next().is_none() {
+                self.begin(number);
+            }
+        }
+    }
+
+    fn begin(self: &Rc<Tasks>, number: usize) {
+        let own = self.clone();
+        self.sim.start(async move {
+            own.states.borrow_mut()[number] = State::Begun;
+            own.release(&own.after_begin[number]);
+            own.perform(&own.operations[number]).await;
+            own.states.borrow_mut()[number] = State::Ended;
+            own.end.set(own.sim.now());
+            own.release(&own.after_end[number]);
+        });
+    }
+
+    /// Counts down the requirements of waiting operations after one is met.
+    fn release(self: &Rc<Tasks>, waiting: &[usize]) {
+        for &number in waiting {
+            let left = match self.states.borrow()[number] {
+                State::Waits(count) => count - 1,
+                State::Begun | State::Ended => continue,
+            };
+            self.states.borrow_mut()[number] = State::Waits(left);
+            if left == 0 {
+                self.begin(number);
+            }
+        }
+    }
+
+    async fn perform(&self, operation: &Operation) {
+        let rank = &self.cores[&operation.cpu];
+        match operation.action {
+            Action::Calculate { nanos } => rank.compute(Time(nanos * 1000)).await,
+            Action::Send { to, bytes, tag } => rank.send_marked(to, bytes, tag).await,
+            Action::Receive { from, bytes, tag } => {
+                let wanted = Wanted { source: from, tag };
+                let came = rank.receive_wanted(wanted).await;
+                if came > bytes {
+                    self.fault.set(Some(Fault {
+                        line: operation.line,
+                        reason: format!(
+                            "a message of {came} bytes arrived, and {bytes} were expected"
+                        ),
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Returns the first operation that began and did not end.
+    fn endless(&self, rank: usize) -> Option<Fault> {
+        let states = self.states.borrow();
+        let number = states.iter().position(|state| *state == State::Begun)?;
+        let operation = &self.operations[number];
+        let what = match operation.action {
+            Action::Receive { from, tag, .. } => {
+                let from = from.map_or("any rank".to_owned(), |from| format!("rank {from}"));
+                let tag = tag.map_or("any tag".to_owned(), |tag| format!("tag {tag}"));
+                format!("waits for a message from {from} with {tag} that never arrives")
+            }
+            Action::Send { to, tag, .. } => {
+                format!("waits for rank {to} to receive its message with tag {tag}")
+            }
+            Action::Calculate { .. } => "does not end".to_owned(),
+        };
+        Some(Fault {
+            line: operation.line,
+            reason: format!("rank {rank} {what}"),
+        })
+    }
+}

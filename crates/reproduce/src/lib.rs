@@ -1,0 +1,14 @@
+//! The published claims and figures, computed by the timing models: benchmarks and programs of the
+//! papers, and curves that judge the models.
+#![forbid(unsafe_code)]
+
+pub mod application;
+pub mod bench;
+pub mod claims;
+pub mod figures;
+pub mod messages;
+pub mod sensitivity;
+pub mod suite;
+pub mod table;
+pub mod validation;
+mod workers;

@@ -1,0 +1,455 @@
+//! The benchmarks of message passing, as in the OSU suite, on modelled libraries. They have no
+//! counterpart over the fabric interface, because the library is part of the model.
+
+use crate::application::{grid, halo};
+use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
+use verbena_measure::compare::Better;
+use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
+use verbena_model::adapter::Fidelity;
+use verbena_model::kernel::JoinHandle;
+use verbena_model::mpi::Rank;
+use verbena_model::profile::System;
+use verbena_replay::{cyclic, run_on_ranks};
+use verbena_workloads::{Benchmark, Group, Processes};
+
+/// Measured quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Half a round trip.
+    Latency,
+    /// A window of messages in one direction.
+    Bandwidth,
+    /// A window in each direction.
+    BothWays,
+    /// Both ranks send, then both receive.
+    PingPing,
+    /// All ranks wait for all.
+    Barrier,
+    /// One rank's data go to all ranks.
+    Broadcast,
+    /// All ranks get the combined data of all.
+    AllReduce,
+    /// All ranks get each rank's data.
+    AllGather,
+    /// Each rank has data for each rank.
+    AllToAll,
+    /// Half a round trip, between many pairs at the same time.
+    PairsLatency,
+    /// A window of messages in one direction, between many pairs at the same time.
+    PairsBandwidth,
+    /// Edges of tiles.
+    Halo,
+    /// Time until a write to the peer's memory is complete.
+    Put,
+    /// Time until a read of the peer's memory is complete.
+    Get,
+    /// A window of writes in one direction.
+    Puts,
+    /// A window of reads.
+    Gets,
+}
+
+/// A benchmark and its quantity.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// The benchmark as listed.
+    pub benchmark: Benchmark,
+    /// Its quantity.
+    pub measure: Measure,
+}
+
+const fn entry(
+    name: &'static str,
+    measure: Measure,
+    processes: Processes,
+    answers: &'static str,
+    source: &'static str,
+) -> Entry {
+    Entry {
+        benchmark: Benchmark {
+            name,
+            group: Group::MessagePassing,
+            answers,
+            source,
+            processes,
+            axis: match measure {
+                Measure::PairsLatency | Measure::PairsBandwidth => "pairs",
+                Measure::Halo => "tiles",
+                _ => "size",
+            },
+        },
+        measure,
+    }
+}
+
+/// All benchmarks.
+pub const ALL: &[Entry] = &[
+    entry(
+        "mpi.latency",
+        Measure::Latency,
+        Processes::Two,
+        "How long does a message of the library take?",
+        "osu_latency",
+    ),
+    entry(
+        "mpi.bandwidth",
+        Measure::Bandwidth,
+        Processes::Two,
+        "How fast are the library's messages one way?",
+        "osu_bw",
+    ),
+    entry(
+        "mpi.bandwidth-both",
+        Measure::BothWays,
+        Processes::Two,
+        "How fast are the library's messages both ways?",
+        "osu_bibw",
+    ),
+    entry(
+        "mpi.pingping",
+        Measure::PingPing,
+        Processes::Two,
+        "How long does a message take while another comes back?",
+        "IMB's PingPing",
+    ),
+    entry(
+        "mpi.barrier-latency",
+        Measure::Barrier,
+        Processes::AtLeast(2),
+        "How long does a barrier take?",
+        "osu_barrier",
+    ),
+    entry(
+        "mpi.broadcast-latency",
+        Measure::Broadcast,
+        Processes::AtLeast(2),
+        "How long does a broadcast take?",
+        "osu_bcast",
+    ),
+    entry(
+        "mpi.allreduce-latency",
+        Measure::AllReduce,
+        Processes::AtLeast(2),
+        "How long does a sum over all take?",
+        "osu_allreduce",
+    ),
+    entry(
+        "mpi.allgather-latency",
+        Measure::AllGather,
+        Processes::AtLeast(2),
+        "How long does gathering to all take?",
+        "osu_allgather",
+    ),
+    entry(
+        "mpi.alltoall-latency",
+        Measure::AllToAll,
+        Processes::AtLeast(2),
+        "How long does an exchange of all with all take?",
+        "osu_alltoall",
+    ),
+    entry(
+        "mpi.multi-pair-latency",
+        Measure::PairsLatency,
+        Processes::Pairs,
+        "Does latency hold when many pairs communicate?",
+        "osu_multi_lat",
+    ),
+    entry(
+        "mpi.multi-pair-bandwidth",
+        Measure::PairsBandwidth,
+        Processes::Pairs,
+        "What total bandwidth and message rate do many pairs get?",
+        "osu_mbw_mr",
+    ),
+    entry(
+        "mpi.halo",
+        Measure::Halo,
+        Processes::AtLeast(4),
+        "How long does a 2-D halo exchange by the library take?",
+        "connectx_multicore, section 3.4",
+    ),
+    entry(
+        "mpi.put-latency",
+        Measure::Put,
+        Processes::Two,
+        "How long does a put take?",
+        "osu_put_latency",
+    ),
+    entry(
+        "mpi.get-latency",
+        Measure::Get,
+        Processes::Two,
+        "How long does a get take?",
+        "osu_get_latency",
+    ),
+    entry(
+        "mpi.put-bandwidth",
+        Measure::Puts,
+        Processes::Two,
+        "How fast are puts?",
+        "osu_put_bw",
+    ),
+    entry(
+        "mpi.get-bandwidth",
+        Measure::Gets,
+        Processes::Two,
+        "How fast are gets?",
+        "osu_get_bw",
+    ),
+];
+
+/// Returns the benchmark of this name.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    ALL.iter().find(|entry| entry.benchmark.name == name)
+}
+
+const RANKS: usize = 4;
+const PAIRS: [usize; 4] = [1, 2, 4, 8];
+/// Bytes of a word of the modelled ocean.
+const WORD: u64 = 4;
+/// Number of messages in a window.
+const WINDOW: u64 = 64;
+
+impl Measure {
+    /// Returns the unit: `us`, or `MB/s` of 10^6 bytes.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Measure::Bandwidth
+            | Measure::BothWays
+            | Measure::PairsBandwidth
+            | Measure::Puts
+            | Measure::Gets => "MB/s",
+            _ => "us",
+        }
+    }
+
+    /// Returns the figure for messages of `bytes`, in that unit. Two ranks run on two nodes; more
+    /// are distributed over the system's nodes.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no message-passing library.
+    pub fn figure(self, system: &System, bytes: u64, ranks: usize) -> f64 {
+        match self {
+            Measure::Latency => mpi_latency(system, Ranks::Apart, bytes),
+            Measure::Bandwidth => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::One),
+            Measure::BothWays => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::Both),
+            Measure::PairsLatency => {
+                let round_trip = repeated_on(system, 2, ranks, async move |rank: &Rank| {
+                    let other = rank.number ^ 1;
+                    match rank.number < other {
+                        true => {
+                            rank.send(other, bytes).await;
+                            rank.receive(other).await;
+                        }
+                        false => {
+                            rank.receive(other).await;
+                            rank.send(other, bytes).await;
+                        }
+                    }
+                });
+                round_trip / 2.0
+            }
+            Measure::PairsBandwidth => {
+                let window = repeated_on(system, 2, ranks, async move |rank: &Rank| {
+                    let other = rank.number ^ 1;
+                    let is_sender = rank.number < other;
+                    let messages: Vec<_> = (0..WINDOW)
+                        .map(|_| match is_sender {
+                            true => rank.begin_send(other, bytes),
+                            false => rank.begin_receive(other),
+                        })
+                        .collect();
+                    for message in messages {
+                        message.await;
+                    }
+                    match is_sender {
+                        true => rank.receive(other).await,
+                        false => rank.send(other, WORD).await,
+                    }
+                });
+                (ranks as u64 / 2 * WINDOW * bytes) as f64 / window
+            }
+            Measure::Halo => {
+                let nodes = (system.nodes as usize).max(2);
+                halo(system, ranks, nodes, bytes.div_ceil(WORD), Fidelity::Packet)
+            }
+            Measure::Put => alone(system, async move |rank: &Rank| {
+                rank.write_to(1, bytes).await
+            }),
+            Measure::Get => alone(system, async move |rank: &Rank| {
+                rank.read_from(1, bytes).await
+            }),
+            Measure::Puts => stream(system, bytes, move |rank| rank.begin_write_to(1, bytes)),
+            Measure::Gets => stream(system, bytes, move |rank| rank.begin_read_from(1, bytes)),
+            Measure::PingPing => repeated(system, 2, async move |rank: &Rank| {
+                let other = 1 - rank.number;
+                rank.exchange(other, bytes, other).await;
+            }),
+            Measure::Barrier => {
+                repeated(system, ranks, async move |rank: &Rank| rank.barrier().await)
+            }
+            Measure::Broadcast => repeated(system, ranks, async move |rank: &Rank| {
+                rank.broadcast(bytes).await;
+                // The next broadcast begins when all ranks have this one.
+                rank.barrier().await;
+            }),
+            Measure::AllReduce => repeated(system, ranks, async move |rank: &Rank| {
+                rank.all_reduce(bytes).await
+            }),
+            Measure::AllGather => repeated(system, ranks, async move |rank: &Rank| {
+                rank.all_gather(bytes).await
+            }),
+            Measure::AllToAll => repeated(system, ranks, async move |rank: &Rank| {
+                rank.all_to_all(bytes).await
+            }),
+        }
+    }
+}
+
+/// Returns the microseconds of an operation that all ranks, distributed over the system's nodes,
+/// repeat.
+fn repeated(system: &System, ranks: usize, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+    repeated_on(system, (system.nodes as usize).max(2), ranks, operation)
+}
+
+/// Like [`repeated`], for an operation of the first of two ranks in which the other takes no part.
+fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+    repeated(system, 2, async move |rank: &Rank| {
+        if rank.number == 0 {
+            operation(rank).await;
+        }
+    })
+}
+
+/// Returns the rate of windows of concurrent accesses of `bytes` each, in bytes a microsecond.
+fn stream(
+    system: &System,
+    bytes: u64,
+    begin: impl Fn(&Rank) -> JoinHandle<()> + Copy + 'static,
+) -> f64 {
+    let window = alone(system, async move |rank: &Rank| {
+        let all: Vec<_> = (0..WINDOW).map(|_| begin(rank)).collect();
+        for one in all {
+            one.await;
+        }
+    });
+    (WINDOW * bytes) as f64 / window
+}
+
+fn repeated_on(
+    system: &System,
+    nodes: usize,
+    ranks: usize,
+    operation: impl AsyncFn(&Rank) + Copy + 'static,
+) -> f64 {
+    const ROUNDS: u64 = 8;
+    // One-time costs, such as connecting and registering, are in the first round and subtracted.
+    let span = |rounds: u64| {
+        run_on_ranks(
+            system,
+            cyclic(ranks, nodes),
+            Fidelity::Packet,
+            |rank| async move {
+                for _ in 0..rounds {
+                    operation(&rank).await;
+                }
+            },
+        )
+    };
+    (span(ROUNDS + 1) - span(1)).micros() / ROUNDS as f64
+}
+
+/// Returns the numbers of ranks to run a benchmark with: the requested ones, as far as the
+/// benchmark has a choice.
+pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -> Vec<usize> {
+    match entry.benchmark.processes {
+        Processes::AtLeast(least) => vec![processes.unwrap_or(RANKS).max(least)],
+        Processes::Pairs => pairs
+            .unwrap_or(&PAIRS)
+            .iter()
+            .map(|pairs| 2 * pairs)
+            .collect(),
+        Processes::One | Processes::Two => vec![2],
+    }
+}
+
+/// Returns the points of a benchmark for these sizes and numbers of ranks. The system must have a
+/// message-passing library.
+pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) -> Vec<Point> {
+    let sizes = match entry.measure {
+        Measure::Barrier => &[0],
+        _ => sizes,
+    };
+    let each = crews
+        .iter()
+        .flat_map(|&ranks| sizes.iter().map(move |&bytes| (ranks, bytes)));
+    each.map(|(ranks, bytes)| point(entry, system, bytes, ranks))
+        .collect()
+}
+
+/// Returns the metric names of a benchmark's figure. A model's adapter fetches from memory
+/// regardless of caches, so streams over alternating buffers and over a single buffer are equal.
+fn names(entry: &Entry) -> &'static [&'static str] {
+    match entry.measure {
+        Measure::Bandwidth | Measure::BothWays => &["bandwidth", "cached-bandwidth"],
+        Measure::PairsBandwidth | Measure::Puts | Measure::Gets => &["cached-bandwidth"],
+        Measure::Put | Measure::Get => &["completion-latency"],
+        Measure::Latency | Measure::PingPing | Measure::PairsLatency => &["one-way-latency"],
+        Measure::Halo => &["exchange-time"],
+        Measure::Barrier
+        | Measure::Broadcast
+        | Measure::AllReduce
+        | Measure::AllGather
+        | Measure::AllToAll => &["average-time"],
+    }
+}
+
+fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
+    let figure = entry.measure.figure(system, bytes, ranks);
+    // The names match those of measurements and of imported OSU results, so that curves can be
+    // overlaid.
+    let metrics = names(entry).iter().map(|name| match entry.measure.unit() {
+        "MB/s" => Metric::figure(name, "bytes/s", Better::Higher, figure * 1e6),
+        _ => Metric::figure(name, "ns", Better::Lower, figure * 1e3),
+    });
+    let mut parameters = Parameters::from([("transport".to_owned(), Value::from("mpi"))]);
+    let mut put = |name: &str, value: usize| parameters.insert(name.to_owned(), Value::from(value));
+    if entry.measure != Measure::Barrier {
+        put("size", bytes as usize);
+    }
+    match entry.benchmark.processes {
+        Processes::AtLeast(_) => drop(put("processes", ranks)),
+        Processes::Pairs => drop(put("pairs", ranks / 2)),
+        Processes::One | Processes::Two => {}
+    }
+    if entry.measure == Measure::Halo {
+        let (columns, rows) = grid(ranks);
+        put("tiles", bytes.div_ceil(WORD) as usize);
+        put("rows", rows);
+        put("columns", columns);
+    }
+    Point {
+        benchmark: entry.benchmark.name.to_owned(),
+        launch: 0,
+        parameters,
+        metrics: metrics.collect(),
+        pairs: Vec::new(),
+        conduct: Conduct::default(),
+        warnings: Vec::new(),
+    }
+}
+
+/// Returns the default message sizes of a benchmark.
+pub fn sizes(entry: &Entry, quick: bool) -> Vec<u64> {
+    let step = if quick { 4 } else { 1 };
+    match (entry.measure, quick) {
+        (Measure::Halo, true) => [1, 32, 1024].map(|words| words * WORD).to_vec(),
+        (Measure::Halo, false) => (0..=10).map(|power| WORD << power).collect(),
+        (Measure::PairsLatency | Measure::PairsBandwidth, true) => vec![8, 65_536],
+        (Measure::PairsLatency | Measure::PairsBandwidth, false) => {
+            vec![1, 8, 64, 512, 4096, 65_536, 1 << 20]
+        }
+        _ => (0..=20).step_by(step).map(|power| 1 << power).collect(),
+    }
+}
