@@ -2,6 +2,7 @@
 //! a target, and [`plan`] defines the task. Processes are started by [`local`] or a cluster's
 //! launcher ([`job`]) and find each other through `rendezvous`; `virtual_session` runs models.
 //! `session` and `result_sink` store the results. [`service`] measures the file service.
+//! [`expected`] checks results against models and [`published`] figures.
 //!
 //! An adapter is reached only through the libibverbs that is loaded at run time (`fabric` and
 //! `verbs`). The program provides everything else of the software adapter ([`host`]), and
@@ -14,6 +15,7 @@ pub mod counters;
 pub mod descendants;
 pub mod engine;
 mod environment;
+pub mod expected;
 pub mod external;
 mod failure;
 pub mod host;
@@ -32,6 +34,7 @@ pub mod ports;
 mod process;
 pub mod profiles;
 pub mod progress;
+pub mod published;
 mod rendezvous;
 pub mod resolved;
 mod result_sink;

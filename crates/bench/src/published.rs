@@ -1,7 +1,7 @@
 //! The published figures shown beside a report's headlines: their claims, adapters and modelled
 //! systems.
 
-use crate::failure::Failure;
+use crate::Failure;
 use verbena_predict::claims::{Claim, shipped};
 use verbena_report::headline::Subject;
 use verbena_report::summary::{Extent, Published};
@@ -79,7 +79,7 @@ const BESIDE: &[Row] = &[
     },
 ];
 
-pub struct Known {
+pub(crate) struct Known {
     pub claim: &'static str,
     pub figure: Published,
 }
@@ -99,7 +99,7 @@ pub fn published() -> Result<Vec<Published>, Failure> {
 /// # Errors
 ///
 /// Fails if the claims cannot be read.
-pub fn of_system(name: &str) -> Result<Vec<Known>, Failure> {
+pub(crate) fn of_system(name: &str) -> Result<Vec<Known>, Failure> {
     found(|row| row.system == name)
 }
 

@@ -78,7 +78,7 @@ pub fn system<'a>(
     }
 }
 
-/// Parses the description written by [`verbena_bench::adapter`].
+/// Parses the description written by [`crate::adapter`].
 fn device(known: &BTreeMap<String, String>) -> Result<Device, String> {
     let part = known.get("part").map_or("", String::as_str);
     let number = part

@@ -1,7 +1,7 @@
 //! Sources of expected ranges: the model's figure for the same measurement with the models' errors
 //! on held-out curves, and the capacity of the link. Published figures are shown for reference.
 
-use crate::failure::Failure;
+use crate::Failure;
 use crate::published;
 use std::cmp::Ordering;
 use verbena_measure::result::Point;

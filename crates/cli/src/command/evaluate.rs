@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::command::report::Computed;
 use crate::exit::Exit;
-use crate::expectation::{self, ExpectOptions, Expecting};
+use crate::expect::{self, ExpectOptions};
 use crate::failure::Failure;
 use crate::host::HOST;
 use crate::interrupt;
@@ -16,6 +16,7 @@ use crate::reproduction;
 use crate::summary::measured;
 use verbena_bench::adapter;
 use verbena_bench::bar::Bar;
+use verbena_bench::expected::Expecting;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::target::{Found, Target};
 use verbena_bench_mpi::{app, catalogue};
@@ -128,10 +129,10 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(verdict);
     };
     let checks = expecting.check(&runs)?;
-    expectation::print(&checks);
+    expect::print(&checks);
     // A failed measurement takes precedence over the check of the figures.
     Ok(match verdict {
-        Exit::Success => expectation::exit(&checks),
+        Exit::Success => expect::exit(&checks),
         other => other,
     })
 }

@@ -10,7 +10,7 @@ use crate::interrupt;
 use crate::number;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::sweep::script::Script;
+use crate::slurm_array::Script;
 use verbena_bench::bar::Bar;
 use verbena_predict::sweep::{Part, Store, Study, run as compute};
 
