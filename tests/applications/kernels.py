@@ -1,4 +1,4 @@
-"""NAS' MG, LU and CG of this tree (`crates/cli/src/app/nas`), started directly: any allowed number of processes
+"""NAS' MG, LU and CG of this tree (`crates/bench-mpi/programs/nas`), started directly: any allowed number of processes
 computes the published values, and wrong arguments are an error without a result."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
-SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/nas"
+SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/bench-mpi/programs/nas"
 KERNELS = ("mg", "lu", "cg")
 SECONDS = 120
 # With this setting the launcher does not sleep before it kills the processes that remain after an error: there are

@@ -1,4 +1,4 @@
-"""Lattice QCD of this tree (`crates/cli/src/app/lattice`), started directly: it verifies itself and computes the same
+"""Lattice QCD of this tree (`crates/bench-mpi/programs/lattice`), started directly: it verifies itself and computes the same
 for any distribution of its lattice; wrong arguments are an error without a result."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 
-SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/cli/src/app/lattice"
+SOURCES = Path(__file__).resolve().parent.parent.parent / "crates/bench-mpi/programs/lattice"
 NAME = "lattice QCD"
 SECONDS = 120
 # With this setting the launcher does not sleep before it kills the processes that remain after an error: there are

@@ -1,4 +1,5 @@
-"""ARCHITECTURE.md: its table of crates against the Cargo manifests, its length, its glossary, and the paths that it names."""
+"""ARCHITECTURE.md: its table of crates against the Cargo manifests, its length, its glossary, and the paths that it names; and the
+crates that must not reach each other."""
 
 from __future__ import annotations
 
@@ -15,6 +16,10 @@ DOCUMENT = ROOT / "ARCHITECTURE.md"
 MOST_WORDS = 2_000
 MOST_TERMS = 25
 HEADINGS = {"crates": "| crate | purpose | may use |", "glossary": "| term | meaning |"}
+# The measuring engine reaches an adapter through the C ABI alone, so that it cannot do more on the software adapter than on hardware.
+ENGINE, ADAPTER, PROGRAM = "bench", "hca", "cli"
+# Dependencies that would break this: of the engine itself, of a crate below it, and of one above it.
+FAULTS = ((ENGINE, ADAPTER), ("verbs", ADAPTER), ("fabric", "ibverbs"), ("bench-mpi", "rdmacm"), ("rfio-tools", ENGINE, ADAPTER))
 DEPENDENCIES = ("dependencies", "dev-dependencies", "build-dependencies")
 
 
@@ -22,10 +27,22 @@ def documented(_place: Place) -> Outcome:
     """The table has every crate and every dependency and no other, above the crates that it uses; length and glossary keep their limits."""
     text = DOCUMENT.read_text()
     manifests = dependencies(ROOT)
-    wrong = [*crates(text, manifests), *limits(text), *paths(text, ROOT)]
+    wrong = [*crates(text, manifests), *separation(manifests), *limits(text), *paths(text, ROOT)]
     if wrong or not manifests:
         return failed("; ".join(wrong) or "no crate was found")
     return passed(f"{len(manifests)} crates, {sum(map(len, manifests.values()))} dependencies, {words(text)} words")
+
+
+def planted(_place: Place) -> Outcome:
+    """Each planted dependency between the measuring engine and the adapter is reported."""
+    manifests = dependencies(ROOT)
+    missed = []
+    for crate, *used in FAULTS:
+        if not separation({**manifests, crate: manifests.get(crate, set()) | set(used)}):
+            missed.append(f"{crate} uses {' and '.join(used)}")
+    if not separation({name: used for name, used in manifests.items() if name != ENGINE}):
+        missed.append(f"there is no crate {ENGINE}")
+    return failed(f"not reported: {'; '.join(missed)}") if missed else passed(f"{len(FAULTS) + 1} faults")
 
 
 def dependencies(root: Path) -> dict[str, set[str]]:
@@ -67,6 +84,28 @@ def crates(text: str, manifests: dict[str, set[str]]) -> list[str]:
         wrong += [f"{name} uses {used}, which is not above it" for used in sorted(real - above)]
         above.add(name)
     return wrong
+
+
+def separation(manifests: dict[str, set[str]]) -> list[str]:
+    """Returns which crates other than the program reach both the measuring engine and the adapter (`hca` or a part `hca-...` of it)."""
+    wrong = [f"there is no crate {name}" for name in (ENGINE, ADAPTER, PROGRAM) if name not in manifests]
+    for name in sorted(manifests.keys() - {PROGRAM}):
+        reached = reach(name, manifests)
+        adapter = sorted(crate for crate in reached if crate == ADAPTER or crate.startswith(f"{ADAPTER}-"))
+        if ENGINE in reached and adapter:
+            wrong.append(f"{name} reaches {', '.join(adapter)}, but must not" if name == ENGINE else
+                         f"{name} reaches {ENGINE} and {', '.join(adapter)}; only {PROGRAM} may")
+    return wrong
+
+
+def reach(crate: str, manifests: dict[str, set[str]]) -> set[str]:
+    """Returns a crate and all that it depends on, directly or not."""
+    found, left = set(), [crate]
+    while left:
+        if (name := left.pop()) not in found:
+            found.add(name)
+            left += manifests.get(name, ())
+    return found
 
 
 def uses(cell: str) -> set[str]:

@@ -51,6 +51,7 @@ def cases() -> list[Case]:
             Case("bill of materials", "", bill_of_materials),
             Case("tiers of tests", "CONTRIBUTING.md", tiers.documented),
             Case("crates, length and glossary", "ARCHITECTURE.md", architecture.documented),
+            Case("crates, length and glossary", "planted dependencies", architecture.planted),
             *(Case("the site", f"mdBook {version}", partial(site, version)) for version in ("in the path", *VERSIONS))]
 
 

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use verbena_bench::Failure as BenchFailure;
+use verbena_bench_mpi::{Failure as MpiFailure, recorder};
 use verbena_hca_shm::registry;
 
 use crate::exit::Exit;
@@ -40,7 +42,7 @@ pub enum Failure {
     Capture(#[from] crate::capture::Failure),
 
     #[error(transparent)]
-    Recorder(#[from] crate::record::Failure),
+    Recorder(#[from] recorder::Failure),
 
     #[error(transparent)]
     Import(#[from] crate::import::Failure),
@@ -102,9 +104,7 @@ impl Failure {
             | Failure::System { .. }
             | Failure::Registry { .. }
             | Failure::Directory { .. } => Exit::Environment,
-            Failure::Recorder(crate::record::Failure::Taken(_)) | Failure::Trace(_) => {
-                Exit::WrongInput
-            }
+            Failure::Recorder(recorder::Failure::Taken(_)) | Failure::Trace(_) => Exit::WrongInput,
             Failure::Import(
                 crate::import::Failure::NoPrinter | crate::import::Failure::Unrunnable(_),
             ) => Exit::Environment,
@@ -124,6 +124,32 @@ impl Failure {
         match source.kind() {
             io::ErrorKind::NotFound => Failure::NotFound(command),
             _ => Failure::NotExecutable { command, source },
+        }
+    }
+}
+
+impl From<BenchFailure> for Failure {
+    fn from(failure: BenchFailure) -> Self {
+        match failure {
+            BenchFailure::Results(error) => Failure::Results(error),
+            BenchFailure::Input(text) => Failure::Input(text),
+            BenchFailure::Suite(text) | BenchFailure::Adapter(text) => Failure::Suite(text),
+            BenchFailure::NotExecutable { command, source } => {
+                Failure::NotExecutable { command, source }
+            }
+            BenchFailure::NotFound(command) => Failure::NotFound(command),
+            BenchFailure::System { doing, source } => Failure::System { doing, source },
+            BenchFailure::Directory { path, source } => Failure::Directory { path, source },
+        }
+    }
+}
+
+impl From<MpiFailure> for Failure {
+    fn from(failure: MpiFailure) -> Self {
+        match failure {
+            MpiFailure::Bench(failure) => failure.into(),
+            MpiFailure::Recorder(failure) => Failure::Recorder(failure),
+            MpiFailure::Trace(error) => Failure::Trace(error),
         }
     }
 }

@@ -1,36 +1,9 @@
-//! Handles SIGINT and SIGTERM during a measurement. The first signal requests a stop, so that the
-//! measured points are saved; a second one ends this process and its helpers at once.
-//!
-//! Sessions check [`flag`] between steps. A function that waits for a helper process registers it
-//! as a [`Helper`], which the first signal kills. A computation that cannot be stopped runs in
-//! [`unless_interrupted`], which abandons it.
+//! Interrupts of a measurement, as exit codes of this program.
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::helpers;
-use crate::progress;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, LazyLock, Mutex};
-use std::time::{Duration, Instant};
-use verbena_hca::describe;
-use verbena_hca_shm::registry;
-
-static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
-static SIGNAL: AtomicI32 = AtomicI32::new(0);
-static WATCHED: Mutex<bool> = Mutex::new(false);
-static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
-static SCRATCH: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-
-/// A signal within this time of the first one counts as the same.
-const REPEATED: Duration = Duration::from_millis(250);
-/// Interval at which the end of a computation and the stop flag are checked.
-const LOOK: Duration = Duration::from_millis(20);
+use crate::host::HOST;
+pub use verbena_bench::interrupt::{is_wanted, tell, unless_interrupted};
 
 /// Starts catching SIGINT and SIGTERM.
 ///
@@ -38,170 +11,13 @@ const LOOK: Duration = Duration::from_millis(20);
 ///
 /// Fails if the system refuses the signal handler or its thread.
 pub fn watch() -> Result<(), Failure> {
-    let system = |source| Failure::System {
-        doing: "catch signals",
-        source,
-    };
-    let mut watched = WATCHED.lock().expect("nothing panics under this lock");
-    if *watched {
-        return Ok(());
-    }
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(system)?;
-    let heard = move || {
-        let mut first = None;
-        for signal in signals.forever() {
-            hear(signal, &mut first);
-        }
-    };
-    let builder = std::thread::Builder::new().name("signals".to_owned());
-    builder.spawn(heard).map_err(system)?;
-    *watched = true;
-    Ok(())
-}
-
-/// Handles a signal. One directly after the first is the same request: both the terminal and the
-/// launcher of a job may signal its processes.
-fn hear(signal: i32, first: &mut Option<Instant>) {
-    if first.is_some_and(|first| first.elapsed() < REPEATED) {
-        return;
-    }
-    if first.is_some() {
-        helpers::end_all();
-        if progress::is_shown() {
-            // Clears the progress line before the shell's prompt.
-            eprint!("\r\x1b[K");
-        }
-        remove_scratch();
-        std::process::exit(128 + signal);
-    }
-    *first = Some(Instant::now());
-    SIGNAL.store(signal, Ordering::Relaxed);
-    STOP.store(true, Ordering::Release);
-    let registered = HELPERS.lock().expect("nothing panics under this lock");
-    registered.iter().for_each(|process| helpers::end(*process));
-}
-
-/// Removes temporary files, which no other process would remove.
-fn remove_scratch() {
-    for path in SCRATCH
-        .lock()
-        .expect("nothing panics under this lock")
-        .iter()
-    {
-        let _ = match path.is_dir() {
-            true => fs::remove_dir_all(path),
-            false => fs::remove_file(path),
-        };
-    }
-    describe::sweep(&registry::directory());
-}
-
-/// Returns the flag that is set when the user requests a stop.
-pub fn flag() -> Arc<AtomicBool> {
-    Arc::clone(&STOP)
-}
-
-pub fn is_wanted() -> bool {
-    STOP.load(Ordering::Acquire)
+    Ok(verbena_bench::interrupt::watch(&HOST)?)
 }
 
 /// Returns the exit code of an interrupted measurement: 128 plus the signal number.
 pub fn exit() -> Exit {
-    match SIGNAL.load(Ordering::Relaxed) {
-        SIGTERM => Exit::Terminated,
-        _ => Exit::Interrupted,
-    }
-}
-
-/// Reports on standard error that a measurement was interrupted; `left` describes the remaining
-/// results.
-pub fn tell(left: &str) {
-    let word = match exit() {
-        Exit::Terminated => "terminated",
-        _ => "interrupted",
-    };
-    progress::clear();
-    eprintln!("verbena: {word}: {left}");
-}
-
-/// A helper process that the first signal kills, until this is dropped. Drop it before waiting for
-/// the process: afterwards its process id may be reused.
-pub struct Helper(u32);
-
-impl Helper {
-    /// Registers a child that has not been waited for.
-    pub fn new(process: u32) -> Helper {
-        let mut registered = HELPERS.lock().expect("nothing panics under this lock");
-        registered.insert(process);
-        if is_wanted() {
-            helpers::end(process);
-        }
-        Helper(process)
-    }
-}
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        let mut registered = HELPERS.lock().expect("nothing panics under this lock");
-        registered.remove(&self.0);
-    }
-}
-
-/// A temporary file or directory that a second signal removes, until this is dropped.
-#[derive(Debug)]
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Registers a path; otherwise its owner removes it.
-    pub fn new(path: &Path) -> Scratch {
-        let mut registered = SCRATCH.lock().expect("nothing panics under this lock");
-        registered.insert(path.to_owned());
-        Scratch(path.to_owned())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let mut registered = SCRATCH.lock().expect("nothing panics under this lock");
-        registered.remove(&self.0);
-    }
-}
-
-/// Runs a computation on a separate thread and returns its result, or `None` when the user
-/// interrupts it: the thread then continues until this process ends.
-pub fn unless_interrupted<T: Send + 'static>(
-    compute: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (sender, receiver) = channel();
-    let thread = std::thread::spawn(move || {
-        // Fails if the user has interrupted, which drops the receiver.
-        let _ = sender.send(compute());
-    });
-    loop {
-        match receiver.recv_timeout(LOOK) {
-            Ok(result) => return Some(result),
-            Err(RecvTimeoutError::Timeout) if is_wanted() => return None,
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => match thread.join() {
-                Err(panic) => std::panic::resume_unwind(panic),
-                Ok(()) => unreachable!("a computation that returns sends its result"),
-            },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_uninterrupted_computation_returns_its_result() {
-        assert_eq!(unless_interrupted(|| 7), Some(7));
-    }
-
-    #[test]
-    fn a_panic_in_a_computation_propagates() {
-        let caught = std::panic::catch_unwind(|| unless_interrupted(|| panic!("expected")));
-        assert!(caught.is_err());
+    match verbena_bench::interrupt::is_terminated() {
+        true => Exit::Terminated,
+        false => Exit::Interrupted,
     }
 }

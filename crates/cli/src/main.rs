@@ -8,38 +8,30 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
-mod app;
 mod capture;
-mod closed_loop;
 mod command;
 mod command_line;
 mod demo;
 mod doctor;
 mod exit;
-mod expectation;
+mod expect;
 mod failure;
-mod helpers;
+mod host;
 mod import;
 mod info;
 mod interrupt;
 mod launch;
-mod mpi;
+mod measuring;
 mod number;
 mod output;
 mod own_profile;
 mod profiles;
-mod progress;
-mod published;
-mod record;
 mod replay;
 mod reproduction;
-mod service;
-mod stats;
+mod slurm_array;
 mod style;
-mod suggestion;
-mod suite;
 mod summary;
-mod sweep;
+mod tables;
 mod terminal;
 mod trace;
 mod variables;

@@ -4,13 +4,13 @@
 use crate::command::report::{self, Computed};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::host;
 use crate::output::{data, out, outln};
 use crate::profiles::ProfileOptions;
-use crate::suite::measure::on;
-use crate::suite::options::MeasureOptions;
-use crate::suite::target::{Found, Target};
-use crate::suite::virtual_session::ModelTarget;
 use std::path::{Path, PathBuf};
+use verbena_bench::model_target::ModelTarget;
+use verbena_bench::options::MeasureOptions;
+use verbena_bench::target::{Found, Target};
 use verbena_calibrate::software::{
     BenchmarkErrors as Curve, Closed, ENDING, SoftwareTask as Task, TARGET, close, fitted_profile,
     observed, text, unanswered, verdict,
@@ -83,9 +83,12 @@ fn measured(order: &Order<'_>) -> Result<Vec<Loaded>, Failure> {
         transports: Some(vec!["rc".to_owned()]),
         ..MeasureOptions::quick_on(Target::Software)
     };
-    let target = Target::Software.find(order.profiles)?;
+    let target = order.profiles.find(&Target::Software)?;
     let directory = order.out.map(|out| out.join(target.directory()));
-    let run = on(&target, &benchmarks(), &options, directory.as_deref())?;
+    let run =
+        host::mpi(None)
+            .engine()
+            .on(&target, &benchmarks(), &options, directory.as_deref())?;
     Ok(run.into_iter().collect())
 }
 
@@ -123,7 +126,11 @@ fn write(
         ..MeasureOptions::quick_on(Target::Software)
     };
     let beside = directory.join(target.directory());
-    runs.extend(on(&target, &benchmarks(), &options, Some(&beside))?);
+    runs.extend(
+        host::mpi(None)
+            .engine()
+            .on(&target, &benchmarks(), &options, Some(&beside))?,
+    );
     let section = section(closed);
     let computed = Computed {
         reproduction: None,

@@ -1,8 +1,11 @@
-//! The models' profiles: the shipped ones, further directories, and single changed values.
+//! The options about the models' profiles.
 
 use crate::failure::Failure;
+use crate::host::HOST;
 use std::path::PathBuf;
-use verbena_model::profile::{Library, Overrides};
+use verbena_bench::profiles::Profiles;
+use verbena_bench::target::{Found, Target};
+use verbena_model::profile::Library;
 
 /// Options about profiles, the same in every command that uses models.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -21,29 +24,28 @@ pub struct ProfileOptions {
 }
 
 impl ProfileOptions {
-    /// Returns the profiles.
+    pub fn profiles(&self) -> Profiles {
+        Profiles {
+            set: self.set.clone(),
+            directories: self.profiles.clone(),
+        }
+    }
+
+    /// Reads the profiles.
     ///
     /// # Errors
     ///
     /// Fails if a setting is malformed, or a profile cannot be read.
     pub fn library(&self) -> Result<Library, Failure> {
-        let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
-        let mut overrides = Overrides::none();
-        for setting in &self.set {
-            let parsed = setting
-                .split_once('=')
-                .and_then(|(path, value)| Some((path, value.parse::<f64>().ok()?)));
-            let Some((path, value)) = parsed else {
-                return Err(Failure::Input(format!(
-                    "--set {setting}: expected PATH=NUMBER, e.g. bensley.pcie.read_buffer=4096"
-                )));
-            };
-            overrides = overrides.with(path, value);
-        }
-        let mut library = Library::shipped(&Overrides::none()).map_err(|e| input(&e))?;
-        for directory in &self.profiles {
-            library = library.and_directory(directory).map_err(|e| input(&e))?;
-        }
-        library.with(&overrides).map_err(|e| input(&e))
+        Ok(self.profiles().library()?)
+    }
+
+    /// Finds a target; a model is one of these profiles.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it does not exist.
+    pub fn find(&self, target: &Target) -> Result<Found, Failure> {
+        Ok(target.find(&HOST, &self.profiles())?)
     }
 }

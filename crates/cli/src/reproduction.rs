@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::profiles::ProfileOptions;
-use crate::progress::Bar;
+use verbena_bench::bar::Bar;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
 use verbena_report::chart::line::{LineChart, Mark, Reference, Series};

@@ -11,17 +11,12 @@ const NARROWEST: usize = 40;
 /// pipe, which has no limit.
 pub fn columns() -> Option<usize> {
     let told = env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    let columns = told.or_else(|| columns_of(&Term::stdout()).filter(|_| is_terminal()));
+    let columns = told.or_else(|| of_terminal().filter(|_| is_terminal()));
     columns.map(|columns: usize| columns.max(NARROWEST))
 }
 
-/// Returns the width of standard error; `None` if it is not a terminal.
-pub fn columns_of_errors() -> Option<usize> {
-    columns_of(&Term::stderr())
-}
-
-fn columns_of(terminal: &Term) -> Option<usize> {
-    let (_, columns) = terminal.size_checked()?;
+fn of_terminal() -> Option<usize> {
+    let (_, columns) = Term::stdout().size_checked()?;
     (columns > 0).then_some(usize::from(columns))
 }
 

@@ -8,15 +8,14 @@ use crate::command::report::Computed;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
+use crate::measuring::MeasureArguments;
 use crate::output::data;
-use crate::service;
-use crate::suggestion::did_you_mean;
-use crate::suite::job::Job;
-use crate::suite::measure::measure;
-use crate::suite::options::MeasureOptions;
-use crate::suite::table;
 use crate::summary::measured;
+use crate::tables::points as table;
 use serde::Serialize;
+use verbena_bench::job::Job;
+use verbena_bench::service;
+use verbena_bench::suggestion::did_you_mean;
 use verbena_measure::result::{Failure as PointFailure, Finding, Value};
 use verbena_report::gather::{Row, rows};
 use verbena_report::run_directory::Loaded;
@@ -33,7 +32,7 @@ pub struct Arguments {
     names: Vec<String>,
 
     #[command(flatten)]
-    options: MeasureOptions,
+    options: MeasureArguments,
 
     /// Print one JSON object instead of a table, at the end
     #[arg(long)]
@@ -56,9 +55,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
-    let mut runs = measure(
+    let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
-        &arguments.options,
+        &arguments.options.options(),
         arguments.out.as_deref(),
         match arguments.json {
             true => |_: &Loaded| (),
@@ -153,7 +152,8 @@ fn beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
     if readers.is_empty() {
         return Ok(None);
     }
-    service::predict(&readers.into_iter().collect::<Vec<_>>()).map(Some)
+    let readers: Vec<usize> = readers.into_iter().collect();
+    Ok(Some(service::predict(&readers)?))
 }
 
 /// Returns the benchmarks selected by names or prefixes.

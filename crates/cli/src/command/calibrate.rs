@@ -10,7 +10,7 @@ use crate::number;
 use crate::output::{out, outln};
 use crate::own_profile;
 use crate::profiles::ProfileOptions;
-use crate::suite::target::Target;
+use verbena_bench::target::Target;
 use verbena_calibrate::system::{Observation, Overlay, Task, calibrate, overlay, text};
 use verbena_fabric::model::Fidelity;
 

@@ -1,16 +1,19 @@
 //! `verbena closed-loop`: records programs over one transport, predicts them over others, and
 //! measures them there.
 
-use crate::closed_loop::programs::Program;
-use crate::closed_loop::{self, Plan};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::mpi::Kind;
+use crate::host;
+use crate::measuring::MpiName;
 use crate::number;
 use crate::output::outln;
-use crate::suite::target::Target;
+use crate::tables::validation::print;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use verbena_bench::target::Target;
+use verbena_bench_mpi::library::MpiKind;
+use verbena_bench_mpi::validation::programs::Program;
+use verbena_bench_mpi::validation::{self, Plan, Validation};
 
 /// What, over what.
 #[derive(Debug, clap::Args)]
@@ -39,7 +42,7 @@ pub struct Arguments {
 
     /// Use this MPI library [default: that of `mpicc`]
     #[arg(long, value_enum, value_name = "LIBRARY")]
-    mpi: Option<Kind>,
+    mpi: Option<MpiName>,
 
     /// Print one JSON object instead of a table
     #[arg(long)]
@@ -60,34 +63,43 @@ pub struct Arguments {
 ///
 /// Fails if a program is not found, the validation cannot run, or the file cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let mut programs = arguments
-        .names
-        .iter()
-        .map(|name| Program::named(name, arguments.mpi))
-        .collect::<Result<Vec<Program>, Failure>>()?;
+    let kind = arguments.mpi.map(MpiKind::from);
+    let mut programs = Vec::new();
+    for name in &arguments.names {
+        programs.push(Program::named(name, kind)?);
+    }
     if !arguments.command.is_empty() {
         programs.push(Program::own(&arguments.command)?);
     }
-    let told = closed_loop::run(&Plan {
+    let told = validation::run(&Plan {
         programs,
         record_on: arguments.record_on,
         targets: arguments.targets,
         processes: arguments.processes.into_iter().map(usize::from).collect(),
         launches: usize::from(arguments.launches),
-        mpi: arguments.mpi,
+        mpi: host::mpi(kind),
     })?;
     match arguments.json {
         true => outln!(
             "{}",
             serde_json::to_string_pretty(&told).expect("numbers are plain data")
         ),
-        false => closed_loop::show(&told),
+        false => print(&told),
     }
     if let Some(file) = &arguments.out {
-        closed_loop::write(file, &told)?;
+        write(file, &told)?;
     }
     Ok(match told.failures.is_empty() {
         true => Exit::Success,
         false => Exit::AnswerIsNo,
+    })
+}
+
+/// Writes the results as JSON.
+fn write(file: &Path, told: &Validation) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(told).expect("numbers are plain data");
+    verbena_report::file::replace(file, &(text + "\n")).map_err(|source| Failure::System {
+        doing: "write the file",
+        source,
     })
 }

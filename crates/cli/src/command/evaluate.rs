@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::app;
 use crate::command::report::Computed;
 use crate::exit::Exit;
-use crate::expectation::{self, ExpectOptions, Expecting};
+use crate::expect::{self, ExpectOptions};
 use crate::failure::Failure;
+use crate::host::HOST;
 use crate::interrupt;
-use crate::mpi::catalogue;
-use crate::progress::Bar;
+use crate::measuring::MeasureArguments;
 use crate::reproduction;
-use crate::suite::adapter;
-use crate::suite::measure::{measure, on};
-use crate::suite::options::MeasureOptions;
-use crate::suite::target::{Found, Target};
 use crate::summary::measured;
+use verbena_bench::adapter;
+use verbena_bench::bar::Bar;
+use verbena_bench::expected::Expecting;
+use verbena_bench::options::MeasureOptions;
+use verbena_bench::target::{Found, Target};
+use verbena_bench_mpi::{app, catalogue};
 use verbena_fabric::model::Fidelity;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
@@ -30,7 +31,7 @@ const BESIDE: [&str; 2] = ["infinihost3-ddr", "connectx-qdr"];
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    options: MeasureOptions,
+    options: MeasureArguments,
 
     /// Run these models for comparison, too; `none` for none
     ///
@@ -86,23 +87,26 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let all: Vec<&'static Benchmark> = ALL.iter().chain(over_library.iter().copied()).collect();
     let beside = arguments.beside()?;
     let expecting = arguments.expecting()?;
-    let mut runs = measure(&all, &arguments.options, Some(&out), |_| ())?;
+    let options = arguments.options.options();
+    let mpi = arguments.options.mpi();
+    let engine = mpi.engine();
+    let mut runs = engine.measure(&all, &options, Some(&out), |_| ())?;
     if runs.is_empty() && !interrupt::is_wanted() {
         return Ok(Exit::Success);
     }
     let quick = MeasureOptions {
         quick: true,
         label: None,
-        ..arguments.options.clone()
+        ..options
     };
     for model in beside.iter().take_while(|_| !interrupt::is_wanted()) {
         let directory = out.join(model.directory());
-        runs.extend(on(model, &all, &quick, Some(&directory))?);
+        runs.extend(engine.on(model, &all, &quick, Some(&directory))?);
     }
     let alternatives = arguments.alternatives()?;
     for other in alternatives.iter().take_while(|_| !interrupt::is_wanted()) {
         let directory = out.join(other.directory());
-        runs.extend(on(other, &over_library, &quick, Some(&directory))?);
+        runs.extend(engine.on(other, &over_library, &quick, Some(&directory))?);
     }
     let published = match beside.is_empty() {
         _ if interrupt::is_wanted() => None,
@@ -125,10 +129,10 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(verdict);
     };
     let checks = expecting.check(&runs)?;
-    expectation::print(&checks);
+    expect::print(&checks);
     // A failed measurement takes precedence over the check of the figures.
     Ok(match verdict {
-        Exit::Success => expectation::exit(&checks),
+        Exit::Success => expect::exit(&checks),
         other => other,
     })
 }
@@ -144,9 +148,9 @@ impl Arguments {
             return Ok(None);
         };
         for target in &self.options.targets {
-            match target.find(&self.options.profiles)? {
+            match self.options.profiles.find(target)? {
                 Found::Adapter(adapter) => {
-                    let known = adapter::describe(&adapter, self.options.gid_index);
+                    let known = adapter::describe(&HOST, &adapter, self.options.gid_index);
                     expecting.find(&adapter.kind, &known)?;
                 }
                 Found::Model(_) => {
@@ -180,7 +184,7 @@ impl Arguments {
         }
         let all = [Target::SharedMemory, Target::Tcp].into_iter();
         all.filter(|one| !self.options.targets.contains(one))
-            .map(|one| one.find(&self.options.profiles))
+            .map(|one| self.options.profiles.find(&one))
             .collect()
     }
 
@@ -195,7 +199,7 @@ impl Arguments {
                 profile: profile.clone(),
                 fidelity: Fidelity::Packet,
             };
-            target.find(&self.options.profiles)
+            self.options.profiles.find(&target)
         };
         let mut beside = Vec::new();
         for profile in &self.beside {

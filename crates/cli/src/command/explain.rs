@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
 use crate::profiles::ProfileOptions;
-use crate::suite::target::{Found, Target};
+use verbena_bench::target::{Found, Target};
 use verbena_calibrate::explain::{Explained, explain};
 use verbena_measure::unit;
 use verbena_report::chart::timeline::Bar;
@@ -63,7 +63,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let name = &arguments.benchmark;
         Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     })?;
-    let Found::Model(model) = arguments.target.find(&arguments.profiles)? else {
+    let Found::Model(model) = arguments.profiles.find(&arguments.target)? else {
         let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
              profiles";
         return Err(Failure::Input(text.to_owned()));

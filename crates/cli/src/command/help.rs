@@ -3,8 +3,8 @@
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::out;
-use crate::suggestion::did_you_mean;
 use crate::{command_line, variables};
+use verbena_bench::suggestion::did_you_mean;
 
 /// The topic that is not a subcommand.
 const ENVIRONMENT: &str = "environment";

@@ -7,7 +7,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::import;
 use crate::output::{out, outln};
-use crate::record::{Failure as Refusal, Table, new_directory};
+use crate::tables::trace::Table;
+use verbena_bench_mpi::recorder::{Failure as Refusal, new_directory};
 use verbena_mpi_trace::Trace;
 
 /// The arguments of `verbena import`.

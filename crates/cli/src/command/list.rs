@@ -2,14 +2,13 @@
 
 use serde::Serialize;
 
-use crate::app;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::mpi;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::service::catalogue;
 use crate::style::{Style, styled};
+use verbena_bench::service::catalogue as service;
+use verbena_bench_mpi::{app, catalogue as mpi};
 use verbena_fabric::model::Machine;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
@@ -77,9 +76,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Returns all benchmarks, including those of MPI, applications and the file service.
 pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
     ALL.iter()
-        .chain(mpi::catalogue::all())
+        .chain(mpi::all())
         .chain(app::catalogue::ALL.iter().map(|one| &one.benchmark))
-        .chain(catalogue::ALL)
+        .chain(service::ALL)
 }
 
 fn listed(benchmark: &'static Benchmark) -> Listed {

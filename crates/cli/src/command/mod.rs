@@ -19,7 +19,6 @@ mod info;
 mod list;
 mod manual;
 mod port;
-mod process;
 mod record;
 mod records;
 mod replay;
@@ -31,6 +30,7 @@ mod trace;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::host::HOST;
 
 /// What `verbena` can do.
 #[derive(Debug, clap::Subcommand)]
@@ -138,7 +138,10 @@ impl Command {
             Command::Info(arguments) => info::run(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Port(arguments) => port::run(arguments),
-            Command::Process => process::run(),
+            Command::Process => {
+                verbena_bench::worker::run(&HOST)?;
+                Ok(Exit::Success)
+            }
             Command::Record(arguments) => record::run(arguments),
             Command::Records(arguments) => records::run(arguments),
             Command::Replay(arguments) => replay::run(arguments),
@@ -147,7 +150,10 @@ impl Command {
             Command::Run(arguments) => run::run(arguments),
             Command::Sweep(arguments) => sweep::run(arguments),
             Command::Trace(arguments) => trace::run(arguments),
-            Command::ServiceClient => crate::service::client::run(),
+            Command::ServiceClient => {
+                verbena_bench::service::run_client()?;
+                Ok(Exit::Success)
+            }
         }
     }
 }

@@ -14,7 +14,8 @@ use std::process::Command;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::launch::{options, supervise};
-use crate::record::{Compiler, Failure as Refusal, Table, new_directory};
+use crate::tables::trace::Table;
+use verbena_bench_mpi::recorder::{Compiler, Failure as Refusal, new_directory};
 use verbena_mpi_trace::{Trace, recorder};
 
 /// The arguments of `verbena record`.

@@ -10,8 +10,8 @@ use crate::number;
 use crate::profiles::ProfileOptions;
 use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
-use crate::suite::target::{Found, Target};
-use crate::suite::virtual_session::ModelTarget;
+use verbena_bench::model_target::ModelTarget;
+use verbena_bench::target::{Found, Target};
 
 const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
                         `verbena list` names the profiles";
@@ -60,7 +60,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let models = arguments
         .targets
         .iter()
-        .map(|target| match target.find(&arguments.profiles)? {
+        .map(|target| match arguments.profiles.find(target)? {
             Found::Model(model) => Ok(*model),
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
-use crate::expectation::{self, ExpectOptions};
+use crate::expect::{self, ExpectOptions};
 use crate::failure::Failure;
 use crate::number;
 use crate::output::{data, harmless};
 use crate::profiles::ProfileOptions;
-use crate::published::published;
+use verbena_bench::published::published;
 use verbena_report::export::{self, Format as Export};
 use verbena_report::file::replace;
 use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
@@ -121,17 +121,17 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             });
             write_file(&out, &runs, &Computed::default())?;
             data!("{}\n", out.display());
-            expectation::print(shown);
+            expect::print(shown);
         }
         (Some(format), None) => data!("{}", export::text(format, &runs, shown)),
         (Some(format), Some(out)) => {
             let text = export::text(format, &runs, shown);
             put(&out, &text)?;
             data!("{}\n", out.display());
-            expectation::print(shown);
+            expect::print(shown);
         }
     }
-    Ok(checks.map_or(Exit::Success, |checks| expectation::exit(&checks)))
+    Ok(checks.map_or(Exit::Success, |checks| expect::exit(&checks)))
 }
 
 /// Reads a run directory, a results file, or another tool's output.

@@ -18,8 +18,9 @@ use crate::failure::Failure;
 use crate::launch::environment::Environment;
 use crate::launch::options::{self, Options};
 use crate::launch::supervise;
-use crate::stats;
-use crate::stats::collect::Collected;
+use crate::tables::counters::Table;
+use verbena_bench::counters::{self, Collected};
+use verbena_bench::temporary::Directory;
 use verbena_report::file::replace;
 
 /// The arguments of `verbena run`.
@@ -75,14 +76,14 @@ fn replaced(words: &[OsString], environment: &Environment) -> Result<Exit, Failu
 /// Runs the command as a child, then reports the counters of the command and its descendants.
 fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, Failure> {
     let words = &arguments.command;
-    let directory = stats::directory::Directory::create()?;
+    let directory = Directory::create()?;
     let environment = environment.with_stats(directory.path());
     let command = options::command("run", words, &environment)?;
     let status = supervise::run(command, || options::name(words))?;
-    let collected = stats::collect::read(directory.path());
+    let collected = counters::read(directory.path());
     if arguments.stats {
         // On standard error, because standard output belongs to the command.
-        eprint!("{}", stats::table::Table(&collected));
+        eprint!("{}", Table(&collected));
     }
     if let Some(file) = &arguments.stats_out {
         write(file, &collected)?;

@@ -10,8 +10,8 @@ use crate::interrupt;
 use crate::number;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::progress::Bar;
-use crate::sweep::script::Script;
+use crate::slurm_array::Script;
+use verbena_bench::bar::Bar;
 use verbena_calibrate::study::{Part, Store, Study, run as compute};
 
 /// Which study, and how.

@@ -18,8 +18,8 @@ use crate::launch::environment::Environment;
 use crate::launch::libraries::Libraries;
 use crate::launch::options::{self, Options};
 use crate::launch::supervise;
-use crate::stats::directory::Directory;
 use crate::trace::listener::{Lines, Listener};
+use verbena_bench::temporary::Directory;
 
 /// The arguments of `verbena trace`.
 #[derive(Debug, clap::Args)]

@@ -8,11 +8,13 @@ use std::thread;
 use std::time::Instant;
 
 use crate::failure::Failure;
+use crate::host::HOST;
 use crate::profiles::ProfileOptions;
-use crate::suite::local::{Ended, launch};
-use crate::suite::options::MeasureOptions;
-use crate::suite::plan::{Floors, Task};
-use crate::suite::target::{Found, Resolved, Target};
+use verbena_bench::local::{Ended, launch};
+use verbena_bench::options::MeasureOptions;
+use verbena_bench::plan::{Floors, Task};
+use verbena_bench::resolved::Resolved;
+use verbena_bench::target::{Found, Target};
 use verbena_fabric::model::Fidelity;
 use verbena_measure::clock::Clock;
 use verbena_measure::result::{Metric, Point};
@@ -55,7 +57,7 @@ impl Figures {
     /// Fails if the benchmarks do not run here.
     pub fn measure(stop: &Arc<AtomicBool>, deadlines: [Instant; 2]) -> Result<Figures, Failure> {
         let profiles = ProfileOptions::default();
-        let Found::Adapter(target) = Target::Software.find(&profiles)? else {
+        let Found::Adapter(target) = profiles.find(&Target::Software)? else {
             unreachable!("the software adapter is not a model");
         };
         let clock = Clock::best();
@@ -98,7 +100,7 @@ impl Model {
             profile: PROFILE.to_owned(),
             fidelity: Fidelity::Packet,
         };
-        let Found::Model(found) = target.find(&ProfileOptions::default())? else {
+        let Found::Model(found) = ProfileOptions::default().find(&target)? else {
             unreachable!("a model is not an adapter");
         };
         let benchmark = find(LATENCY).expect("the benchmark is one of the suite's");
@@ -160,7 +162,7 @@ fn measured(
                 stop.store(true, Ordering::Relaxed);
             }
         });
-        let ended = launch(&task, name, 0, 2, stop, |line| {
+        let ended = launch(&HOST, &task, name, 0, 2, stop, |line| {
             match line {
                 Line::Point(found) => point = point.take().or(Some(found)),
                 Line::Failure(found) => failure = Some(found.reason),

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn adapters_are_named() {
-        let place = crate::stats::directory::Directory::create().unwrap();
+        let place = verbena_bench::temporary::Directory::create().unwrap();
         use crate::doctor::finding::State;
         assert_eq!(adapters(place.path()).state, State::Missing);
         for name in ["mlx5_1", "mlx5_0"] {

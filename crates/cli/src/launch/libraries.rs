@@ -131,8 +131,8 @@ fn list(paths: &[PathBuf]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::directory::Directory;
     use std::fs;
+    use verbena_bench::temporary::Directory;
 
     #[test]
     fn the_build_tree_is_searched_before_the_installation() {

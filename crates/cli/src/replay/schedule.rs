@@ -11,8 +11,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::outln;
-use crate::progress::Bar;
-use crate::suite::virtual_session::ModelTarget;
+use verbena_bench::bar::Bar;
+use verbena_bench::model_target::ModelTarget;
 use verbena_measure::unit;
 use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
 

@@ -4,10 +4,10 @@
 use super::{CURVE, bar, curve, report_line};
 use crate::failure::Failure;
 use crate::output::outln;
-use crate::published::published;
 use crate::style::{Style, styled};
 use crate::terminal;
 use std::path::Path;
+use verbena_bench::published::published;
 use verbena_report::run_directory::Loaded;
 use verbena_report::summary::{self, Summary, Tile, Word};
 

@@ -17,8 +17,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::progress::Bar;
-use crate::suite::virtual_session::ModelTarget;
+use verbena_bench::bar::Bar;
+use verbena_bench::model_target::ModelTarget;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{

@@ -1,0 +1,116 @@
+//! `mpi.*` measures an MPI library from inside. A C program is compiled by the user's `mpicc`,
+//! because the binary interfaces of libraries differ, and started by the same library's `mpirun`.
+//! It samples by the rules of all benchmarks and prints raw samples, which are evaluated here.
+//!
+//! [`catalogue`] lists the benchmarks. [`library`] finds the compiler and launcher, and `program`
+//! builds and caches C programs. `transport` selects the transport (adapter, TCP or the library's
+//! shared memory), and `marks` the ports of the adapter. `mpirun` controls the launcher, `launch`
+//! runs the program, `lines` parses its output, and `points` computes the results. `path_check`
+//! checks by counters that the selected transport was used.
+//!
+//! Applications ([`app`]) use the same transports. [`recorder`] builds the recorder of MPI calls,
+//! and [`validation`] compares predicted with measured run times.
+#![forbid(unsafe_code)]
+
+pub mod app;
+pub mod catalogue;
+mod failure;
+mod launch;
+pub mod library;
+mod lines;
+mod marks;
+mod mpirun;
+mod path_check;
+mod plan;
+mod points;
+mod program;
+mod ready;
+pub mod recorder;
+mod transport;
+pub mod validation;
+
+pub use failure::Failure;
+
+use app::Applications;
+use library::MpiKind;
+use ready::Ready;
+use std::collections::BTreeMap;
+use verbena_bench::engine::Engine;
+use verbena_bench::external::{External, Launch, Prepared, Take};
+use verbena_bench::host::Host;
+use verbena_bench::local::Ended;
+use verbena_bench::options::MeasureOptions;
+use verbena_bench::resolved::Resolved;
+use verbena_workloads::Benchmark;
+
+/// The launcher of MPI benchmarks and applications.
+#[derive(Clone, Copy)]
+pub struct Mpi {
+    /// The requested library; by default that of `mpicc`.
+    pub kind: Option<MpiKind>,
+    /// This host and its software adapter.
+    pub host: &'static dyn Host,
+}
+
+impl Mpi {
+    /// Returns the measuring engine with this launcher.
+    pub fn engine(&self) -> Engine<'_> {
+        Engine {
+            host: self.host,
+            external: self,
+        }
+    }
+}
+
+impl External for Mpi {
+    fn starts(&self, benchmark: &Benchmark) -> bool {
+        is_of_library(benchmark) || app::catalogue::find(benchmark.name).is_some()
+    }
+
+    fn prepared(
+        &self,
+        benchmarks: &[&'static Benchmark],
+        target: &Resolved,
+        options: &MeasureOptions,
+    ) -> Result<Option<Box<dyn Prepared>>, verbena_bench::Failure> {
+        if !benchmarks.iter().any(|benchmark| self.starts(benchmark)) {
+            return Ok(None);
+        }
+        let is_measured = benchmarks.iter().any(|benchmark| is_of_library(benchmark));
+        let ready = Ready::on(target, self.kind, is_measured, options, self.host)?;
+        Ok(ready.map(|ready| -> Box<dyn Prepared> {
+            Box::new(Session {
+                ready,
+                applications: Applications::default(),
+            })
+        }))
+    }
+}
+
+/// A library that is ready for the launches of a session.
+struct Session {
+    ready: Ready,
+    applications: Applications,
+}
+
+impl Prepared for Session {
+    fn described(&self) -> BTreeMap<String, String> {
+        self.ready.described()
+    }
+
+    fn launch(
+        &mut self,
+        launch: &Launch<'_>,
+        take: &mut Take<'_>,
+    ) -> Result<Ended, verbena_bench::Failure> {
+        match is_of_library(launch.benchmark) {
+            true => launch::launch(&self.ready, launch, take),
+            false => self.applications.launch(&self.ready, launch, take),
+        }
+    }
+}
+
+/// Returns whether the measuring program has this benchmark.
+fn is_of_library(benchmark: &Benchmark) -> bool {
+    catalogue::quantity(benchmark.name).is_some()
+}

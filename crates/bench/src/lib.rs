@@ -1,0 +1,51 @@
+//! The measuring engine. An [`Engine`](engine::Engine) runs benchmarks on targets: [`target`] finds
+//! a target, and [`plan`] defines the task. Processes are started by [`local`] or a cluster's
+//! launcher ([`job`]) and find each other through `rendezvous`; `virtual_session` runs models.
+//! `session` and `result_sink` store the results. [`service`] measures the file service.
+//! [`expected`] checks results against models and [`published`] figures.
+//!
+//! An adapter is reached only through the libibverbs that is loaded at run time (`fabric` and
+//! `verbs`). The program provides everything else of the software adapter ([`host`]), and
+//! benchmarks with another launcher ([`external`]).
+#![forbid(unsafe_code)]
+
+pub mod adapter;
+pub mod bar;
+pub mod counters;
+pub mod descendants;
+pub mod engine;
+mod environment;
+pub mod expected;
+pub mod external;
+mod failure;
+pub mod host;
+mod hostlist;
+pub mod interrupt;
+pub mod job;
+mod job_session;
+pub mod local;
+mod measure;
+mod model_runner;
+pub mod model_target;
+pub mod options;
+pub mod plan;
+mod pmi;
+pub mod ports;
+mod process;
+pub mod profiles;
+pub mod progress;
+pub mod published;
+mod rendezvous;
+pub mod resolved;
+mod result_sink;
+pub mod route;
+mod runtime;
+pub mod service;
+mod session;
+pub mod suggestion;
+pub mod target;
+pub mod temporary;
+mod virtual_session;
+pub mod worker;
+
+pub use failure::Failure;

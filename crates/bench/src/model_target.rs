@@ -1,0 +1,86 @@
+//! A model as target.
+
+use crate::Failure;
+use std::collections::BTreeMap;
+use verbena_fabric::model::{Fidelity, Machine};
+use verbena_model::profile::System;
+
+/// A modelled machine.
+#[derive(Debug, Clone)]
+pub struct ModelTarget {
+    /// The machine.
+    pub machine: Machine,
+    /// Whether packets or whole messages are simulated.
+    pub fidelity: Fidelity,
+}
+
+impl ModelTarget {
+    /// Returns its name in reports.
+    pub fn label(&self) -> String {
+        match self.fidelity {
+            Fidelity::Packet => format!("{} (model)", self.machine.name()),
+            Fidelity::Message => format!("{} (model, by messages)", self.machine.name()),
+        }
+    }
+
+    /// Returns the name of its directory in that of a run on several targets.
+    pub fn directory(&self) -> String {
+        match self.fidelity {
+            Fidelity::Packet => format!("model-{}", self.machine.name()),
+            Fidelity::Message => format!("model-{}-message", self.machine.name()),
+        }
+    }
+
+    /// Returns the modelled system.
+    ///
+    /// # Errors
+    ///
+    /// Fails for the model of the software adapter, which has none.
+    pub fn system(&self) -> Result<&System, Failure> {
+        let name = self.machine.name();
+        self.machine.system().ok_or_else(|| {
+            Failure::Input(format!(
+                "{name} is the software adapter on one host; a profile of kind system is needed"
+            ))
+        })
+    }
+
+    /// Describes the model for the record.
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
+        let mut out = BTreeMap::from([
+            ("model".to_owned(), self.machine.about().to_owned()),
+            ("fidelity".to_owned(), word(self.fidelity).to_owned()),
+            ("verbena".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ]);
+        let Some(system) = self.machine.system() else {
+            return out;
+        };
+        let parts = [
+            ("host", Some(&system.host.about)),
+            ("adapter", Some(&system.adapter.about)),
+            ("link", Some(&system.link.about)),
+            ("cable", Some(&system.cable.about)),
+            ("switch", system.switch.as_ref().map(|switch| &switch.about)),
+            (
+                "topology",
+                system.topology.as_ref().map(|joined| &joined.about),
+            ),
+            (
+                "congestion control",
+                system.congestion.as_ref().map(|control| &control.about),
+            ),
+        ];
+        for (part, about) in parts {
+            let about = about.map(|about| (format!("modelled {part}"), about.clone()));
+            out.extend(about);
+        }
+        out
+    }
+}
+
+fn word(fidelity: Fidelity) -> &'static str {
+    match fidelity {
+        Fidelity::Packet => "every packet",
+        Fidelity::Message => "whole messages",
+    }
+}

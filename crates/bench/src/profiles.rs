@@ -1,0 +1,42 @@
+//! The models' profiles: the shipped ones, further directories, and single changed values.
+
+use crate::Failure;
+use std::path::PathBuf;
+use verbena_model::profile::{Library, Overrides};
+
+/// The requested profiles.
+#[derive(Debug, Clone, Default)]
+pub struct Profiles {
+    /// Changed values, as `PATH=NUMBER`.
+    pub set: Vec<String>,
+    /// Directories of further profiles, which replace shipped ones of the same name.
+    pub directories: Vec<PathBuf>,
+}
+
+impl Profiles {
+    /// Reads the profiles.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a setting is malformed, or a profile cannot be read.
+    pub fn library(&self) -> Result<Library, Failure> {
+        let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
+        let mut overrides = Overrides::none();
+        for setting in &self.set {
+            let parsed = setting
+                .split_once('=')
+                .and_then(|(path, value)| Some((path, value.parse::<f64>().ok()?)));
+            let Some((path, value)) = parsed else {
+                return Err(Failure::Input(format!(
+                    "--set {setting}: expected PATH=NUMBER, e.g. bensley.pcie.read_buffer=4096"
+                )));
+            };
+            overrides = overrides.with(path, value);
+        }
+        let mut library = Library::shipped(&Overrides::none()).map_err(|e| input(&e))?;
+        for directory in &self.directories {
+            library = library.and_directory(directory).map_err(|e| input(&e))?;
+        }
+        library.with(&overrides).map_err(|e| input(&e))
+    }
+}

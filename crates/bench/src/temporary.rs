@@ -1,0 +1,92 @@
+//! A private temporary directory.
+
+use std::env;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::Failure;
+use crate::interrupt::Scratch;
+
+/// A directory that only this user can enter, removed with its contents when dropped.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    _scratch: Scratch,
+}
+
+impl Directory {
+    /// Creates a new directory for temporary files.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be created.
+    pub fn create() -> Result<Self, Failure> {
+        let parent = env::temp_dir();
+        loop {
+            // The name is only probably free: if it is taken, creation fails and is repeated.
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default();
+            let path = parent.join(format!(
+                "verbena-{}-{:09}",
+                process::id(),
+                now.subsec_nanos()
+            ));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {
+                    let _scratch = Scratch::new(&path);
+                    return Ok(Self { path, _scratch });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(source) => {
+                    return Err(Failure::Directory {
+                        path: parent,
+                        source,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Returns its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A late descendant may still write into it; a small file left among temporary files is not
+        // an error.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_directory_is_private_and_removed_on_drop() {
+        let directory = Directory::create().unwrap();
+        let path = directory.path().to_path_buf();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        fs::write(path.join("1.counters"), "x").unwrap();
+        drop(directory);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn two_directories_have_different_paths() {
+        let (one, two) = (Directory::create().unwrap(), Directory::create().unwrap());
+        assert_ne!(one.path(), two.path());
+    }
+}

@@ -1,0 +1,125 @@
+//! A session on a timing model: runs benchmarks in virtual time, in this process, several at once
+//! on threads. Records are in the order of the benchmarks and do not depend on the machine, the
+//! time of day or the number of threads, so the same command gives the same bytes.
+
+use super::model_runner::Runner;
+use super::options::MeasureOptions;
+use super::process::line;
+use super::progress::Progress;
+use super::result_sink::ResultSink;
+use crate::Failure;
+use crate::host::Host;
+use crate::interrupt;
+use crate::model_target::ModelTarget;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+use verbena_fabric::Error;
+use verbena_measure::result::{Failure as PointFailure, Parameters};
+use verbena_report::csv;
+use verbena_report::run_directory::{Loaded, POINTS};
+use verbena_report::schema::{End, Line, Run, VERSION};
+use verbena_workloads::Benchmark;
+
+/// Benchmarks on one model.
+pub struct VirtualSession<'a> {
+    pub benchmarks: Vec<&'static Benchmark>,
+    pub target: &'a ModelTarget,
+    pub options: &'a MeasureOptions,
+    /// The run directory, if requested.
+    pub directory: Option<&'a Path>,
+    /// The command line, for the record.
+    pub command: String,
+    pub host: &'static dyn Host,
+}
+
+impl VirtualSession<'_> {
+    /// Runs all benchmarks.
+    ///
+    /// # Errors
+    ///
+    /// Fails if results cannot be written.
+    pub fn run(self) -> Result<Loaded, Failure> {
+        let run = Run {
+            schema: VERSION,
+            label: self.options.label_of(self.target.label()),
+            fabric: "model".to_owned(),
+            device: self.target.machine.name().to_owned(),
+            command: self.command.clone(),
+            // No time of day, so that the same command gives the same bytes.
+            started: 0,
+            seed: self.options.seed,
+            effort: self.options.effort().to_owned(),
+            launcher: "local".to_owned(),
+            launches: 1,
+            clock: BTreeMap::from([
+                ("clock".to_owned(), "virtual".to_owned()),
+                ("clock tick (ns)".to_owned(), "0.001".to_owned()),
+            ]),
+            environment: self.target.environment(),
+            warnings: Vec::new(),
+        };
+        let mut sink = ResultSink::open(self.directory, run)?;
+        interrupt::watch(self.host)?;
+        let mut span = Duration::ZERO;
+        let mut outcome = "complete";
+        let mut progress = Progress::new(
+            self.benchmarks.iter().map(|one| one.name),
+            1,
+            &self.target.label(),
+        );
+        let mut trouble = None;
+        if let Some(first) = self.benchmarks.first() {
+            progress.begin(first.name);
+        }
+        let runner = Runner {
+            target: self.target.clone(),
+            options: self.options.clone(),
+        };
+        runner.in_order(&self.benchmarks, |number, ended| {
+            let benchmark = self.benchmarks[number];
+            match ended {
+                Ok(ran) => {
+                    span += ran.span;
+                    for record in ran.records {
+                        if let Err(failure) = sink.take(line(record)) {
+                            trouble.get_or_insert(failure);
+                        }
+                    }
+                }
+                Err(Error::Interrupted) => {}
+                Err(error) => {
+                    let failure = Line::Failure(PointFailure {
+                        benchmark: benchmark.name.to_owned(),
+                        launch: 0,
+                        parameters: Parameters::new(),
+                        reason: error.to_string(),
+                        unsupported: matches!(error, Error::Unsupported { .. }),
+                    });
+                    if let Err(failure) = sink.take(failure) {
+                        trouble.get_or_insert(failure);
+                    }
+                }
+            }
+            progress.end();
+            if let Some(next) = self.benchmarks.get(number + 1) {
+                progress.begin(next.name);
+            }
+        });
+        if interrupt::is_wanted() {
+            outcome = "interrupted";
+        }
+        if let Some(failure) = trouble {
+            return Err(failure);
+        }
+        sink.take(Line::End(End {
+            outcome: outcome.to_owned(),
+            seconds: span.as_secs_f64(),
+            reason: None,
+        }))?;
+        if let Some(directory) = self.directory {
+            csv::write(&directory.join(POINTS), &sink.loaded.points)?;
+        }
+        Ok(sink.loaded)
+    }
+}

@@ -1,3 +1,0 @@
-//! The script of a Slurm array for `verbena sweep`.
-
-pub mod script;
