@@ -46,7 +46,7 @@ pub extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
 fn open(which: Device, command: Command) -> Result<*mut ibv_context> {
     let context = Context::open(which)?;
     // The host answers connection requests even if its processes are busy.
-    set_agent(verbena_rdmacm::inbox::AGENT);
+    set_agent(verbena_rdmacm::start::AGENT);
     let mut c = verbs_context {
         sz: size_of::<verbs_context>(),
         context: ibv_context {
