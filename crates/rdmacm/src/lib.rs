@@ -18,8 +18,8 @@
 //!   peers.
 //! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`inbox`], [`outbox`])
 //!   that may be lost ([`state_machine`]). A process that exits sends DREQs ([`leave`]); for one
-//!   that is killed another process of its host sends them ([`reaper`]) from the death record it has
-//!   left ([`death_record`]).
+//!   that is killed another process of its host sends them ([`reaper`]) from the death record that
+//!   it has left ([`death_record`]).
 //!
 //! **Layers.** [`state`] is the data under the lock of [`service`]. [`exchange`], [`peer`],
 //! [`receive`], [`due`] and [`dispatch`] change it, each by means of those before it. The thread
