@@ -94,7 +94,7 @@ impl Worker<'_> {
                 // SAFETY: region and domain come from their tables, so they exist; the range is
                 // within the arena.
                 let code = unsafe {
-                    (library.rereg_mr)(handle, all, pd, address as *mut _, *len as usize, bits)
+                    (library.rereg_mr?)(handle, all, pd, address as *mut _, *len as usize, bits)
                 };
                 self.learn_region(*mr);
                 code

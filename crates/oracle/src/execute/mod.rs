@@ -4,7 +4,6 @@
 mod binds;
 mod calls;
 pub mod hosts;
-mod library;
 mod message;
 mod modify;
 mod objects;
