@@ -13,8 +13,8 @@ macro_rules! functions {
         $($field:ident = $symbol:literal @ $node:literal : $type:ty;)*
         [optional] $($newer:ident = $newer_symbol:literal @ $newer_node:literal : $newer_type:ty;)*
     ) => {
-        /// The functions of a libibverbs, with the types of the official header: the bare verbs, for
-        /// programs that pass wrong keys and destroy objects in use. Older libraries lack the
+        /// The functions of a libibverbs, with the types of the official header: the bare verbs,
+        /// for programs that pass wrong keys and destroy objects in use. Older libraries lack the
         /// optional ones.
         #[allow(missing_docs, reason = "the names are C's without their prefix")]
         pub struct Functions { $(pub $field: $type,)* $(pub $newer: Option<$newer_type>,)* }
