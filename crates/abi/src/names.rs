@@ -50,7 +50,7 @@ names! {
 
     /// `enum ibv_qp_state`.
     QP_STATES "IBV_QPS_": IBV_QPS_RESET IBV_QPS_INIT IBV_QPS_RTR IBV_QPS_RTS IBV_QPS_SQD
-        IBV_QPS_SQE IBV_QPS_ERR;
+        IBV_QPS_SQE IBV_QPS_ERR IBV_QPS_UNKNOWN;
 
     /// `enum ibv_mig_state`.
     MIG_STATES "IBV_MIG_": IBV_MIG_MIGRATED IBV_MIG_REARM IBV_MIG_ARMED;
