@@ -19,7 +19,7 @@ from harness.place import Place
 from roce import guide as two_hosts
 from wheel import suite as wheel
 
-from . import architecture, markdown, tiers
+from . import architecture, circles, markdown, tiers
 
 TITLE = "links, options and variables in the documents"
 REQUIRES: list = []
@@ -52,6 +52,8 @@ def cases() -> list[Case]:
             Case("tiers of tests", "CONTRIBUTING.md", tiers.documented),
             Case("crates, length and glossary", "ARCHITECTURE.md", architecture.documented),
             Case("crates, length and glossary", "planted dependencies", architecture.planted),
+            Case("circles of files", "crates", circles.none_large),
+            Case("circles of files", "a planted one", circles.planted_is_found),
             *(Case("the site", f"mdBook {version}", partial(site, version)) for version in ("in the path", *VERSIONS))]
 
 

@@ -1,4 +1,5 @@
-//! The verbs C ABI as data: structures, constants and enumerations of libibverbs, no code.
+//! The verbs C ABI as data: structures, constants and enumerations of libibverbs, and their
+//! [`names`]. No other code.
 //!
 //! **Contract.** Every type has the size and field offsets, and every constant the value, of
 //! rdma-core v44's `infiniband/verbs.h` on this machine; `layout_test` and `constants_test` compile
@@ -38,6 +39,7 @@ mod event;
 mod flow;
 mod flow_action;
 mod memory;
+pub mod names;
 mod pd;
 mod port;
 mod pthread;

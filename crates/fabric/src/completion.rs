@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::fmt;
+use verbena_verbs::WorkStatus;
 
 /// A completion's status, numbered as in verbs (`enum ibv_wc_status`); unknown numbers are
 /// preserved.
@@ -34,23 +35,7 @@ impl Status {
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.0 {
-            0 => "success",
-            1 => "local length error",
-            2 => "local QP operation error",
-            4 => "local protection error",
-            5 => "work request flushed",
-            6 => "memory window bind error",
-            7 => "bad response",
-            8 => "local access error",
-            9 => "remote invalid request",
-            10 => "remote access error",
-            11 => "remote operation error",
-            12 => "transport retry counter exceeded",
-            13 => "RNR retry counter exceeded",
-            other => return write!(f, "status {other}"),
-        };
-        write!(f, "{name} (status {})", self.0)
+        WorkStatus(self.0).fmt(f)
     }
 }
 

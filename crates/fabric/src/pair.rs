@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::operation::{ReceiveRequest, WorkRequest};
 use crate::{Fabric, Region};
+use std::array;
 
 /// Transport of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -82,14 +83,14 @@ impl Endpoint {
                 format!("expected {} bytes, found {}", Self::BYTES, bytes.len()),
             )
         })?;
-        let word = |i: usize| u32::from_le_bytes(bytes[i..i + 4].try_into().expect("4 bytes"));
+        let word = |i: usize| u32::from_le_bytes(array::from_fn(|at| bytes[i + at]));
         Ok(Endpoint {
             pair: word(0),
             psn: word(4),
             queue_key: word(8),
             shared_receive: word(12),
             lid: u16::from_le_bytes([bytes[16], bytes[17]]),
-            gid: bytes[18..34].try_into().expect("16 bytes"),
+            gid: array::from_fn(|at| bytes[18 + at]),
             mtu_code: bytes[34],
         })
     }

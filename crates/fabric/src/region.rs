@@ -5,6 +5,7 @@
 //! reference, because the adapter and the peer may change it at any time.
 
 use crate::error::{Error, Result};
+use std::array;
 
 /// Location of a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,10 +113,10 @@ impl RemoteRegion {
                 format!("expected {} bytes, found {}", Self::BYTES, bytes.len()),
             )
         })?;
-        let u64_at = |i: usize| u64::from_le_bytes(bytes[i..i + 8].try_into().expect("8 bytes"));
+        let u64_at = |i: usize| u64::from_le_bytes(array::from_fn(|at| bytes[i + at]));
         Ok(RemoteRegion {
             address: u64_at(0),
-            key: u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes")),
+            key: u32::from_le_bytes(array::from_fn(|at| bytes[8 + at])),
             length: u64_at(12),
         })
     }

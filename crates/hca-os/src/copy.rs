@@ -1,4 +1,19 @@
 //! Copies that another process may be watching.
+//!
+//! **Races.** A peer, a thread of the program or a device may write to the same memory during a
+//! copy. Bounds do not exclude that: the keys of both memories permit it, and verbs leave the order
+//! to the programs, as with an adapter's DMA. The copies are sound nevertheless:
+//!
+//! - They access the memory by raw pointers only. No reference to it exists, so the compiler may
+//!   not assume that it stays unchanged.
+//! - The bytes are moved, never used: no address, length, index or branch depends on them.
+//!   Addresses and lengths come from checked requests in private memory. So a racing write changes
+//!   at most the bytes that arrive, each of which is an old or a new one.
+//! - `ptr::copy` compiles to moves of the processor, for which a write of another process at the
+//!   same time is no different from DMA: it is outside of the program that the compiler sees. The
+//!   moves may read or write a byte more than once and in any order.
+//! - Where the order matters, that is for the last bytes, on which programs poll, the store is
+//!   atomic and follows a release fence.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -10,8 +25,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fen
 /// stored atomically.
 ///
 /// # Safety
-/// `source` must be readable and `target` writable for `length` bytes, and they must not overlap
-/// unless equal in effect to a racing DMA (the application's own contract).
+/// `source` must be readable and `target` writable for `length` bytes during the call. Both may
+/// change meanwhile; if they overlap, the copied bytes are those of a racing DMA.
 #[inline]
 pub unsafe fn ordered_copy(source: *const u8, target: *mut u8, length: usize) {
     if length == 0 {
@@ -27,7 +42,7 @@ pub unsafe fn ordered_copy(source: *const u8, target: *mut u8, length: usize) {
     };
     let body = length - tail;
     // SAFETY: `body + tail == length`, so all ranges are inside the caller's; the tail is aligned
-    // as computed.
+    // as computed. Others may write to both ranges at the same time (see the header).
     unsafe {
         if body > 0 {
             std::ptr::copy(source, target, body);
@@ -53,7 +68,7 @@ pub unsafe fn ordered_copy(source: *const u8, target: *mut u8, length: usize) {
 #[inline]
 pub unsafe fn copy(source: *const u8, target: *mut u8, length: usize) {
     // SAFETY: the caller promises `length` readable bytes at `source` and writable ones at
-    // `target`.
+    // `target`. Others may write to both at the same time (see the header).
     unsafe {
         if length == size_of::<u64>() {
             // The smallest messages are frequent, and a call of the copy function takes longer than

@@ -11,7 +11,7 @@ use verbena_hca::qp::{Qp, SendRequest};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
-use crate::{ah, post};
+use crate::{ah, bind};
 
 /// A batch.
 pub struct Batch {
@@ -264,7 +264,7 @@ impl Work {
                 with_whole(self, request, datagram, |whole| poster.post(whole))?;
                 if request.opcode == IBV_WR_BIND_MW {
                     let (window, key, _) = &self.binds[request.bind as usize];
-                    post::show_key(*window, *key)?;
+                    bind::show_key(*window, *key)?;
                 }
             }
         }
@@ -311,7 +311,7 @@ unsafe fn with_whole(
         };
         let bind = if request.opcode == IBV_WR_BIND_MW {
             let (window, key, info) = &work.binds[request.bind as usize];
-            Some(post::bind(*window, *key, info)?)
+            Some(bind::bind(*window, *key, info)?)
         } else {
             None
         };

@@ -1,16 +1,15 @@
-//! Completion channels: ibv_create_comp_channel(3), ibv_get_cq_event(3).
+//! Completion channels: ibv_create_comp_channel(3).
 
 use std::sync::Arc;
 
-use libc::{c_int, c_void};
+use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::event::CompletionChannel;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
-use crate::cq::CqObject;
 use crate::handle::{Handle, Object};
-use crate::{context, door, outcome};
+use crate::{context, outcome};
 
 /// A completion channel.
 pub struct ChannelObject {
@@ -83,31 +82,4 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
             Ok(())
         }),
     )
-}
-
-/// Waits for the next event of the channel, or fails with EAGAIN if its descriptor does not block.
-///
-/// # Safety
-/// `channel` must be null or live; `cq` and `cq_context` null or valid for writes.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ibv_get_cq_event(
-    channel: *mut ibv_comp_channel,
-    cq: *mut *mut ibv_cq,
-    cq_context: *mut *mut c_void,
-) -> c_int {
-    // SAFETY: the caller promises null, live or valid pointers.
-    outcome::minus_one("ibv_get_cq_event", unsafe {
-        of(channel).and_then(|channel| {
-            // The cookie is the queue's pointer. It stays valid, as the queue's destruction first
-            // removes its events from the channel and then waits for those counted here.
-            let cookie = channel.next_with(|cookie| {
-                if let Ok(handle) = Handle::<CqObject>::of(*cookie as *mut ibv_cq_ex) {
-                    handle.object.completion_events.count();
-                }
-            })?;
-            let queue = cookie as *mut ibv_cq_ex;
-            door::output(cq, queue.cast())?;
-            door::output(cq_context, (*queue).cq_context)
-        })
-    })
 }

@@ -2,18 +2,13 @@
 //! completions, and a function for each field of the current one. The functions are in the queue's
 //! structure, where the header's inline functions call them.
 
-use std::cell::UnsafeCell;
-use std::hint;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use libc::{c_int, c_uint};
 use verbena_abi::*;
-use verbena_hca::cq::Polled;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
 use crate::cq::CqObject;
+use crate::current_completion::Place;
 use crate::handle::Handle;
 use crate::outcome;
 
@@ -22,59 +17,6 @@ use crate::outcome;
 pub const READABLE: u64 = IBV_WC_STANDARD_FLAGS
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-
-/// The current completion of the iterator, and the lock of the iterator: between `start_poll` and
-/// `end_poll` the queue belongs to one thread.
-pub struct Current {
-    polled: Polled,
-    taken: AtomicBool,
-    place: UnsafeCell<Place>,
-}
-
-#[derive(Default)]
-struct Place {
-    wc: ibv_wc,
-    timestamp: u64,
-}
-
-// SAFETY: `place` is only accessed by the thread that holds `taken`, or by the only polling thread,
-// as the program promises.
-unsafe impl Sync for Current {}
-// SAFETY: plain data.
-unsafe impl Send for Current {}
-
-impl Current {
-    /// Returns an iterator without a completion.
-    pub fn of(polled: Polled) -> Current {
-        Current {
-            polled,
-            taken: AtomicBool::new(false),
-            place: UnsafeCell::default(),
-        }
-    }
-
-    /// Waits for the iterator's lock. Other threads hold it for a few completions only.
-    #[inline]
-    fn acquire(&self) {
-        if self.polled == Polled::ByOne {
-            return;
-        }
-        let mut tries = 0u32;
-        while self.taken.swap(true, Ordering::Acquire) {
-            tries += 1;
-            if tries.is_multiple_of(64) {
-                thread::yield_now()
-            } else {
-                hint::spin_loop()
-            }
-        }
-    }
-
-    #[inline]
-    fn release(&self) {
-        self.taken.store(false, Ordering::Release);
-    }
-}
 
 /// Fills in the functions.
 pub fn fill(c: &mut ibv_cq_ex) {

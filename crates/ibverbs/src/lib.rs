@@ -10,20 +10,27 @@
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with the version script.
 //!
-//! One object per file: [`device`], [`context`], [`query`], [`pd`], [`mr`], [`buf`], [`mw`],
-//! [`dm`], [`channel`], [`cq`] with [`cq_ex`], [`srq`], [`qp`] with [`post`], [`qp_ex`] and its
-//! [`batch`], [`ah`], [`xrcd`], [`event`].
+//! One object per file: [`device`], [`context`] with [`open`], [`query`], [`pd`], [`mr`],
+//! [`buf`], [`mw`] with [`bind`], [`dm`], [`channel`], [`cq`] with [`cq_create`], [`cq_event`] and
+//! [`cq_ex`], [`srq`], [`qp`] with [`qp_create`], [`post`], [`qp_ex`] and its [`batch`], [`ah`],
+//! [`xrcd`], [`event`]. Creation is apart from the objects, as it fills in tables of functions that
+//! use all of them.
 
 pub mod acknowledge;
 pub mod ah;
 pub mod attributes;
 pub mod batch;
+pub mod bind;
 pub mod buf;
 pub mod channel;
 pub mod cm;
+mod command;
 pub mod context;
 pub mod cq;
+pub mod cq_create;
+pub mod cq_event;
 pub mod cq_ex;
+pub mod current_completion;
 pub mod device;
 pub mod dm;
 pub mod door;
@@ -35,11 +42,13 @@ pub mod marshal;
 pub mod mr;
 pub mod mw;
 pub mod newer;
+pub mod open;
 pub mod outcome;
 pub mod pd;
 pub mod post;
 pub mod private;
 pub mod qp;
+pub mod qp_create;
 pub mod qp_ex;
 pub mod query;
 pub mod rate;

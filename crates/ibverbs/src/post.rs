@@ -4,11 +4,12 @@
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::qp::{Bind, Poster, SendRequest};
+use verbena_hca::qp::{Poster, SendRequest};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
-use crate::{ah, door, mr, mw, outcome, qp, srq};
+use crate::bind::{self, binding, show_key};
+use crate::{ah, door, mw, outcome, qp, srq};
 
 /// Posts a list of send requests. Stops at the first refused request, and stores its address in
 /// `bad`.
@@ -89,8 +90,8 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
                 request.swap = wr.wr.atomic.swap;
             }
             IBV_WR_BIND_MW => {
-                let bind = &wr.extra.bind_mw;
-                request.bind = Some(self::bind(bind.mw, bind.rkey, &bind.bind_info)?);
+                let wanted = &wr.extra.bind_mw;
+                request.bind = Some(bind::bind(wanted.mw, wanted.rkey, &wanted.bind_info)?);
             }
             _ => (),
         }
@@ -109,68 +110,6 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
         }
         Ok(())
     }
-}
-
-/// Returns the window and the target of a bind work request. The low eight bits of `key` become
-/// those of the window's key.
-///
-/// # Errors
-/// EINVAL for an invalid window or region, and for a type 1 window, which ibv_bind_mw binds.
-///
-/// # Safety
-/// The window and the region must be null or live.
-pub unsafe fn bind<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
-    // SAFETY: null or live, as the caller promises; the program does not use its structure while it
-    // posts.
-    unsafe {
-        let object = mw::of(window)?;
-        if object.kind() != IBV_MW_TYPE_2 {
-            return Err(refused!(
-                EINVAL,
-                "the window of IBV_WR_BIND_MW has type {}: bind type 1 windows with ibv_bind_mw",
-                object.kind()
-            ));
-        }
-        binding(window, object.key_with(key), info)
-    }
-}
-
-/// Stores the window's new key in `window->rkey` after a bind was posted, where the program reads
-/// it, as with other providers. A refused bind does not change it.
-///
-/// # Errors
-/// EINVAL if it is no window.
-///
-/// # Safety
-/// The window must be null or live.
-pub unsafe fn show_key(window: *mut ibv_mw, chosen: u32) -> Result<()> {
-    // SAFETY: null or live, as the caller promises; the program does not use its structure while it
-    // posts.
-    unsafe {
-        let key = mw::of(window)?.key_with(chosen);
-        (&raw mut (*window).rkey).write(key);
-    }
-    Ok(())
-}
-
-unsafe fn binding<'a>(window: *mut ibv_mw, key: u32, info: &ibv_mw_bind_info) -> Result<Bind<'a>> {
-    // SAFETY: callers promise a null or live window and region.
-    let (window, region) = unsafe {
-        let region = if info.mr.is_null() {
-            None
-        } else {
-            Some(mr::of(info.mr)?)
-        };
-        (mw::of(window)?, region)
-    };
-    Ok(Bind {
-        window,
-        region,
-        key,
-        address: info.addr,
-        length: info.length,
-        access: info.mw_access_flags,
-    })
 }
 
 /// Binds a type 1 window: posts the bind and updates the window's key at once.

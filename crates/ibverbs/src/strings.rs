@@ -5,6 +5,7 @@
 use std::ffi::CStr;
 
 use libc::{c_char, c_uint};
+use verbena_abi::names::wc_status_text;
 use verbena_abi::*;
 
 const UNKNOWN: &CStr = c"unknown";
@@ -93,33 +94,7 @@ pub fn wr_opcode(opcode: c_uint) -> *const c_char {
 /// Returns the name of a completion status.
 #[unsafe(no_mangle)]
 pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char {
-    const STATUSES: [&CStr; 24] = [
-        c"success",
-        c"local length error",
-        c"local QP operation error",
-        c"local EE context operation error",
-        c"local protection error",
-        c"Work Request Flushed Error",
-        c"memory management operation error",
-        c"bad response error",
-        c"local access error",
-        c"remote invalid request error",
-        c"remote access error",
-        c"remote operation error",
-        c"transport retry counter exceeded",
-        c"RNR retry counter exceeded",
-        c"local RDD violation error",
-        c"remote invalid RD request",
-        c"aborted error",
-        c"invalid EE context number",
-        c"invalid EE context state",
-        c"fatal error",
-        c"response timeout error",
-        c"general error",
-        c"TM error",
-        c"TM software rendezvous",
-    ];
-    name(&STATUSES, status)
+    wc_status_text(status).unwrap_or(UNKNOWN).as_ptr()
 }
 
 fn name(names: &[&'static CStr], value: c_uint) -> *const c_char {

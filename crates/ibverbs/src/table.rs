@@ -3,7 +3,7 @@
 
 use verbena_abi::verbs_context;
 
-use crate::{cq, dm, mr, mw, pd, post, qp, query, srq, unsupported, xrcd};
+use crate::{cq, cq_create, dm, mr, mw, pd, post, qp_create, query, srq, unsupported, xrcd};
 
 /// Fills in the functions.
 pub fn fill(c: &mut verbs_context) {
@@ -42,12 +42,12 @@ pub fn fill(c: &mut verbs_context) {
     c.modify_wq = Some(unsupported::modify_wq);
     c.create_wq = Some(unsupported::create_wq);
     c.query_rt_values = Some(query::query_rt_values);
-    c.create_cq_ex = Some(cq::create_cq_ex);
+    c.create_cq_ex = Some(cq_create::create_cq_ex);
     c.query_device_ex = Some(query::query_device_ex);
     c.ibv_destroy_flow = Some(unsupported::destroy_flow);
     c.ibv_create_flow = Some(unsupported::create_flow);
-    c.open_qp = Some(qp::open_qp);
-    c.create_qp_ex = Some(qp::create_qp_ex);
+    c.open_qp = Some(qp_create::open_qp);
+    c.create_qp_ex = Some(qp_create::create_qp_ex);
     c.get_srq_num = Some(srq::get_srq_num);
     c.create_srq_ex = Some(srq::create_srq_ex);
     c.open_xrcd = Some(xrcd::open_xrcd);

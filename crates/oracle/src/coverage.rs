@@ -6,6 +6,7 @@ use crate::reference::outcome::EventKind;
 use std::collections::BTreeMap;
 use std::fmt;
 use verbena_abi as abi;
+use verbena_abi::names::WC_STATUSES;
 
 /// Counts by kind.
 #[derive(Clone, Debug, Default)]
@@ -95,31 +96,7 @@ impl Coverage {
 
 /// Returns the name of a completion status.
 pub fn status_name(status: u32) -> &'static str {
-    const NAMES: [&str; 22] = [
-        "SUCCESS",
-        "LOC_LEN_ERR",
-        "LOC_QP_OP_ERR",
-        "LOC_EEC_OP_ERR",
-        "LOC_PROT_ERR",
-        "WR_FLUSH_ERR",
-        "MW_BIND_ERR",
-        "BAD_RESP_ERR",
-        "LOC_ACCESS_ERR",
-        "REM_INV_REQ_ERR",
-        "REM_ACCESS_ERR",
-        "REM_OP_ERR",
-        "RETRY_EXC_ERR",
-        "RNR_RETRY_EXC_ERR",
-        "LOC_RDD_VIOL_ERR",
-        "REM_INV_RD_REQ_ERR",
-        "REM_ABORT_ERR",
-        "INV_EECN_ERR",
-        "INV_EEC_STATE_ERR",
-        "FATAL_ERR",
-        "RESP_TIMEOUT_ERR",
-        "GENERAL_ERR",
-    ];
-    NAMES.get(status as usize).copied().unwrap_or("another")
+    WC_STATUSES.word(status).unwrap_or("another")
 }
 
 impl fmt::Display for Coverage {

@@ -1,6 +1,5 @@
-//! Input from peers: requests at a listener, and messages of an existing connection.
+//! Input of the thread: requests at a listener, messages of an existing connection, alarms.
 
-use crate::abi::{ConnectionParameters, DatagramParameters};
 use crate::address;
 use crate::alarm::Alarm;
 use crate::channel::Waiting;
@@ -13,9 +12,11 @@ use crate::message::{INVALID_TRANSPORT, Kind, Message};
 use crate::no_listener;
 use crate::path::Path;
 use crate::peer_transport::PeerTransport;
-use crate::service::{Caller, Service, State};
+use crate::receive::{datagram, receive};
+use crate::service::Service;
+use crate::state::{Caller, State};
 use crate::state_machine::{INVALID_MTU, STALE_CONNECTION, StateMachine};
-use crate::thread::Source;
+use crate::watch::Source;
 use std::io::ErrorKind;
 use verbena_hca::device::active_mtu;
 use verbena_hca::roce::management::CmMad;
@@ -42,7 +43,7 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
         Source::Listener(number, generation) => return answer_call(state, number, generation),
         Source::Caller(number) => hear_caller(state, number),
         Source::Identifier(number, generation) => hear_peer(state, number, generation),
-        Source::Alarm => state.take_alarms(clock::now()),
+        Source::Alarm => take_alarms(state, clock::now()),
         Source::Inbox => {
             for cm_mad in service.inbox.take() {
                 state.process_cm_mad(cm_mad);
@@ -57,6 +58,39 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
         Source::DeathRecords => state.death_record_closed(),
     }
     Ok(())
+}
+
+/// Handles the alarms that are due.
+fn take_alarms(state: &mut State, now: u64) {
+    for alarm in state.due_alarms(now) {
+        match alarm {
+            Alarm::TimeWait(number, generation) => {
+                let identifier = state.identifiers.get_mut(number);
+                let waits = |of: &&mut Identifier| {
+                    of.generation == generation && of.state == ConnectionState::TimeWait
+                };
+                if let Some(identifier) = identifier.filter(waits) {
+                    identifier.state = ConnectionState::Over;
+                    state.raise(number, Event::plain(EventKind::TimewaitExit, 0));
+                }
+            }
+            Alarm::Retransmission(number) => state.retransmit_due(number, now),
+            Alarm::Unclaimed => state.offer_unclaimed(),
+            Alarm::Probe => {
+                state.probe_peers();
+                state.reap();
+            }
+            Alarm::Reap => state.reap(),
+            Alarm::Caller(number) => {
+                let caller = state.callers.get(number);
+                if caller.is_some_and(|caller| caller.deadline <= now)
+                    && let Some(caller) = state.callers.remove(number)
+                {
+                    state.watch.forget(&caller.conversation);
+                }
+            }
+        }
+    }
 }
 
 /// Accepts the oldest pending connection of a listener.
@@ -271,18 +305,6 @@ fn announce(state: &mut State, listener: u32, number: u32, request: &Message) ->
     Some(())
 }
 
-/// Returns the parameters of a datagram service: its address and the program's values.
-pub fn datagram(parameters: &ConnectionParameters, path: &Path) -> DatagramParameters {
-    DatagramParameters {
-        qp_num: parameters.qp_num,
-        qkey: parameters.qkey,
-        ah_attr: path.address_vector(),
-        private_data: parameters.private_data,
-        private_data_len: parameters.private_data_len,
-        ..Default::default()
-    }
-}
-
 /// Processes messages from the peer of an identifier.
 fn hear_peer(state: &mut State, number: u32, generation: u32) {
     // A peer that sends without end must not delay the program's own commands.
@@ -305,96 +327,4 @@ fn hear_peer(state: &mut State, number: u32, generation: u32) {
             Heard::CmMad(_) | Heard::End => return state.lost(number),
         }
     }
-}
-
-/// Processes a message for an identifier (12.9.7, the state machine of a connection). A message
-/// that is unexpected in the identifier's state is dropped.
-pub fn receive(state: &mut State, number: u32, message: &Message) {
-    let Some(identifier) = state.identifiers.get_mut(number) else {
-        return;
-    };
-    match (message.kind, identifier.state) {
-        (Kind::Rep, ConnectionState::Connecting) if !identifier.space.is_datagram() => {
-            let (retry, rnr) = (identifier.agreement.retry_count, message.rnr_retry_count);
-            identifier.learn(message);
-            identifier.agreement.retry_count = retry;
-            identifier.agreement.rnr_retry_count = rnr;
-            identifier.state = ConnectionState::Replied;
-            raise_connection(state, number, EventKind::ConnectResponse, message, 0);
-        }
-        (Kind::SidrRep, ConnectionState::Connecting) if identifier.space.is_datagram() => {
-            if message.status == 0 {
-                identifier.state = ConnectionState::Established;
-                let event = Event {
-                    kind: EventKind::Established,
-                    status: 0,
-                    parameters: Parameters::Datagram(Box::new(datagram(
-                        &message.parameters(),
-                        &identifier.path,
-                    ))),
-                };
-                state.raise(number, event);
-            } else {
-                identifier.state = ConnectionState::Over;
-                let status = message.status as i32;
-                state.raise(number, Event::plain(EventKind::Unreachable, status));
-            }
-        }
-        (Kind::Rtu, ConnectionState::Accepted) => {
-            identifier.state = ConnectionState::Established;
-            state.raise(number, Event::plain(EventKind::Established, 0));
-        }
-        (
-            Kind::Rej,
-            ConnectionState::Connecting | ConnectionState::Replied | ConnectionState::Accepted,
-        ) => {
-            identifier.state = ConnectionState::Over;
-            let status = message.status as i32;
-            raise_connection(state, number, EventKind::Rejected, message, status);
-        }
-        // It ended when it was about to be connected.
-        (Kind::Rej, ConnectionState::Established) if !identifier.space.is_datagram() => {
-            identifier.state = ConnectionState::Disconnected;
-            state.raise(number, Event::plain(EventKind::Disconnected, 0));
-        }
-        (Kind::Dreq, before) if before.is_connected() => {
-            identifier.state = ConnectionState::Disconnected;
-            state.say(number, &Message::bare(Kind::Drep));
-            state.raise(number, Event::plain(EventKind::Disconnected, 0));
-            // Both sides sent a DREQ at once.
-            if before == ConnectionState::Disconnecting {
-                state.begin_time_wait(number);
-            }
-        }
-        // The peer has missed the end, or retransmits its DREQ.
-        (
-            Kind::Dreq,
-            ConnectionState::Disconnected | ConnectionState::TimeWait | ConnectionState::Over,
-        ) => {
-            let _ = state.tell(number, &Message::bare(Kind::Drep));
-        }
-        (Kind::Drep, ConnectionState::Disconnecting) => {
-            state.raise(number, Event::plain(EventKind::Disconnected, 0));
-            state.begin_time_wait(number);
-        }
-        _ => (),
-    }
-}
-
-fn raise_connection(
-    state: &mut State,
-    number: u32,
-    kind: EventKind,
-    message: &Message,
-    status: i32,
-) {
-    let parameters = Parameters::Connection(Box::new(message.parameters()));
-    state.raise(
-        number,
-        Event {
-            kind,
-            status,
-            parameters,
-        },
-    );
 }

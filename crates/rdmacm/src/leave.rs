@@ -2,7 +2,7 @@
 //! the process sends the DREQs itself in its exit(3) handler, and waits a moment for the answers.
 //! For a killed process another process of its host sends them ([`crate::reaper`]). If there is
 //! none, its peers notice by their unanswered requests, or because its host has no RoCE port any
-//! more ([`State::probe_peers`](crate::service::State::probe_peers)).
+//! more ([`State::probe_peers`](crate::state::State::probe_peers)).
 
 use crate::service::Service;
 use crate::table::Table;

@@ -16,10 +16,14 @@
 //!   in messages modelled on those of the InfiniBand communication manager ([`message`]: REQ, REP,
 //!   RTU, REJ, DREQ, DREP and SIDR's two). When a process dies its sockets close, which informs its
 //!   peers.
-//! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`inbox`]) that may be
-//!   lost ([`state_machine`]). A process that exits sends DREQs ([`leave`]); for one that is killed
-//!   another process of its host sends them ([`reaper`]) from the death record it has left
-//!   ([`death_record`]).
+//! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`inbox`], [`outbox`])
+//!   that may be lost ([`state_machine`]). A process that exits sends DREQs ([`leave`]); for one
+//!   that is killed another process of its host sends them ([`reaper`]) from the death record that
+//!   it has left ([`death_record`]).
+//!
+//! **Layers.** [`state`] is the data under the lock of [`service`]. [`exchange`], [`peer`],
+//! [`receive`], [`due`] and [`dispatch`] change it, each by means of those before it. The thread
+//! calls [`inbound`]; [`start`] starts the thread.
 //!
 //! **Addresses.** Every address of this host resolves to the adapter, as all its processes share
 //! one port ([`address`]). An address of another host is reached over RoCE if its route starts at
@@ -42,7 +46,10 @@ pub mod connection_table;
 pub mod conversation;
 pub mod death_record;
 pub mod device;
+pub mod dispatch;
+pub mod due;
 pub mod event;
+pub mod exchange;
 pub mod identifier;
 pub mod inbound;
 pub mod inbox;
@@ -50,13 +57,20 @@ pub mod leave;
 pub mod mad;
 pub mod message;
 pub mod no_listener;
+pub mod outbox;
 pub mod path;
+pub mod peer;
 pub mod peer_transport;
 pub mod port;
 pub mod probe;
 pub mod reaper;
+pub mod reaping;
+pub mod receive;
 pub mod relay;
 pub mod service;
+pub mod start;
+pub mod state;
 pub mod state_machine;
 pub mod table;
 pub mod thread;
+pub mod watch;

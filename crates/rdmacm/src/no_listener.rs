@@ -1,9 +1,9 @@
 //! The no-listener handler: answers requests for an unknown service and messages of an unknown
 //! exchange in the host's name.
 
-use crate::inbox::send;
 use crate::mad::{self, CmHeader, Numbers};
 use crate::message::{self, Kind, Message};
+use crate::outbox::send;
 use crate::path::Path;
 use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;

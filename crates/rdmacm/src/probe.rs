@@ -5,16 +5,13 @@
 //! has been done already.
 
 use crate::alarm::Alarm;
-use crate::service::State;
-use crate::state_machine::Due;
+use crate::exchange::PROBING;
+use crate::state::State;
 use std::collections::BTreeSet;
 use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_hca_os::clock;
-
-/// Interval between probes, in nanoseconds.
-pub const PROBING: u64 = 2_000_000_000;
 
 impl State {
     /// Probes the hosts of all connected peers for their RoCE ports.
@@ -39,38 +36,6 @@ impl State {
         self.connections.probes = !self.connections.owners.is_empty();
         if self.connections.probes {
             self.set_alarm(clock::now() + PROBING, Alarm::Probe);
-        }
-    }
-
-    /// Handles the delivery failures that the network has reported.
-    pub(crate) fn note_failures(&mut self) {
-        let Ok(process) = Process::current() else {
-            return;
-        };
-        for (whom, why) in process.take_management_failures() {
-            let pending_dreqs = self.connections.pending_dreqs.keys();
-            let numbers: Vec<u32> = self
-                .connections
-                .owners
-                .keys()
-                .chain(pending_dreqs)
-                .copied()
-                .collect();
-            for number in numbers {
-                let noted = self.with(number, |machine| {
-                    let concerned = machine.concerns(whom, why);
-                    let due = concerned.then(|| machine.note_failure(why, clock::now()));
-                    (due.unwrap_or(Due::Nothing), machine.deadline())
-                });
-                let Some((due, deadline)) = noted else {
-                    continue;
-                };
-                self.schedule_retransmission(
-                    number,
-                    deadline.filter(|_| matches!(due, Due::Again(_))),
-                );
-                self.carry_out(number, due);
-            }
         }
     }
 }

@@ -11,11 +11,8 @@
 //! The answers go to a socket that no process reads any more, so every message is sent several
 //! times. A peer that receives it again just answers again.
 
-use crate::alarm::Alarm;
 use crate::death_record;
-use crate::inbox::send;
-use crate::service::State;
-use crate::thread::Source;
+use crate::outbox::send;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::collections::BTreeSet;
@@ -27,12 +24,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::CmMad;
-use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 
-/// Delays, in nanoseconds, of the checks after a death record was closed. The exiting process gives
-/// up its place in the registry somewhat later than it closes its files.
-const AFTERWARDS: [u64; 3] = [5_000_000, 100_000_000, 1_000_000_000];
 /// Intervals between repetitions of a message, in nanoseconds.
 const PAUSES: [u64; 4] = [100_000_000, 250_000_000, 500_000_000, 1_000_000_000];
 
@@ -73,12 +66,13 @@ impl Reaper {
         })
     }
 
-    fn closed(&self) -> Option<BorrowedFd<'_>> {
+    /// Returns the descriptor that is readable when a death record was closed.
+    pub(crate) fn closed(&self) -> Option<BorrowedFd<'_>> {
         self.closed.as_ref().map(AsFd::as_fd)
     }
 
     /// Locks the death records of dead processes that no other process has locked.
-    fn lock_dead(&mut self, now: u64) {
+    pub(crate) fn lock_dead(&mut self, now: u64) {
         let Ok(process) = Process::current() else {
             return;
         };
@@ -106,7 +100,7 @@ impl Reaper {
     }
 
     /// Sends the messages that are due, and returns the times at which the next ones are.
-    fn send_due(&mut self, now: u64) -> BTreeSet<u64> {
+    pub(crate) fn send_due(&mut self, now: u64) -> BTreeSet<u64> {
         for record in self.pending.iter_mut().filter(|of| of.next <= now) {
             record.cm_mads.iter().for_each(send);
             match PAUSES
@@ -146,45 +140,6 @@ fn open(path: &Path) -> Result<(File, Vec<CmMad>)> {
         .take(death_record::LONGEST)
         .read_to_end(&mut bytes)?;
     Ok((file, death_record::cm_mads(&bytes)))
-}
-
-impl State {
-    /// Starts watching for death records, and sends those that exist.
-    ///
-    /// # Errors
-    /// Those of [`Reaper::open`] and [`crate::thread::Watch::add`].
-    pub fn start_reaping(&mut self) -> Result<()> {
-        let reaper = self.reaper.insert(Reaper::open()?);
-        if let Some(closed) = reaper.closed() {
-            self.watch.add(closed, Source::DeathRecords)?;
-        }
-        self.reap();
-        Ok(())
-    }
-
-    /// Handles a closed death record: its process is about to be dead.
-    pub fn death_record_closed(&mut self) {
-        if let Some(closed) = self.reaper.as_ref().and_then(Reaper::closed) {
-            let mut events = [0; 4096];
-            while rustix::io::read(closed, &mut events).is_ok_and(|length| length > 0) {}
-        }
-        let now = clock::now();
-        for later in AFTERWARDS {
-            self.set_alarm(now + later, Alarm::Reap);
-        }
-    }
-
-    /// Looks for death records of dead processes, and sends the messages that are due.
-    pub fn reap(&mut self) {
-        let now = clock::now();
-        let Some(reaper) = self.reaper.as_mut() else {
-            return;
-        };
-        reaper.lock_dead(now);
-        for due in reaper.send_due(now) {
-            self.set_alarm(due, Alarm::Reap);
-        }
-    }
 }
 
 #[cfg(test)]

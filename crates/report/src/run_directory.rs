@@ -59,7 +59,8 @@ impl Writer {
     ///
     /// Returns an error if the record cannot be written.
     pub fn append(&mut self, line: &Line) -> Result<()> {
-        let mut text = serde_json::to_string(line).expect("records are plain data");
+        let mut text =
+            serde_json::to_string(line).map_err(|error| Error::io(&self.path, error.into()))?;
         text.push('\n');
         self.file.write_all(text.as_bytes()).map_err(|error| {
             // The first error is the one to report.

@@ -39,5 +39,6 @@ pub mod paths;
 pub mod place;
 pub mod reading;
 pub mod splicing;
+mod symbol;
 pub mod tree;
 pub mod walking;

@@ -1,21 +1,17 @@
 //! Functions of Verbena's libibverbs, looked up at first use.
 
 use std::ffi::CStr;
-use std::marker::PhantomData;
-use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::c_void;
+
+use crate::symbol::Symbol;
 
 const LIBRARY: &CStr = c"libibverbs.so.1";
 
 /// A function of the library.
-pub struct Function<F> {
-    name: &'static CStr,
-    found: AtomicPtr<c_void>,
-    signature: PhantomData<F>,
-}
+pub struct Function<F>(Symbol<F>);
 
 impl<F: Copy> Function<F> {
     /// Returns the entry for the function called `name`.
@@ -23,39 +19,34 @@ impl<F: Copy> Function<F> {
     /// # Safety
     /// `F` must be an `unsafe extern "C" fn` pointer with the signature that `name` has.
     pub const unsafe fn new(name: &'static CStr) -> Self {
-        assert!(mem::size_of::<F>() == mem::size_of::<*mut c_void>());
-        Self {
-            name,
-            found: AtomicPtr::new(ptr::null_mut()),
-            signature: PhantomData,
-        }
+        // SAFETY: the caller promises the signature.
+        Self(unsafe { Symbol::new(name) })
     }
 
     /// Returns the function, or `None` if the library is not Verbena's.
     pub fn get(&self) -> Option<F> {
         static LOADING: AtomicBool = AtomicBool::new(false);
 
-        let mut found = self.found.load(Ordering::Acquire);
-        if found.is_null() {
+        self.0.get(|name| {
             // Loading a library opens files; such a call must not recurse.
             if LOADING.swap(true, Ordering::Acquire) {
-                return None;
+                return ptr::null_mut();
             }
-            // SAFETY: both are C strings. The library is the one that the program would load
-            // itself, and it stays loaded.
-            unsafe {
-                let library = libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
-                if !library.is_null() {
-                    found = libc::dlsym(library, self.name.as_ptr());
-                }
-            }
-            self.found.store(found, Ordering::Release);
+            let found = in_library(name);
             LOADING.store(false, Ordering::Release);
+            found
+        })
+    }
+}
+
+fn in_library(name: &CStr) -> *mut c_void {
+    // SAFETY: both are C strings. The library is the one that the program would load itself, and it
+    // stays loaded.
+    unsafe {
+        let library = libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL);
+        if library.is_null() {
+            return ptr::null_mut();
         }
-        if found.is_null() {
-            return None;
-        }
-        // SAFETY: the caller of `new` promises the signature, and `new` has compared the sizes.
-        Some(unsafe { mem::transmute_copy::<*mut c_void, F>(&found) })
+        libc::dlsym(library, name.as_ptr())
     }
 }

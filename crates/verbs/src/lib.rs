@@ -5,6 +5,10 @@
 //! [`ProtectionDomain`], [`CompletionQueue`], [`QueuePair`] and so on. Every object keeps its
 //! parents alive and is destroyed on drop, so handles may be dropped in any order.
 //!
+//! Three examples, in `crates/verbs/examples`: `devices` lists devices and ports; `ping_pong` sends
+//! messages between two queue pairs of one process; `write_read` writes and reads registered memory
+//! by RDMA.
+//!
 //! **Contract.**
 //! - A [`Region`] owns its buffer. Its memory is accessed by copies and single loads and stores,
 //!   never by reference, because the adapter and peers may change it at any time. Dropping it ends

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use verbena_abi as abi;
+use verbena_abi::names::wc_status_text;
 
 /// `enum ibv_wc_status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -21,25 +22,11 @@ impl WorkStatus {
 
 impl fmt::Display for WorkStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self.0 {
-            abi::IBV_WC_SUCCESS => "success",
-            abi::IBV_WC_LOC_LEN_ERR => "local length error",
-            abi::IBV_WC_LOC_QP_OP_ERR => "local queue pair operation error",
-            abi::IBV_WC_LOC_PROT_ERR => "local protection error",
-            abi::IBV_WC_WR_FLUSH_ERR => "flushed",
-            abi::IBV_WC_MW_BIND_ERR => "memory window bind error",
-            abi::IBV_WC_BAD_RESP_ERR => "bad response",
-            abi::IBV_WC_LOC_ACCESS_ERR => "local access error",
-            abi::IBV_WC_REM_INV_REQ_ERR => "remote invalid request",
-            abi::IBV_WC_REM_ACCESS_ERR => "remote access error",
-            abi::IBV_WC_REM_OP_ERR => "remote operation error",
-            abi::IBV_WC_RETRY_EXC_ERR => "retry counter exceeded",
-            abi::IBV_WC_RNR_RETRY_EXC_ERR => "RNR retry counter exceeded",
-            abi::IBV_WC_FATAL_ERR => "fatal error",
-            abi::IBV_WC_GENERAL_ERR => "general error",
-            other => return write!(f, "status {other}"),
-        };
-        write!(f, "{name} (status {})", self.0)
+        let text = wc_status_text(self.0).and_then(|text| text.to_str().ok());
+        match text {
+            Some(text) => write!(f, "{text} (status {})", self.0),
+            None => write!(f, "status {}", self.0),
+        }
     }
 }
 

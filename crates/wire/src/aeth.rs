@@ -9,12 +9,11 @@ use core::fmt;
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
+use crate::opcode::Header;
 use crate::timer::RnrTimer;
 
 /// Length of an AETH in bytes.
-pub const LENGTH: usize = 4;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
+pub const LENGTH: usize = Header::Aeth.length();
 
 /// End-to-end credits, five bits: the number of receives that the responder has ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,13 +5,6 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::RKey;
 
-/// Length of an AtomicETH in bytes.
-pub const LENGTH: usize = 28;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
-/// Length of an AtomicAckETH in bytes.
-pub const ACK_LENGTH: usize = 8;
-
 /// Address and operands of an atomic operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AtomicEth {

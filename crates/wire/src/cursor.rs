@@ -1,7 +1,8 @@
 //! Cursors over bytes: a failed read reports field and offset; a writer checks the buffer's length
 //! before the first write.
 
-use crate::error::{EmitError, Error};
+use crate::emit_error::EmitError;
+use crate::error::Error;
 
 /// Reads from the front. A read that does not fit consumes nothing.
 #[derive(Debug)]

@@ -4,11 +4,10 @@
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::{QKey, Qpn};
+use crate::opcode::Header;
 
 /// Length of a DETH in bytes.
-pub const LENGTH: usize = 8;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0, 0, 0, 0, 0xff, 0, 0, 0];
+pub const LENGTH: usize = Header::Deth.length();
 
 /// Source and Q_Key of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

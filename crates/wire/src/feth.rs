@@ -3,11 +3,10 @@
 
 use crate::cursor::{Reader, Writer};
 use crate::error::Error;
+use crate::opcode::Header;
 
 /// Length of a FETH in bytes.
-pub const LENGTH: usize = 4;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0xff, 0xff, 0xff, 0xc0];
+pub const LENGTH: usize = Header::Feth.length();
 
 /// The required placement of earlier data. A FLUSH requests at least one of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,7 +2,8 @@
 //! over InfiniBand begin with it.
 
 use crate::cursor::Writer;
-use crate::error::{EmitError, Error};
+use crate::emit_error::EmitError;
+use crate::error::Error;
 use crate::ids::Gid;
 use crate::ip::{Ipv4, Ipv6};
 

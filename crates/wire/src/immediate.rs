@@ -4,11 +4,6 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::RKey;
 
-/// Length of each in bytes.
-pub const LENGTH: usize = 4;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
-
 /// Four bytes passed to the receiver unchanged: verbs' `imm_data` is in network byte order too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Immediate(pub [u8; 4]);

@@ -29,6 +29,7 @@
 extern crate std;
 
 mod cursor;
+mod emit_error;
 mod error;
 mod ids;
 mod mtu;
@@ -52,7 +53,8 @@ pub mod roce;
 pub mod udp;
 pub mod xrceth;
 
-pub use error::{EmitError, Error};
+pub use emit_error::EmitError;
+pub use error::Error;
 pub use ids::{Gid, Lid, PKey, QKey, Qpn, RKey, SrqNumber};
 pub use mtu::Mtu;
 pub use psn::Psn;

@@ -3,8 +3,6 @@
 
 use core::fmt;
 
-use crate::{aeth, atomic, datagram, feth, immediate, reth, xrceth};
-
 /// The service of a queue pair: the top three bits of an opcode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -121,14 +119,13 @@ impl Header {
     /// Returns a mask of the bits that are ignored on receipt.
     pub const fn reserved(self) -> &'static [u8] {
         match self {
-            Self::Xrceth => &xrceth::RESERVED,
-            Self::Deth => &datagram::RESERVED,
-            Self::Feth => &feth::RESERVED,
-            Self::Reth => &reth::RESERVED,
-            Self::AtomicEth => &atomic::RESERVED,
-            Self::Aeth => &aeth::RESERVED,
-            Self::AtomicAckEth => &[0; atomic::ACK_LENGTH],
-            Self::Immediate | Self::Ieth => &immediate::RESERVED,
+            Self::Xrceth => &[0xff, 0, 0, 0],
+            Self::Deth => &[0, 0, 0, 0, 0xff, 0, 0, 0],
+            Self::Feth => &[0xff, 0xff, 0xff, 0xc0],
+            Self::Aeth | Self::Immediate | Self::Ieth => &[0; 4],
+            Self::AtomicAckEth => &[0; 8],
+            Self::Reth => &[0; 16],
+            Self::AtomicEth => &[0; 28],
         }
     }
 

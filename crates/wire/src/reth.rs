@@ -5,11 +5,6 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::RKey;
 
-/// Length of a RETH in bytes.
-pub const LENGTH: usize = 16;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0; LENGTH];
-
 /// The responder's memory that a request accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reth {

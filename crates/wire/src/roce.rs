@@ -5,7 +5,8 @@
 //! (captures, raw sockets) uses [`Frame`].
 
 use crate::cursor::{Reader, Writer};
-use crate::error::{EmitError, Error};
+use crate::emit_error::EmitError;
+use crate::error::Error;
 use crate::icrc;
 use crate::ids::Gid;
 use crate::ip::{self, DONT_FRAGMENT, Ipv4, Ipv6};

@@ -5,11 +5,6 @@ use crate::cursor::{Reader, Writer};
 use crate::error::Error;
 use crate::ids::SrqNumber;
 
-/// Length of an XRCETH in bytes.
-pub const LENGTH: usize = 4;
-/// Bits that are ignored on receipt.
-pub const RESERVED: [u8; LENGTH] = [0xff, 0, 0, 0];
-
 /// The shared receive queue of an XRC request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Xrceth {

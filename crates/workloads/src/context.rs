@@ -1,7 +1,7 @@
 //! The context of a benchmark: the fabric, the user's options, time budgets, and the sink of
 //! results.
 
-use crate::disturbance::Rest;
+use crate::rest::Rest;
 use std::time::Duration;
 use verbena_fabric::{Fabric, FabricKind, Group};
 use verbena_measure::pace::Paces;

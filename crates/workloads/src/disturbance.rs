@@ -10,7 +10,6 @@
 use crate::agreement::{Outcome, agree_present, pack, unpack};
 use crate::context::Context;
 use crate::sampling::Role;
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 use verbena_fabric::{Fabric, Group, Result};
 use verbena_measure::pace;
@@ -23,31 +22,6 @@ const ELSEWHERE: f64 = 1.5;
 /// Interval between checks while waiting, spent computing, because idle processors are woken,
 /// slowed and moved.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Maximum waiting time of a benchmark: this plus a share of its duration so far.
-const LEAST_WAIT: Duration = Duration::from_millis(100);
-const WAITING_SHARE: f64 = 0.05;
-
-/// The waiting time of a benchmark so far.
-#[derive(Debug)]
-pub struct Rest {
-    begun: Instant,
-    waited: Cell<Duration>,
-}
-
-impl Default for Rest {
-    fn default() -> Rest {
-        Rest {
-            begun: Instant::now(),
-            waited: Cell::default(),
-        }
-    }
-}
-
-impl Rest {
-    fn is_over(&self) -> bool {
-        self.waited.get() > LEAST_WAIT + self.begun.elapsed().mul_f64(WAITING_SHARE)
-    }
-}
 
 /// Checks, between blocks, whether this processor runs at full speed.
 pub struct Watch<'a, F> {
@@ -130,8 +104,7 @@ impl<'a, F: Fabric> Watch<'a, F> {
             let since = Instant::now();
             context.fabric.compute(PAUSE).await;
             // In virtual time no real time passes here.
-            let waited = context.rest.waited.get() + since.elapsed().max(PAUSE);
-            context.rest.waited.set(waited);
+            context.rest.add(since.elapsed().max(PAUSE));
         }
     }
 
@@ -182,13 +155,5 @@ mod tests {
         assert_eq!(together.warning(), None);
         assert!(looks(4.0, 3.0).warning().is_some());
         assert_eq!(Looks::default().share(), None);
-    }
-
-    #[test]
-    fn waiting_ends_after_its_limit() {
-        let rest = Rest::default();
-        assert!(!rest.is_over());
-        rest.waited.set(LEAST_WAIT * 2);
-        assert!(rest.is_over());
     }
 }

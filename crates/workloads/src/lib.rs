@@ -25,12 +25,13 @@ mod pairs;
 mod pattern;
 pub mod rates;
 pub mod registry;
+mod rest;
 mod sampling;
 mod wiring;
 
 pub use context::{Budget, Context, Mode, Options, RateBudget, Record, Sweep};
-pub use disturbance::Rest;
 pub use registry::{Benchmark, Group, Processes, find, run};
+pub use rest::Rest;
 
 /// Baselines that a launcher measures itself, before any job: the bounds of results.
 pub mod host {

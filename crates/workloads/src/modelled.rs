@@ -2,8 +2,8 @@
 //! task gives identical records, to the bit.
 
 use crate::context::{Budget, Context, Options, Record};
-use crate::disturbance::Rest;
 use crate::registry::{Benchmark, Processes, run};
+use crate::rest::Rest;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;

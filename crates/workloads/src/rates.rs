@@ -109,10 +109,9 @@ pub async fn rate<F: Fabric>(
             break;
         }
     }
-    let blocks = last.expect("at least one length was tried");
-    if blocks.is_empty() {
+    let Some(blocks) = last.filter(|blocks| !blocks.is_empty()) else {
         return Err(Error::invalid("rate", "no block took any time").into());
-    }
+    };
     let mut rated = blocks.rated(warm.messages);
     if members.len() < 2 {
         rated.conduct.start_skew = None;

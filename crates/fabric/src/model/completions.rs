@@ -1,49 +1,18 @@
 //! Completion queues.
 
-use super::process::Core;
-use super::world::{Awaited, World};
+use super::core::Core;
+use super::queue::Queue;
+use super::waits::Awaited;
+use super::world::World;
 use crate::completion::{Completion, CompletionQueue, Wait};
 use crate::error::{Error, Result};
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use verbena_model::kernel::Time;
 
 /// Time of unsuccessful polling after which a process has stalled (rule 10).
 const PATIENCE: Time = Time(100_000_000_000);
-
-/// The shared state of a completion queue.
-pub(super) struct Queue {
-    pub rank: usize,
-    pub depth: u32,
-    completions: RefCell<VecDeque<Completion>>,
-}
-
-impl Queue {
-    pub fn new(rank: usize, depth: u32) -> Rc<Queue> {
-        Rc::new(Queue {
-            rank,
-            depth,
-            completions: RefCell::default(),
-        })
-    }
-
-    /// Adds a completion.
-    pub fn push(&self, world: &World, completion: Completion) {
-        self.completions.borrow_mut().push_back(completion);
-        world.changed(self.rank);
-    }
-
-    fn take(&self, into: &mut [Completion]) -> usize {
-        let mut completions = self.completions.borrow_mut();
-        let count = completions.len().min(into.len());
-        for (place, completion) in into.iter_mut().zip(completions.drain(..count)) {
-            *place = completion;
-        }
-        count
-    }
-}
 
 /// A completion queue.
 pub struct ModelCompletions {
@@ -90,6 +59,7 @@ impl CompletionQueue for ModelCompletions {
         }
         let count = self
             .world
+            .waits
             .until((self.queue.rank, Awaited::Data), "a completion", || {
                 Some(self.queue.take(into)).filter(|&count| count > 0)
             })

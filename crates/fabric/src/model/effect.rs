@@ -1,40 +1,12 @@
 //! Effects of requests at the times given by the model: bytes are transferred, receive requests
 //! consumed, completions generated.
 
-use super::pair::PairState;
+use super::pair_state::PairState;
+use super::posted::Posted;
 use super::world::World;
 use crate::completion::{Completion, CompletionKind, Status};
-use crate::in_process::{DATAGRAM_HEADER, Segment};
+use crate::in_process::DATAGRAM_HEADER;
 use crate::operation::{Operation, Remote, Signal};
-use std::cell::{Cell, RefCell};
-
-/// A request in flight.
-pub(super) struct Posted {
-    /// Sequence number in the queue pair.
-    pub number: u64,
-    pub id: u64,
-    pub operation: Operation,
-    pub local: Vec<Segment>,
-    /// Inline data, or the data of a message that completed before it was placed.
-    pub payload: RefCell<Option<Vec<u8>>>,
-    pub signal: Signal,
-    /// The receiving queue pair of a datagram, or the shared receive queue of XRC.
-    pub target: Option<u32>,
-    /// Status, once it has taken effect.
-    pub status: Cell<Option<Status>>,
-    /// Whether the model has reported its completion.
-    pub completed: Cell<bool>,
-}
-
-impl Posted {
-    /// Returns whether it consumes a receive request at the peer.
-    fn is_received(&self) -> bool {
-        matches!(
-            self.operation,
-            Operation::Send | Operation::SendImmediate { .. } | Operation::WriteImmediate { .. }
-        )
-    }
-}
 
 impl World {
     /// Handles the placement of a request's last byte.
@@ -60,7 +32,7 @@ impl World {
         if posted.status.get().is_none() {
             self.capture(posted);
         }
-        pair.report(self);
+        pair.report(&self.waits);
     }
 
     /// Executes all requests up to `number`, in the order of posting.
@@ -94,7 +66,7 @@ impl World {
     fn wake_owner(&self, at: Remote) {
         let owner = self.registered.borrow().region(at.key).map(|r| r.owner);
         if let Some(owner) = owner {
-            self.changed(owner);
+            self.waits.changed(owner);
         }
     }
 
@@ -112,7 +84,7 @@ impl World {
         // nevertheless.
         if posted.signal == Signal::Silent {
             posted.completed.set(true);
-            pair.report(self);
+            pair.report(&self.waits);
         }
     }
 
@@ -201,7 +173,7 @@ impl World {
         };
         let queue = receives.completions.as_ref();
         queue.unwrap_or(&there.receive_queue).push(
-            self,
+            &self.waits,
             Completion {
                 id,
                 status,

@@ -2,8 +2,9 @@
 //! barrier costs the processes of a node the transfer of a cache line from core to core, as in an
 //! implementation over shared memory (connectx_multicore, section 3.1).
 
-use super::process::Core;
-use super::world::{Awaited, World};
+use super::core::Core;
+use super::waits::Awaited;
+use super::world::World;
 use crate::clock::Ticks;
 use crate::error::Result;
 use crate::group::Group;
@@ -53,10 +54,11 @@ impl ModelGroup {
             *count
         };
         if count == complete {
-            self.world.exchanged();
+            self.world.waits.exchanged();
         }
         let who = (self.core.rank, Awaited::Exchange);
         self.world
+            .waits
             .until(who, "a barrier", || {
                 (self.world.barriers.borrow()[members] >= complete).then_some(())
             })
@@ -92,12 +94,13 @@ impl Group for ModelGroup {
                 .or_insert_with(|| vec![None; self.size()]);
             slots[self.core.rank] = Some(mine.to_vec());
             if slots.iter().all(Option::is_some) {
-                self.world.exchanged();
+                self.world.waits.exchanged();
             }
         }
         let who = (self.core.rank, Awaited::Exchange);
         let all = self
             .world
+            .waits
             .until(who, "the exchange", || {
                 self.world.gathers.borrow()[&turn].iter().cloned().collect()
             })

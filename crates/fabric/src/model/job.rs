@@ -75,7 +75,7 @@ where
         Machine::Adapters(system) => Running::Adapters(Cluster::new(system, nodes, job.fidelity)),
         Machine::Software { profile, .. } => Running::Software(SoftwareHost::new(profile)),
     };
-    let world = World::new(running, job);
+    let world = World::new(running, job.nodes.clone(), job.stop.clone());
     let machine = Rc::new(job.machine.clone());
     let program = Rc::new(program);
     let results: Rc<RefCell<Vec<Option<T>>>> =
@@ -92,7 +92,7 @@ where
     let finished = || results.borrow().iter().all(Option::is_some);
     loop {
         sim.run();
-        if finished() || !world.stalled() {
+        if finished() || !world.waits.stalled() {
             break;
         }
     }

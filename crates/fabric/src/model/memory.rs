@@ -1,7 +1,8 @@
 //! Buffers and regions, and the processor's access to them.
 
-use super::process::Core;
-use super::world::{Awaited, World};
+use super::core::Core;
+use super::waits::Awaited;
+use super::world::World;
 use crate::error::Result;
 use crate::in_process::Bytes;
 use crate::region::{Location, Region, RemoteRegion};
@@ -43,6 +44,7 @@ impl ModelRegion {
     /// Polls memory until it has changed, and spends the time to detect the change.
     async fn until_true(&self, what: &'static str, holds: impl Fn(&[u8]) -> bool) -> Result<()> {
         self.world
+            .waits
             .until((self.core.rank, Awaited::Data), what, || {
                 holds(&self.bytes.borrow()).then_some(())
             })

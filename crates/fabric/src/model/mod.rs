@@ -24,14 +24,20 @@
 //! Sources: `docs/models-profiles.md`.
 
 mod completions;
+mod core;
 mod effect;
 mod group;
 mod job;
 mod machine;
 mod memory;
 mod pair;
+mod pair_state;
+mod posted;
 mod process;
+mod queue;
 mod receive;
+mod receives;
+mod waits;
 mod world;
 
 pub use completions::ModelCompletions;

@@ -1,11 +1,11 @@
 //! Queue pairs.
 
-use super::completions::Queue;
-use super::effect::Posted;
-use super::machine::Wire;
+use super::core::Core;
 use super::memory::{ModelRegion, held};
-use super::process::{Core, ModelProcess};
-use super::receive::Receives;
+use super::pair_state::PairState;
+use super::posted::Posted;
+use super::process::ModelProcess;
+use super::receive::post;
 use super::world::World;
 use crate::completion::{Completion, CompletionKind, Status};
 use crate::error::{Error, Result};
@@ -13,152 +13,12 @@ use crate::in_process::{Segment, refuse, segments};
 use crate::operation::{Destination, Operation, Placement, ReceiveRequest, Signal, WorkRequest};
 use crate::pair::{Endpoint, QueuePair, Transport};
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use verbena_model::adapter as model;
 use verbena_model::software::Receiver;
 
 /// Queue key of all datagram pairs.
 const QUEUE_KEY: u32 = 0x1111_1111;
-
-/// Shared state of a queue pair.
-pub(super) struct PairState {
-    pub wire: Wire,
-    number: u32,
-    pub transport: Transport,
-    pub rank: usize,
-    pub depth: u32,
-    pub inline: u32,
-    pub send_queue: Rc<Queue>,
-    pub receive_queue: Rc<Queue>,
-    pub receives: Rc<Receives>,
-    /// The peer's number.
-    pub peer: Cell<Option<u32>>,
-    pub connected: Cell<bool>,
-    pub failed: Cell<bool>,
-    posted: Cell<u64>,
-    /// Requests that have not taken effect, in the order of posting (reliable transports).
-    pending: RefCell<VecDeque<Rc<Posted>>>,
-    /// Requests whose completion has not been reported, in the order of posting.
-    outstanding: RefCell<VecDeque<Rc<Posted>>>,
-}
-
-pub(super) struct Parts {
-    pub wire: Wire,
-    pub number: u32,
-    pub transport: Transport,
-    pub rank: usize,
-    pub depth: u32,
-    pub inline: u32,
-    pub send_queue: Rc<Queue>,
-    pub receive_queue: Rc<Queue>,
-    pub receives: Rc<Receives>,
-}
-
-impl PairState {
-    pub fn new(parts: Parts) -> Rc<PairState> {
-        Rc::new(PairState {
-            wire: parts.wire,
-            number: parts.number,
-            transport: parts.transport,
-            rank: parts.rank,
-            depth: parts.depth,
-            inline: parts.inline,
-            send_queue: parts.send_queue,
-            receive_queue: parts.receive_queue,
-            receives: parts.receives,
-            peer: Cell::new(None),
-            connected: Cell::new(false),
-            failed: Cell::new(false),
-            posted: Cell::new(0),
-            pending: RefCell::default(),
-            outstanding: RefCell::default(),
-        })
-    }
-
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// Returns whether delivery is reliable and in order.
-    pub fn is_reliable(&self) -> bool {
-        !matches!(self.transport, Transport::Uc | Transport::Ud)
-    }
-
-    /// Returns whether each request names its receiver.
-    pub fn is_datagram(&self) -> bool {
-        self.transport == Transport::Ud
-    }
-
-    /// Removes and returns the oldest request up to `number` that has not taken effect.
-    pub fn next_pending(&self, number: u64) -> Option<Rc<Posted>> {
-        let mut pending = self.pending.borrow_mut();
-        pending
-            .front()
-            .is_some_and(|posted| posted.number <= number)
-            .then(|| pending.pop_front())
-            .flatten()
-    }
-
-    /// Returns all requests up to `number` that have not taken effect.
-    pub fn all_pending(&self, number: u64) -> Vec<Rc<Posted>> {
-        let pending = self.pending.borrow();
-        pending
-            .iter()
-            .take_while(|posted| posted.number <= number)
-            .cloned()
-            .collect()
-    }
-
-    /// Removes such a request, which is about to take effect.
-    pub fn forget_pending(&self, number: u64) {
-        self.pending
-            .borrow_mut()
-            .retain(|posted| posted.number != number);
-    }
-
-    /// Reports completions that are due, in the order of posting. A silent request is done when a
-    /// later one is.
-    pub fn report(&self, world: &World) {
-        loop {
-            let mut outstanding = self.outstanding.borrow_mut();
-            let blocking = |posted: &Rc<Posted>| posted.completed.get() || !is_silent(posted);
-            let Some(first) = outstanding.iter().position(blocking) else {
-                return;
-            };
-            if !outstanding[first].completed.get() {
-                return;
-            }
-            let posted = outstanding.drain(..=first).next_back();
-            drop(outstanding);
-            let Some(posted) = posted else { return };
-            let status = posted.status.get().unwrap_or(Status::SUCCESS);
-            if is_silent(&posted) && status.is_success() {
-                continue;
-            }
-            let length = match posted.operation {
-                Operation::Read { .. } => posted.local.iter().map(|s| s.length as u32).sum(),
-                _ => 0,
-            };
-            self.send_queue.push(
-                world,
-                Completion {
-                    id: posted.id,
-                    status,
-                    kind: CompletionKind::Initiated,
-                    length,
-                    immediate: None,
-                    pair: self.number(),
-                    source: 0,
-                },
-            );
-        }
-    }
-}
-
-fn is_silent(posted: &Posted) -> bool {
-    posted.signal == Signal::Silent
-}
 
 /// A peer's address; empty, as the queue pair number suffices.
 pub struct ModelAddress;
@@ -337,7 +197,7 @@ impl ModelPair {
                 posted.status.set(Some(Status::FLUSHED));
                 posted.completed.set(true);
             }
-            state.report(&self.world);
+            state.report(&self.world.waits);
             return;
         }
         if state.is_reliable() {
@@ -410,13 +270,11 @@ impl QueuePair<ModelProcess> for ModelPair {
                     pair: self.state.number(),
                     ..Completion::default()
                 };
-                self.state.receive_queue.push(&self.world, flushed);
+                self.state.receive_queue.push(&self.world.waits, flushed);
             }
             return Ok(());
         }
         let receives = &self.state.receives;
-        receives
-            .post("QueuePair::post_receive", &self.core, list)
-            .await
+        post(receives, "QueuePair::post_receive", &self.core, list).await
     }
 }

@@ -1,16 +1,20 @@
 //! A process of a modelled job.
 
-use super::completions::{ModelCompletions, Queue};
+use super::completions::ModelCompletions;
+use super::core::Core;
 use super::group::ModelGroup;
-use super::machine::{Machine, Processor};
+use super::machine::Machine;
 use super::memory::{ModelBuffer, ModelRegion};
-use super::pair::{ModelAddress, ModelPair, PairState, Parts};
-use super::receive::{ModelSharedReceive, Receives};
+use super::pair::{ModelAddress, ModelPair};
+use super::pair_state::{PairState, Parts};
+use super::queue::Queue;
+use super::receive::ModelSharedReceive;
+use super::receives::Receives;
 use super::world::World;
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::group::Group;
 use crate::in_process::Bytes;
 use crate::pair::{Endpoint, PairRequest, SharedReceiveRequest, Transport};
@@ -35,33 +39,12 @@ const MAX_DEPTH: u32 = 16384;
 const MAX_COMPLETIONS: u32 = 1 << 22;
 /// Largest InfiniBand message.
 const MAX_MESSAGE: u64 = 1 << 31;
-/// Limits of the software adapter, as in its library.
-const SOFTWARE_MTU: u64 = 4096;
+
+/// Limit of the software adapter, as in its library.
 const SOFTWARE_READS: u32 = 128;
 /// Memory of any process, in bytes; the same for all, so that only differences and slopes are
 /// meaningful.
 const PROCESS: u64 = 4 << 20;
-
-/// The core, rank and machine of a process.
-#[derive(Clone)]
-pub(super) struct Core {
-    pub process: Processor,
-    pub rank: usize,
-    pub machine: Rc<Machine>,
-}
-
-impl Core {
-    /// Creates an error for an unsupported feature.
-    pub fn lacks(&self, what: &str) -> Error {
-        Error::unsupported(what, format!("the model {}", self.machine.name()))
-    }
-
-    /// Returns the payload of a full packet.
-    pub fn mtu(&self) -> u64 {
-        let system = self.machine.system();
-        system.map_or(SOFTWARE_MTU, |system| system.link.mtu.0)
-    }
-}
 
 /// A process of a modelled job.
 pub struct ModelProcess {

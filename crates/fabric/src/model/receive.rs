@@ -1,51 +1,35 @@
-//! Receive queues of one queue pair or shared.
+//! Posting of receive requests; shared receive queues.
 
-use super::completions::Queue;
-use super::machine::Requests;
+use super::core::Core;
 use super::memory::{ModelRegion, held};
-use super::process::Core;
+use super::receives::Receives;
 use super::world::World;
 use crate::error::Result;
-use crate::in_process::{Segment, segments};
+use crate::in_process::segments;
 use crate::operation::ReceiveRequest;
 use crate::pair::SharedReceive;
-use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Receive requests: the model counts them, this holds their contents.
-pub(super) struct Receives {
-    pub model: Requests,
-    pub list: RefCell<VecDeque<(u64, Vec<Segment>)>>,
-    /// For XRC, the completion queue of its receives.
-    pub completions: Option<Rc<Queue>>,
-    /// Depth and rank of its process, to compute its memory use.
-    pub depth: u32,
-    pub rank: usize,
-}
-
-impl Receives {
-    /// Posts a list: checks all of it, spends the processor time, then makes it known to the
-    /// adapter.
-    pub async fn post(
-        &self,
-        call: &'static str,
-        core: &Core,
-        list: &[ReceiveRequest<'_, ModelRegion>],
-    ) -> Result<()> {
-        let mut checked = Vec::with_capacity(list.len());
-        for request in list {
-            if request.local.len() > 1 {
-                return Err(core.lacks("scatter lists"));
-            }
-            checked.push((request.id, segments(call, request.local, held)?));
+/// Posts a list: checks all of it, spends the processor time, then makes it known to the
+/// adapter.
+pub(super) async fn post(
+    receives: &Receives,
+    call: &'static str,
+    core: &Core,
+    list: &[ReceiveRequest<'_, ModelRegion>],
+) -> Result<()> {
+    let mut checked = Vec::with_capacity(list.len());
+    for request in list {
+        if request.local.len() > 1 {
+            return Err(core.lacks("scatter lists"));
         }
-        let count = checked.len() as u64;
-        core.process.prepare_receives(count).await;
-        self.list.borrow_mut().extend(checked);
-        self.model.post(count);
-        Ok(())
+        checked.push((request.id, segments(call, request.local, held)?));
     }
+    let count = checked.len() as u64;
+    core.process.prepare_receives(count).await;
+    receives.list.borrow_mut().extend(checked);
+    receives.model.post(count);
+    Ok(())
 }
 
 /// A shared receive queue.
@@ -69,6 +53,6 @@ impl SharedReceive<ModelRegion> for ModelSharedReceive {
 
     async fn post_receive(&self, list: &[ReceiveRequest<'_, ModelRegion>]) -> Result<()> {
         const CALL: &str = "SharedReceive::post_receive";
-        self.receives.post(CALL, &self.core, list).await
+        post(&self.receives, CALL, &self.core, list).await
     }
 }

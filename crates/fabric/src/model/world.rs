@@ -1,11 +1,10 @@
-//! The state shared by all processes of a modelled job, and their waits.
+//! The state shared by all processes of a modelled job.
 
-use super::completions::Queue;
-use super::job::Job;
 use super::machine::{Processor, Running};
-use super::pair::PairState;
-use super::receive::Receives;
-use crate::error::{Error, Result};
+use super::pair_state::PairState;
+use super::queue::Queue;
+use super::receives::Receives;
+use super::waits::Waits;
 use crate::in_process::Registered;
 use crate::operation::Remote;
 use crate::region::Location;
@@ -14,26 +13,8 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 use verbena_model::adapter::{MemoryHome, Place};
-use verbena_model::kernel::{Time, Watch};
-
-/// Kind of a wait. When no event is left, waits for data end first, so that a process whose peer
-/// failed can still report that in the exchange.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
-    /// A completion, or a change of memory.
-    Data,
-    /// The other processes.
-    Exchange,
-}
-
-/// Number of waiting tasks, and how often their waits were ended with an error.
-#[derive(Default)]
-struct Waiting {
-    tasks: Cell<usize>,
-    ended: Cell<u64>,
-}
+use verbena_model::kernel::Time;
 
 pub(super) struct World {
     pub running: Running,
@@ -51,25 +32,19 @@ pub(super) struct World {
     numbers: Cell<u32>,
     /// Number of queue pairs created on each node.
     had: Vec<Cell<u64>>,
-    /// Change notifications of each process: its memory and its completion queues.
-    watches: Vec<Watch>,
-    exchange: Watch,
-    data: Waiting,
-    exchanging: Waiting,
+    pub waits: Waits,
     /// Times of the last two clock readings by process 0.
     looks: Cell<(Time, Time)>,
 }
 
 impl World {
-    pub fn new(running: Running, job: &Job) -> Rc<World> {
-        let (sim, nodes) = (running.sim().clone(), job.nodes.clone());
+    pub fn new(running: Running, nodes: Vec<usize>, stop: Arc<AtomicBool>) -> Rc<World> {
         let size = running.size();
         Rc::new(World {
-            watches: nodes.iter().map(|_| Watch::new(&sim)).collect(),
-            exchange: Watch::new(&sim),
+            waits: Waits::new(running.sim(), nodes.len()),
             running,
             nodes,
-            stop: job.stop.clone(),
+            stop,
             registered: RefCell::default(),
             pairs: RefCell::default(),
             shared: RefCell::default(),
@@ -78,8 +53,6 @@ impl World {
             queues: RefCell::default(),
             numbers: Cell::new(1),
             had: (0..size).map(|_| Cell::new(0)).collect(),
-            data: Waiting::default(),
-            exchanging: Waiting::default(),
             looks: Cell::default(),
         })
     }
@@ -104,63 +77,6 @@ impl World {
     pub fn port(&self, node: usize) -> usize {
         let had = self.had[node].replace(self.had[node].get() + 1);
         (had % self.running.ports()) as usize
-    }
-
-    /// Signals a change visible to process `rank`.
-    pub fn changed(&self, rank: usize) {
-        self.watches[rank].changed();
-    }
-
-    /// Signals a change in the exchange.
-    pub fn exchanged(&self) {
-        self.exchange.changed();
-    }
-
-    /// Waits in process `rank` until `ready` returns a value.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Error::Stalled`] if no event is left.
-    pub async fn until<T>(
-        &self,
-        (rank, awaited): (usize, Awaited),
-        what: &'static str,
-        mut ready: impl FnMut() -> Option<T>,
-    ) -> Result<T> {
-        if let Some(value) = ready() {
-            return Ok(value);
-        }
-        let (watch, waiting) = match awaited {
-            Awaited::Data => (&self.watches[rank], &self.data),
-            Awaited::Exchange => (&self.exchange, &self.exchanging),
-        };
-        let (since, ended) = (self.now(), waiting.ended.get());
-        let mut value = None;
-        waiting.tasks.set(waiting.tasks.get() + 1);
-        watch
-            .until(|| {
-                value = ready();
-                value.is_some() || waiting.ended.get() != ended
-            })
-            .await;
-        waiting.tasks.set(waiting.tasks.get() - 1);
-        value.ok_or_else(|| {
-            Error::stalled(what, Duration::from_nanos((self.now() - since).0 / 1000))
-        })
-    }
-
-    /// Ends waits with an error when no event is left; returns false if there are none.
-    pub fn stalled(&self) -> bool {
-        if self.data.tasks.get() > 0 {
-            self.data.ended.set(self.data.ended.get() + 1);
-            self.watches.iter().for_each(Watch::changed);
-        } else if self.exchanging.tasks.get() > 0 {
-            self.exchanging.ended.set(self.exchanging.ended.get() + 1);
-            self.exchange.changed();
-        } else {
-            return false;
-        }
-        true
     }
 
     /// Records a clock reading by process 0.

@@ -5,7 +5,7 @@
 use super::process::VerbsProcess;
 use crate::clock::Ticks;
 use crate::completion::{CompletionQueue, Wait};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::executor::block_on;
 use crate::operation::{Operation, Slice, WorkRequest};
 use crate::pair::{PairRequest, QueuePair};
@@ -53,7 +53,9 @@ pub fn overhead(process: &VerbsProcess) -> Result<Overhead> {
         let (mut bare, mut seam) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let start = process.now();
-            let segment = region.part(0, SIZE).expect("the region is larger");
+            let segment = region
+                .part(0, SIZE)
+                .ok_or_else(|| Error::invalid("overhead", "the region is too short"))?;
             first
                 .inner
                 .bare_writes(&queue.inner, segment, (to.address, to.key), WRITES)?;

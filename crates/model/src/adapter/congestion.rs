@@ -5,9 +5,9 @@
 //! Datagrams are neither paced nor notified of.
 
 use super::AdapterModel;
+use super::load::Held;
 use super::pair::Pair;
 use super::request::Transport;
-use super::send::Held;
 use crate::component::{Flow, Load, Sent};
 use crate::congestion::{Notification, Reaction};
 use crate::kernel::Time;

@@ -4,10 +4,9 @@
 //! A large system has many of them, each accessed rarely; so the state is one record that the
 //! stages borrow instead of copying parts of it.
 
+use super::load::{COMPLETION, Chunk, Held, Left};
 use super::pair::{Message, Pair};
-use super::receive::COMPLETION;
 use super::request::Transport;
-use super::send::{Chunk, Held, Left};
 use crate::component::{Flow, Load, Reading};
 use crate::stage;
 use std::rc::Rc;

@@ -4,12 +4,11 @@
 //! Sources: `reference` layouts of mthca and mlx4 (a work queue entry has at least 64 bytes, a
 //! completion 32); memfree, section 4.4.
 
+use super::load::COMPLETION;
 use crate::profile::{Adapter, ContextHome};
 
 /// Smallest stride of a work queue entry.
 const ENTRY: u64 = 64;
-/// Size of a completion queue entry.
-const COMPLETION: u64 = 32;
 /// Queues are allocated in pages.
 const PAGE: u64 = 4096;
 

@@ -2,8 +2,8 @@
 
 use super::AdapterModel;
 use super::congestion::Paced;
+use super::load::Held;
 use super::request::{Action, Kind, Request, Transport};
-use super::send::Held;
 use crate::component::Port;
 use crate::kernel::{Gate, JoinHandle, Semaphore, Sim, Time, Watch};
 use crate::stage;

@@ -1,16 +1,14 @@
 //! The inbound path: packets of requests at the responder, acknowledgements and read responses at
 //! the requester.
 
+use super::load::{COMPLETION, Chunk, FIRST_OF_ENTRY, Held, Work};
 use super::pair::{Message, Pair};
 use super::request::{Kind, MemoryHome, Transport};
-use super::send::{Chunk, FIRST_OF_ENTRY, Held, Work};
 use crate::component::{Flow, Load, Reading};
 use crate::kernel::Time;
 use crate::stage;
 use std::rc::Rc;
 
-/// Bytes of a completion queue entry.
-pub(super) const COMPLETION: u64 = 32;
 /// Bytes fetched per receive queue entry.
 const RECEIVE_ENTRY: u64 = 64;
 

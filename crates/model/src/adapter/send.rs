@@ -7,24 +7,13 @@
 
 use super::Outgoing;
 use super::flight::Flight;
+use super::load::{Chunk, FIRST_OF_ENTRY, Held, Left, Work};
 use super::pair::{Message, Pair, Queued};
 use super::request::{Kind, MemoryHome, Placement, Transport};
-use crate::component::{Flow, Load, PacketInFlight, Reading, Sent, Slot};
+use crate::component::{Flow, Load, Reading, Sent};
 use crate::kernel::{Permit, Time};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-
-/// Bytes of a send queue entry that identify the request and the location of the next.
-pub(super) const FIRST_OF_ENTRY: u64 = 64;
-
-/// Reason for requesting the sending side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    /// A work request waits in its queue.
-    Queued,
-    /// An event that cannot wait: an acknowledgement, whose link buffer is needed, or a doorbell.
-    Arrived,
-}
 
 /// The turn at the sending side of a serial adapter, until dropped.
 pub(super) struct Turn {
@@ -36,43 +25,6 @@ pub(super) struct Turn {
 /// Batches per message at message fidelity; with no more packets than that, each travels alone.
 /// With a quarter of them, pairs that share a bus differed by up to a third from packet fidelity.
 const TRAINS: u64 = 64;
-
-/// A packet in flight, or at message fidelity a batch of packets.
-pub(super) struct Chunk {
-    pub load: Load,
-    /// Offset in the message.
-    pub offset: u64,
-    pub first: bool,
-    pub last: bool,
-}
-
-/// A load in flight to another adapter or within one.
-pub(super) enum Left {
-    /// Within one adapter: it stays in the sending buffer until it is placed.
-    Within(Flow, Outgoing),
-    /// On a link.
-    Over(PacketInFlight),
-}
-
-impl Left {
-    /// Returns when its last byte has left.
-    pub(super) fn end(&self) -> Time {
-        match self {
-            Left::Within(flow, _) => flow.tail,
-            Left::Over(in_flight) => in_flight.left(),
-        }
-    }
-}
-
-/// Buffer space of an arrived load until it has been processed.
-#[must_use = "a guard that is not released is lost"]
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Held {
-    /// In the port's receive buffer.
-    Slot(Slot),
-    /// In a port's sending buffer, for a load within one adapter.
-    Sending(Outgoing),
-}
 
 impl Pair {
     /// Processes the send queue until it is empty.

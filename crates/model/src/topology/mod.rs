@@ -173,6 +173,10 @@ impl Wiring {
     }
 
     /// Returns the link chosen by the destination's number.
+    ///
+    /// # Panics
+    ///
+    /// No link of switch `at` leads to node `to`; a valid topology connects all nodes.
     pub fn way(&self, at: usize, to: usize) -> Way {
         let mut number = 0;
         self.ways(at, to, |_| number += 1);

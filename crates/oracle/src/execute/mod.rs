@@ -4,12 +4,15 @@
 mod binds;
 mod calls;
 pub mod hosts;
-mod library;
+mod made;
 mod message;
 mod modify;
 mod objects;
 mod observe;
+mod pairs;
 mod post;
+mod queues;
+mod regions;
 mod route;
 pub mod runner;
 mod threads;

@@ -1,7 +1,6 @@
 //! A worker's objects: library handles by the program's identifiers.
 
 use super::binds::Binds;
-use super::library::Library;
 use super::message::Fact;
 use super::route::Own;
 use crate::program::{CqId, Key, MrId, MwId, PdId, QpId, Service, SrqId, Waits, XrcdId};
@@ -9,6 +8,7 @@ use crate::reference::memory::pattern;
 use std::collections::HashMap;
 use std::ptr;
 use verbena_abi as abi;
+use verbena_verbs::library::Functions;
 
 /// The arena's address is the same in every process, so that an offset denotes the same bytes
 /// everywhere.
@@ -34,7 +34,7 @@ pub struct QueuePair {
 /// All objects of a worker.
 #[allow(missing_docs, reason = "a table of each kind of object")]
 pub struct Objects {
-    pub library: Library,
+    pub library: Functions,
     pub context: *mut abi::ibv_context,
     pub own: Own,
     /// The completion channel, if the program waits for events.
@@ -60,7 +60,10 @@ impl Objects {
     ///
     /// The library, device, port, channel or arena is not available.
     pub fn open(process: u16, arena_len: usize, waits: Waits) -> Result<Objects, String> {
-        let library = Library::open(c"libibverbs.so.1")?;
+        let library = Functions::load(c"libibverbs.so.1")?;
+        if library.rereg_mr.is_none() {
+            return Err("no ibv_rereg_mr@IBVERBS_1.1".to_owned());
+        }
         let mut count = 0;
         // SAFETY: the out-pointer is valid.
         let list = unsafe { (library.get_device_list)(&mut count) };

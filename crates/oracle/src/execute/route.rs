@@ -1,10 +1,10 @@
 //! Addressing of queue pairs: by the LID of a subnet, or by the GID of an Ethernet port.
 
-use super::library::Library;
 use super::message::Fact;
 use super::objects::{Objects, PORT};
 use crate::program::QpId;
 use verbena_abi as abi;
+use verbena_verbs::library::Functions;
 
 /// Maximum number of routers on a path.
 const HOP_LIMIT: u8 = 64;
@@ -34,7 +34,7 @@ impl Own {
     /// # Errors
     ///
     /// The port cannot be queried or has no GID.
-    pub fn of(library: &Library, context: *mut abi::ibv_context) -> Result<Own, String> {
+    pub fn of(library: &Functions, context: *mut abi::ibv_context) -> Result<Own, String> {
         let mut port = abi::ibv_port_attr::default();
         // SAFETY: the context is open and the attributes are valid.
         if unsafe { (library.query_port)(context, PORT, &mut port) } != 0 {

@@ -8,7 +8,11 @@
 pub trait Word: Sized {
     /// Appends the word.
     fn put(&self, text: &mut String);
-    /// Parses the whole of `text`. The error has the expected form.
+    /// Parses the whole of `text`.
+    ///
+    /// # Errors
+    ///
+    /// `text` has another form; returns the expected one.
     fn take(text: &str) -> Result<Self, String>;
 
     /// Returns the word.

@@ -5,8 +5,8 @@ use super::memory::{Bytes, Source};
 use super::object::{Mr, Mw, Phase, Qp, Srq, State, World, Wqe};
 use super::outcome::{Code, Event, EventKind, FLUSHED, Subject};
 use crate::program::{
-    Access, Action, Call, CqId, Flags, Operation, PdId, ProcessId, QpId, RecvWr, SendWr, Service,
-    SrqId, Target,
+    Access, Action, Call, CqId, Flags, MrId, Operation, PdId, ProcessId, QpId, RecvWr, SendWr,
+    Service, SrqId, Target, XrcdId,
 };
 use std::collections::VecDeque;
 
@@ -33,9 +33,6 @@ impl World {
                 len,
                 access,
             } => {
-                if !region_rights(*access) {
-                    return Code::SomeError;
-                }
                 let region = Mr {
                     owner: by,
                     pd: *pd,
@@ -43,7 +40,7 @@ impl World {
                     len: *len,
                     access: *access,
                 };
-                self.make(|world| world.mrs.insert(*mr, region))
+                self.reg_mr(*mr, region)
             }
             Action::ReregMr {
                 mr,
@@ -52,7 +49,7 @@ impl World {
                 len,
                 access,
             } => {
-                if !region_rights(*access) || self.windows_on(*mr) {
+                if self.windows_on(*mr) {
                     return Code::SomeError;
                 }
                 let region = Mr {
@@ -62,7 +59,7 @@ impl World {
                     len: *len,
                     access: *access,
                 };
-                self.make(|world| world.mrs.insert(*mr, region))
+                self.reg_mr(*mr, region)
             }
             Action::DeregMr { mr } => {
                 if self.windows_on(*mr) {
@@ -83,45 +80,82 @@ impl World {
             Action::BindMw { .. } => self.bind_mw(&call.action, choices),
             Action::CreateCq { cq, .. } => self.make(|world| world.cqs.insert(*cq, by)),
             Action::DestroyCq { cq } => self.destroy_cq(*cq),
-            Action::CreateSrq { srq, pd, .. } => {
-                let made = Srq {
-                    owner: by,
-                    pd: *pd,
-                    xrc: None,
-                    limit: 0,
-                    queue: VecDeque::new(),
-                };
-                self.make(|world| world.srqs.insert(*srq, made))
-            }
+            Action::CreateSrq { srq, pd, .. } => self.create_srq(by, *srq, *pd, None),
             Action::CreateXrcSrq {
                 srq, pd, xrcd, cq, ..
-            } => {
-                let xrc = Some((*xrcd, *cq));
-                let made = Srq {
-                    owner: by,
-                    pd: *pd,
-                    xrc,
-                    limit: 0,
-                    queue: VecDeque::new(),
-                };
-                self.make(|world| world.srqs.insert(*srq, made))
-            }
+            } => self.create_srq(by, *srq, *pd, Some((*xrcd, *cq))),
             Action::ArmSrq { srq, limit } => self.arm_srq(*srq, *limit),
             Action::DestroySrq { srq } => self.destroy_srq(*srq),
             Action::OpenXrcd { xrcd, file } => {
                 self.make(|world| world.xrcds.insert(*xrcd, (by, *file)))
             }
-            Action::CloseXrcd { xrcd } => {
-                let used = self.qps.values().any(|qp| qp.xrcd == Some(*xrcd))
-                    || self
-                        .srqs
-                        .values()
-                        .any(|srq| srq.xrc.is_some_and(|(own, _)| own == *xrcd));
-                if used {
-                    return busy();
-                }
-                self.make(|world| world.xrcds.remove(xrcd))
+            Action::CloseXrcd { xrcd } => self.close_xrcd(*xrcd),
+            Action::CreateQp { .. } | Action::CreateXrcTarget { .. } => {
+                self.create_qp(by, &call.action)
             }
+            Action::DestroyQp { qp } => {
+                self.forget_completions(*qp, choices);
+                self.forget_events(Subject::Qp(*qp));
+                self.make(|world| world.qps.remove(qp))
+            }
+            Action::Init { qp, access } => self.transition(*qp, State::Reset, |qp| {
+                qp.state = State::Init;
+                qp.access = *access;
+            }),
+            Action::Rtr { qp, peer, psn, .. } => self.rtr(by, *qp, *peer, *psn),
+            Action::Rts {
+                qp, psn, rnr_retry, ..
+            } => self.transition(*qp, State::Rtr, |qp| {
+                qp.state = State::Rts;
+                qp.sq_psn = *psn;
+                qp.rnr_retry = *rnr_retry;
+            }),
+            Action::Modify { qp, to } => self.modify(*qp, *to, choices),
+            Action::SetAccess { qp, access } => self.set_access(*qp, *access),
+            Action::PostSend { qp, wrs } => self.post_send(*qp, wrs),
+            Action::PostRecv { qp, wrs } => self.post_recv(*qp, wrs),
+            Action::PostSrqRecv { srq, wrs } => {
+                let queue = &mut self.srqs.get_mut(srq).expect("applicable").queue;
+                queue.extend(wrs.iter().cloned());
+                Code::Success
+            }
+            Action::Fill { at, len, tag } => {
+                let bytes = Bytes::of(*len, Source::Pattern(*tag, 0));
+                self.arena(by).replace(*at, &bytes);
+                Code::Success
+            }
+            Action::DontNeed { at, len } => self.dont_need(by, *at, *len),
+            Action::Spin { .. } | Action::Fork {} | Action::Pause {} => Code::Success,
+            Action::Kill {} => self.kill(by),
+        }
+    }
+
+    fn reg_mr(&mut self, mr: MrId, region: Mr) -> Code {
+        if !region_rights(region.access) {
+            return Code::SomeError;
+        }
+        self.make(|world| world.mrs.insert(mr, region))
+    }
+
+    fn create_srq(
+        &mut self,
+        by: ProcessId,
+        srq: SrqId,
+        pd: PdId,
+        xrc: Option<(XrcdId, CqId)>,
+    ) -> Code {
+        let made = Srq {
+            owner: by,
+            pd,
+            xrc,
+            limit: 0,
+            queue: VecDeque::new(),
+        };
+        self.make(|world| world.srqs.insert(srq, made))
+    }
+
+    fn create_qp(&mut self, by: ProcessId, action: &Action) -> Code {
+        match action {
             Action::CreateQp {
                 qp,
                 service,
@@ -148,75 +182,60 @@ impl World {
                 };
                 self.make(|world| world.qps.insert(*qp, made))
             }
-            Action::DestroyQp { qp } => {
-                self.forget_completions(*qp, choices);
-                self.forget_events(Subject::Qp(*qp));
-                self.make(|world| world.qps.remove(qp))
-            }
-            Action::Init { qp, access } => self.transition(*qp, State::Reset, |qp| {
-                qp.state = State::Init;
-                qp.access = *access;
-            }),
-            Action::Rtr { qp, peer, psn, .. } => {
-                // The first packet may raise an event if it arrives before RTS (11.6.3.1).
-                let kind = EventKind::CommunicationEstablished;
-                self.perhaps(Event {
-                    process: by,
-                    kind,
-                    subject: Subject::Qp(*qp),
-                });
-                self.transition(*qp, State::Init, |qp| {
-                    qp.state = State::Rtr;
-                    qp.peer = Some(*peer);
-                    qp.rq_psn = *psn;
-                })
-            }
-            Action::Rts {
-                qp, psn, rnr_retry, ..
-            } => self.transition(*qp, State::Rtr, |qp| {
-                qp.state = State::Rts;
-                qp.sq_psn = *psn;
-                qp.rnr_retry = *rnr_retry;
-            }),
-            Action::Modify { qp, to } => self.modify(*qp, *to, choices),
-            Action::SetAccess { qp, access } => {
-                // To RTS with IBV_QP_ACCESS_FLAGS, which also leaves SQD.
-                let from = if self.qp(*qp).state == State::Sqd {
-                    State::Sqd
-                } else {
-                    State::Rts
-                };
-                self.transition(*qp, from, |qp| {
-                    qp.state = State::Rts;
-                    qp.draining = None;
-                    qp.access = *access;
-                })
-            }
-            Action::PostSend { qp, wrs } => self.post_send(*qp, wrs),
-            Action::PostRecv { qp, wrs } => self.post_recv(*qp, wrs),
-            Action::PostSrqRecv { srq, wrs } => {
-                let queue = &mut self.srqs.get_mut(srq).expect("applicable").queue;
-                queue.extend(wrs.iter().cloned());
-                Code::Success
-            }
-            Action::Fill { at, len, tag } => {
-                let bytes = Bytes::of(*len, Source::Pattern(*tag, 0));
-                self.arena(by).replace(*at, &bytes);
-                Code::Success
-            }
-            Action::DontNeed { at, len } => {
-                // While the adapter holds the pages, their contents for the process are undefined.
-                let held = self
-                    .mrs
-                    .values()
-                    .any(|mr| mr.owner == by && mr.at < at + len && *at < mr.at + mr.len);
-                let bytes = Bytes::of(*len, if held { Source::Unknown } else { Source::Zero });
-                self.arena(by).replace(*at, &bytes);
-                Code::Success
-            }
-            Action::Spin { .. } | Action::Fork {} | Action::Pause {} => Code::Success,
-            Action::Kill {} => self.kill(by),
+            _ => unreachable!("a call of another kind"),
         }
+    }
+
+    fn close_xrcd(&mut self, xrcd: XrcdId) -> Code {
+        let used = self.qps.values().any(|qp| qp.xrcd == Some(xrcd))
+            || self
+                .srqs
+                .values()
+                .any(|srq| srq.xrc.is_some_and(|(own, _)| own == xrcd));
+        if used {
+            return busy();
+        }
+        self.make(|world| world.xrcds.remove(&xrcd))
+    }
+
+    fn rtr(&mut self, by: ProcessId, qp: QpId, peer: QpId, psn: u32) -> Code {
+        // The first packet may raise an event if it arrives before RTS (11.6.3.1).
+        let kind = EventKind::CommunicationEstablished;
+        self.perhaps(Event {
+            process: by,
+            kind,
+            subject: Subject::Qp(qp),
+        });
+        self.transition(qp, State::Init, |qp| {
+            qp.state = State::Rtr;
+            qp.peer = Some(peer);
+            qp.rq_psn = psn;
+        })
+    }
+
+    fn set_access(&mut self, qp: QpId, access: Access) -> Code {
+        // To RTS with IBV_QP_ACCESS_FLAGS, which also leaves SQD.
+        let from = if self.qp(qp).state == State::Sqd {
+            State::Sqd
+        } else {
+            State::Rts
+        };
+        self.transition(qp, from, |qp| {
+            qp.state = State::Rts;
+            qp.draining = None;
+            qp.access = access;
+        })
+    }
+
+    fn dont_need(&mut self, by: ProcessId, at: u32, len: u32) -> Code {
+        // While the adapter holds the pages, their contents for the process are undefined.
+        let held = self
+            .mrs
+            .values()
+            .any(|mr| mr.owner == by && mr.at < at + len && at < mr.at + mr.len);
+        let bytes = Bytes::of(len, if held { Source::Unknown } else { Source::Zero });
+        self.arena(by).replace(at, &bytes);
+        Code::Success
     }
 
     fn make<T>(&mut self, change: impl FnOnce(&mut World) -> T) -> Code {

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::abi::{InitQpAttr, QueuePairAttributes};
 use crate::identifier::{Identifier, QueuePairKind};
-use crate::service::State;
+use crate::state::State;
 use verbena_abi::*;
 use verbena_hca_os::errno::{Errno, Result};
 

@@ -7,7 +7,7 @@ use crate::connection_state::ConnectionState;
 use crate::event::{Event, Kind};
 use crate::path::{Path, mapped};
 use crate::port::{Claim, Ports};
-use crate::service::State;
+use crate::state::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca::link;

@@ -4,7 +4,7 @@ use super::Command;
 use crate::abi::{CreateId, CreateIdAnswer, DestroyId, MigrateId};
 use crate::channel::ChannelId;
 use crate::identifier::{Identifier, QueuePairKind, Space};
-use crate::service::State;
+use crate::state::State;
 use std::os::fd::RawFd;
 use verbena_hca_os::errno::{Errno, Result};
 

@@ -8,7 +8,7 @@ use crate::channel::Waiting;
 use crate::event::{Event, Kind, Parameters};
 use crate::identifier::Space;
 use crate::path::{Path, mapped};
-use crate::service::{Membership, State};
+use crate::state::{Membership, State};
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
 use verbena_hca::device::PKEY;

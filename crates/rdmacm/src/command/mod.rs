@@ -15,7 +15,8 @@ pub use refused::tell_refused;
 
 use crate::abi::{self, Header, code};
 use crate::channel::{Channel, ChannelId};
-use crate::service::{Service, State};
+use crate::service::Service;
+use crate::state::State;
 use std::os::fd::RawFd;
 use verbena_hca_os::errno::{Errno, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

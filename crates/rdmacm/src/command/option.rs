@@ -3,7 +3,7 @@
 use super::Command;
 use crate::abi::SetOption;
 use crate::connection_state::ConnectionState;
-use crate::service::State;
+use crate::state::State;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 

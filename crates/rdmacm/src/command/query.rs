@@ -2,7 +2,7 @@
 
 use super::Command;
 use crate::abi::{Query, RouteAnswer};
-use crate::service::State;
+use crate::state::State;
 use crate::{address, device};
 use std::mem::offset_of;
 use verbena_hca_os::errno::{Errno, Result};

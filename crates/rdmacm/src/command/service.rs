@@ -4,7 +4,7 @@ use super::Command;
 use crate::abi::ResolveIbService;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, Kind};
-use crate::service::State;
+use crate::state::State;
 use verbena_hca::link;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;

@@ -8,6 +8,7 @@ pub mod transition;
 
 use std::fmt;
 use verbena_abi as abi;
+use verbena_abi::names::QP_STATES;
 
 /// The types of `enum ibv_qp_type` that this client supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -67,15 +68,9 @@ impl PairState {
 
 impl fmt::Display for PairState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            abi::IBV_QPS_RESET => f.write_str("RESET"),
-            abi::IBV_QPS_INIT => f.write_str("INIT"),
-            abi::IBV_QPS_RTR => f.write_str("RTR"),
-            abi::IBV_QPS_RTS => f.write_str("RTS"),
-            abi::IBV_QPS_SQD => f.write_str("SQD"),
-            abi::IBV_QPS_SQE => f.write_str("SQE"),
-            abi::IBV_QPS_ERR => f.write_str("ERR"),
-            other => write!(f, "state {other}"),
+        match QP_STATES.word(self.0) {
+            Some(word) => f.write_str(word),
+            None => write!(f, "state {}", self.0),
         }
     }
 }

@@ -18,7 +18,8 @@ pub use service::{SidrRep, SidrReq};
 
 use super::{Class, DATA, Header, Mad, Method};
 use crate::cursor::{Reader, Writer};
-use crate::error::{EmitError, Error};
+use crate::emit_error::EmitError;
+use crate::error::Error;
 
 /// The version of the class.
 pub const CLASS_VERSION: u8 = 2;

@@ -4,7 +4,8 @@
 pub mod cm;
 
 use crate::cursor::{Reader, Writer};
-use crate::error::{EmitError, Error};
+use crate::emit_error::EmitError;
+use crate::error::Error;
 
 /// Length of every MAD in bytes.
 pub const LENGTH: usize = 256;

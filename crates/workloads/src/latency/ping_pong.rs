@@ -163,19 +163,7 @@ pub async fn run<F: Fabric>(
     let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + places.span());
     setup.receives = spec.receives;
     setup.wait = spec.wait;
-    let up_to = |most| setup.inline_up_to(spec.size, context.inline_most(most));
-    let (setup, placement) = match spec.inlining {
-        Inlining::Usual => up_to(INLINE_BY_DEFAULT),
-        Inlining::UpTo(most) => up_to(most),
-        Inlining::Fixed(Placement::Inline) => (
-            Setup {
-                inline: spec.size as u32,
-                ..setup
-            },
-            Placement::Inline,
-        ),
-        Inlining::Fixed(Placement::Reference) => (setup, Placement::Reference),
-    };
+    let (setup, placement) = inlined(context, spec, setup);
     let wired = wire(context, &peers, setup).await?;
     let checked = match spec.exchange {
         Exchange::Write => Checked::Write,
@@ -245,15 +233,7 @@ pub async fn run<F: Fabric>(
     })
     .await?;
     if mode == Mode::Lockstep {
-        let told = agree(context, &pack(&waits)).await?;
-        for pair in pairs {
-            let waits = unpack(&told[pair[1]]);
-            let waits = waits.get(sampled.first as usize..).unwrap_or_default();
-            for (at, value) in sampled.singles[pair[0]].iter_mut().enumerate() {
-                let wait = waits.get(at).copied().unwrap_or(0.0);
-                *value = (*value - wait).max(0.0);
-            }
-        }
+        subtract(context, &mut sampled, pairs, &waits).await?;
     }
     let sampled = sampled.scaled(0.5);
     emit(
@@ -265,6 +245,46 @@ pub async fn run<F: Fabric>(
         floor(context),
         members.len(),
     );
+    Ok(())
+}
+
+/// Returns the setup for messages that are inline as specified, and their placement.
+fn inlined<F: Fabric>(
+    context: &Context<'_, F>,
+    spec: PingPong,
+    setup: Setup,
+) -> (Setup, Placement) {
+    let up_to = |most| setup.inline_up_to(spec.size, context.inline_most(most));
+    match spec.inlining {
+        Inlining::Usual => up_to(INLINE_BY_DEFAULT),
+        Inlining::UpTo(most) => up_to(most),
+        Inlining::Fixed(Placement::Inline) => (
+            Setup {
+                inline: spec.size as u32,
+                ..setup
+            },
+            Placement::Inline,
+        ),
+        Inlining::Fixed(Placement::Reference) => (setup, Placement::Reference),
+    }
+}
+
+/// Subtracts the answering processes' waits in the barrier from the times of their pairs.
+async fn subtract<F: Fabric>(
+    context: &Context<'_, F>,
+    sampled: &mut Sampled,
+    pairs: &[[usize; 2]],
+    waits: &[f64],
+) -> Outcome<()> {
+    let told = agree(context, &pack(waits)).await?;
+    for pair in pairs {
+        let waits = unpack(&told[pair[1]]);
+        let waits = waits.get(sampled.first as usize..).unwrap_or_default();
+        for (at, value) in sampled.singles[pair[0]].iter_mut().enumerate() {
+            let wait = waits.get(at).copied().unwrap_or(0.0);
+            *value = (*value - wait).max(0.0);
+        }
+    }
     Ok(())
 }
 

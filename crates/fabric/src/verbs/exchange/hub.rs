@@ -95,6 +95,9 @@ impl Hub {
     }
 
     /// From now on a closed connection is the normal end of a process.
+    ///
+    /// # Panics
+    /// A thread has panicked while it changed the state of the exchange.
     pub fn expect_ends(&self) {
         self.state
             .lock()
@@ -103,11 +106,17 @@ impl Hub {
     }
 
     /// Returns the lost process, if any.
+    ///
+    /// # Panics
+    /// A thread has panicked while it changed the state of the exchange.
     pub fn lost(&self) -> Option<usize> {
         self.state.lock().expect("no panics under this lock").lost
     }
 
     /// Returns the processes that are alive but absent, in the order of ranks.
+    ///
+    /// # Panics
+    /// A thread has panicked while it changed the state of the exchange.
     pub fn absent(&self) -> Vec<usize> {
         let state = self.state.lock().expect("no panics under this lock");
         state.absent.iter().copied().collect()

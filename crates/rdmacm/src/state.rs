@@ -1,0 +1,176 @@
+//! The state of a process's connection manager, under the lock of [`crate::service`].
+
+use crate::alarm::{Alarm, Alarms};
+use crate::channel::{Channel, ChannelId, Waiting};
+use crate::connection_state::ConnectionState;
+use crate::connection_table::ConnectionTable;
+use crate::conversation::Conversation;
+use crate::device::TIME_WAIT;
+use crate::event::Event;
+use crate::identifier::Identifier;
+use crate::port::Ports;
+use crate::reaper::Reaper;
+use crate::table::Table;
+use crate::watch::{Source, Watch};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use verbena_hca::process::Process;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
+
+/// A multicast group that an identifier has joined.
+#[derive(Clone, Copy, Debug)]
+pub struct Membership {
+    /// The library's name for it.
+    pub uid: u64,
+    /// The identifier that joined.
+    pub identifier: u32,
+    /// Number of events that the program took.
+    pub events_reported: u32,
+}
+
+/// A connection to a listener whose request has not arrived yet.
+pub struct Caller {
+    /// The listener.
+    pub listener: u32,
+    /// The listener's generation.
+    pub generation: u32,
+    /// The connection.
+    pub conversation: Conversation,
+    /// Until when the request must arrive (nanoseconds of [`clock`]).
+    pub deadline: u64,
+}
+
+/// The state under the lock.
+pub struct State {
+    /// Channels of this process.
+    pub channels: HashMap<ChannelId, Channel>,
+    /// Identifiers by number.
+    pub identifiers: Table<Identifier>,
+    /// Groups by number.
+    pub groups: Table<Membership>,
+    /// Callers by number.
+    pub callers: Table<Caller>,
+    /// Ports of this host.
+    pub ports: Ports,
+    /// Event sources of the thread.
+    pub watch: Watch,
+    /// Exchanges with other hosts.
+    pub(crate) connections: ConnectionTable,
+    /// The reaper of killed processes; only if other hosts can be reached.
+    pub(crate) reaper: Option<Reaper>,
+    alarms: Alarms,
+    /// Whether the thread listens to the alarms.
+    has_alarms: bool,
+    generations: u32,
+}
+
+impl State {
+    /// Returns the state without channels, for a thread that runs `run`.
+    ///
+    /// # Errors
+    /// Those of joining the registry, of epoll_create1(2) and of timerfd_create(2).
+    pub fn new(run: fn(&OwnedFd)) -> Result<State> {
+        Ok(State {
+            channels: HashMap::new(),
+            identifiers: Table::default(),
+            groups: Table::default(),
+            callers: Table::default(),
+            ports: Ports::open(&Process::current()?.directory()?)?,
+            watch: Watch::new(run)?,
+            connections: ConnectionTable::default(),
+            reaper: None,
+            alarms: Alarms::new()?,
+            has_alarms: false,
+            generations: 0,
+        })
+    }
+
+    /// Returns the identifier `number`, which must belong to `channel`.
+    ///
+    /// # Errors
+    /// ENOENT if there is none, EINVAL if it belongs to another channel.
+    pub fn identifier(&mut self, channel: ChannelId, number: u32) -> Result<&mut Identifier> {
+        let identifier = self.identifiers.get_mut(number).ok_or(Errno::ENOENT)?;
+        if identifier.channel == channel {
+            Ok(identifier)
+        } else {
+            Err(Errno::EINVAL)
+        }
+    }
+
+    /// Returns a generation number that no identifier had before.
+    pub fn next_generation(&mut self) -> u32 {
+        self.generations = self.generations.wrapping_add(1);
+        self.generations
+    }
+
+    /// Raises an event of an identifier, unless the library has not named the identifier yet.
+    pub fn raise(&mut self, number: u32, event: Event) {
+        if self.identifiers.get(number).is_some_and(|of| of.uid != 0) {
+            self.deliver(number, event);
+        }
+    }
+
+    /// Puts an event into the channel of an identifier.
+    pub fn deliver(&mut self, number: u32, event: Event) {
+        let Some(identifier) = self.identifiers.get(number) else {
+            return;
+        };
+        if let Some(channel) = self.channels.get_mut(&identifier.channel) {
+            channel.push(Waiting {
+                owner: number,
+                group: None,
+                request: None,
+                event,
+            });
+        }
+    }
+
+    /// Frees a place in the backlog of `listener`: one of its requests was answered.
+    pub fn answered(&mut self, listener: u32) {
+        let listening = self
+            .identifiers
+            .get_mut(listener)
+            .and_then(|identifier| identifier.listening.as_mut());
+        if let Some(listening) = listening {
+            listening.backlog += 1;
+        }
+    }
+
+    /// Takes the chosen events out of a channel.
+    pub fn take_events(
+        &mut self,
+        channel: ChannelId,
+        chosen: impl FnMut(&Waiting) -> bool,
+    ) -> Vec<Waiting> {
+        let Some(channel) = self.channels.get_mut(&channel) else {
+            return Vec::new();
+        };
+        channel.take(chosen)
+    }
+
+    /// Takes the alarms that are due.
+    pub fn due_alarms(&mut self, now: u64) -> Vec<Alarm> {
+        self.alarms.take_due(now)
+    }
+
+    /// Starts the time wait of an identifier, after which no packet of the connection can be in
+    /// flight.
+    pub fn begin_time_wait(&mut self, number: u32) {
+        if let Some(identifier) = self.identifiers.get_mut(number) {
+            identifier.state = ConnectionState::TimeWait;
+            let alarm = Alarm::TimeWait(number, identifier.generation);
+            self.set_alarm(clock::now() + TIME_WAIT, alarm);
+        }
+    }
+
+    /// Sets an alarm for a time.
+    pub fn set_alarm(&mut self, at: u64, alarm: Alarm) {
+        self.alarms.set(at, alarm);
+        if !self.has_alarms {
+            // If that fails for want of memory, the next alarm tries again.
+            self.has_alarms = self.watch.add(&self.alarms, Source::Alarm).is_ok();
+        }
+    }
+}
