@@ -37,8 +37,18 @@ impl State {
     ];
 
     /// Returns the state with this number in `ibv_qp_state`.
-    pub fn from_code(code: u32) -> Option<Self> {
-        Self::ALL.get(code as usize).copied()
+    #[inline]
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            0 => Self::Reset,
+            1 => Self::Initialized,
+            2 => Self::ReadyToReceive,
+            3 => Self::ReadyToSend,
+            4 => Self::SendQueueDrain,
+            5 => Self::SendQueueError,
+            6 => Self::Error,
+            _ => return None,
+        })
     }
 
     /// Returns the name in the C interface, without `IBV_QPS_`.
@@ -55,6 +65,7 @@ impl State {
     }
 
     /// Returns whether the peer's requests are answered.
+    #[inline]
     pub const fn responds(self) -> bool {
         matches!(
             self,
@@ -62,7 +73,18 @@ impl State {
         )
     }
 
+    /// Returns how posted receive requests are treated.
+    #[inline]
+    pub const fn receives(self) -> Receives {
+        match self {
+            Self::Reset => Receives::Refused,
+            Self::Error => Receives::Flushed,
+            _ => Receives::Kept,
+        }
+    }
+
     /// Returns how posted send requests are treated.
+    #[inline]
     pub const fn sends(self) -> Sends {
         match self {
             Self::Reset | Self::Initialized | Self::ReadyToReceive => Sends::Refused,
@@ -82,6 +104,17 @@ pub enum Sends {
     Start,
     /// They wait until the queue pair is ready to send again.
     Wait,
+    /// They complete with a flush error.
+    Flushed,
+}
+
+/// The treatment of receive requests in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Receives {
+    /// Posting fails.
+    Refused,
+    /// They wait for messages.
+    Kept,
     /// They complete with a flush error.
     Flushed,
 }
@@ -110,6 +143,20 @@ impl Kind {
         Self::XrcInitiator,
         Self::XrcTarget,
     ];
+
+    /// Returns whether requests are acknowledged and repeated.
+    #[inline]
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Uc | Self::Ud)
+    }
+
+    /// Returns the state that follows the failure of a send request (10.3.1).
+    pub const fn after_failed_send(self) -> State {
+        match self.is_reliable() {
+            true => State::Error,
+            false => State::SendQueueError,
+        }
+    }
 }
 
 /// A set of attributes, with the bits of `ibv_qp_attr_mask`. Displayed as in C:

@@ -207,9 +207,7 @@ impl ConnectedResponder {
         let receive = self.receive(access)?;
         let length = packet.payload.len() as u32;
         let received = before + length;
-        if received > receive.length {
-            return Err(Fault::ReceiveTooSmall);
-        }
+        assembly::fits(received.into(), receive.length.into())?;
         if length > 0 {
             access
                 .fill(receive.id, before, packet.payload)

@@ -11,8 +11,9 @@ use verbena_wire::{EmitError, Mtu, PKey, Psn, Qpn};
 use crate::access::RequesterAccess;
 use crate::completion::{SendCompletion, Status};
 use crate::packets;
-use crate::request::{Addressee, MOST_LENGTH, Operation, SendRequest, SendTail, WorkId};
+use crate::request::{self, Addressee, MOST_LENGTH, Operation, SendRequest, WorkId};
 use crate::segment::Segments;
+use crate::state;
 
 /// The service and its queue pair number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -110,29 +111,17 @@ impl Requester {
         if self.queue.len() >= self.configuration.capacity {
             return Err(PostError::Full(self.queue.len()));
         }
-        let most = match (
-            self.configuration.service,
-            request.addressee,
-            request.operation,
-        ) {
-            (
-                Service::Connected(_),
-                Addressee::Connected,
-                Operation::Send(SendTail::Nothing | SendTail::Immediate(_))
-                | Operation::Write { .. },
-            ) => MOST_LENGTH,
-            (
-                Service::Datagram(_),
-                Addressee::Datagram { .. },
-                Operation::Send(SendTail::Nothing | SendTail::Immediate(_)),
-            ) => self.configuration.mtu.bytes(),
-            (Service::Connected(_), Addressee::Connected, _)
-            | (Service::Datagram(_), Addressee::Datagram { .. }, _) => {
-                return Err(PostError::Operation);
+        let (kind, most) = match (self.configuration.service, request.addressee) {
+            (Service::Connected(_), Addressee::Connected) => (state::Kind::Uc, MOST_LENGTH),
+            (Service::Datagram(_), Addressee::Datagram { .. }) => {
+                (state::Kind::Ud, self.configuration.mtu.bytes())
             }
             _ => return Err(PostError::Addressee),
         };
-        if request.length > most {
+        if !request.operation.is_of(kind) {
+            return Err(PostError::Operation);
+        }
+        if request::check_message(request.length.into(), most).is_err() {
             return Err(PostError::Length {
                 found: request.length,
                 most,

@@ -21,7 +21,7 @@ mod transmit;
 
 use std::collections::VecDeque;
 
-use verbena_wire::opcode::Service;
+use verbena_wire::opcode::{Kind, Service};
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn};
 
 use self::congestion::Congestion;
@@ -32,7 +32,7 @@ use super::Reliable;
 use crate::access::RequesterAccess;
 use crate::completion::{SendCompletion, Status};
 use crate::order::Outstanding;
-use crate::request::{Addressee, Answer, MOST_LENGTH, Operation, SendRequest};
+use crate::request::{self, Addressee, Answer, MOST_LENGTH, SendRequest};
 use crate::retry::{Retries, RetryCount, RnrRetry};
 use crate::segment::Segments;
 
@@ -199,11 +199,14 @@ impl Requester {
         if self.queue.len() >= self.configuration.capacity {
             return Err(PostError::Full(self.queue.len()));
         }
-        let eight = matches!(
-            request.operation,
-            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
-        );
-        if request.length > MOST_LENGTH || eight && request.length != 8 {
+        let kind = request.operation.kind();
+        let length = u64::from(request.length);
+        let is_word = matches!(kind, Kind::Atomic | Kind::AtomicWrite);
+        let checked = match is_word {
+            true => request::check_message(length, 8).and(request::check_word(length)),
+            false => request::check_message(length, MOST_LENGTH),
+        };
+        if checked.is_err() {
             return Err(PostError::Length(request.length));
         }
         match (self.configuration.service, request.addressee) {
@@ -211,12 +214,7 @@ impl Requester {
             | (Reliable::Xrc, Addressee::SharedReceiveQueue(_)) => {}
             _ => return Err(PostError::Addressee),
         }
-        let packets = match request.operation {
-            Operation::Send(_) | Operation::Write { .. } | Operation::Read { .. } => {
-                self.configuration.mtu.packets(request.length)
-            }
-            Operation::Atomic { .. } | Operation::AtomicWrite { .. } | Operation::Flush { .. } => 1,
-        };
+        let packets = request::packets(kind, length, self.configuration.mtu.bytes());
         let first = Psn::default();
         self.queue.push_back(Entry {
             request,

@@ -66,9 +66,7 @@ impl Responder {
         });
         let length = packet.payload.len() as u32;
         let received = before + length;
-        if received > receive.length {
-            return Err(Fault::ReceiveTooSmall);
-        }
+        assembly::fits(received.into(), receive.length.into())?;
         if length > 0 {
             access
                 .fill(receive.id, before, packet.payload)
