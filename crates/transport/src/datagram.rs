@@ -63,7 +63,12 @@ mod tests {
             (State::SendQueueError, key, Some(100), Ok(())),
             (State::Initialized, key, Some(48), Err(Dropped::State)),
             (State::Error, key, Some(48), Err(Dropped::State)),
-            (State::ReadyToSend, QKey(8), Some(48), Err(Dropped::QueueKey)),
+            (
+                State::ReadyToSend,
+                QKey(8),
+                Some(48),
+                Err(Dropped::QueueKey),
+            ),
             (State::ReadyToSend, key, None, Err(Dropped::NoReceive)),
             (State::ReadyToSend, key, Some(47), Err(Dropped::TooLong)),
         ];

@@ -79,7 +79,6 @@ impl Outstanding {
             self.unanswered -= 1;
         }
     }
-
 }
 
 /// Checks that a responder has resources for reads and atomics (`max_dest_rd_atomic`).

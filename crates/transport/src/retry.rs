@@ -16,6 +16,14 @@ impl RetryCount {
         if count < 8 { Some(Self(count)) } else { None }
     }
 
+    /// No retry.
+    pub const NONE: Self = Self(0);
+
+    /// Returns the count.
+    pub const fn value(self) -> u8 {
+        self.0
+    }
+
     /// Returns for how many nanoseconds a request is repeated without an answer, if each attempt
     /// waits for the timeout; `None` for ever.
     pub const fn patience(self, timeout: AckTimeout) -> Option<u64> {

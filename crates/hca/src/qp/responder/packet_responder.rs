@@ -17,8 +17,9 @@ use crate::qp::atomic::Atomic;
 use crate::qp::congestion::NotificationTimer;
 use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
-use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
+use crate::qp::send::packet_requester::{WINDOW, mtu_of};
 use crate::qp::send::status_name;
+use crate::qp::terms::{event_code, status_code, vendor_error};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
 use crate::refusal;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
-use verbena_transport::fault::{Consequence, Next};
+use verbena_transport::fault::{Consequence, Event, Next};
 use verbena_transport::reliable::{Reliable, Responder, responder};
 use verbena_transport::request::WorkId;
 use verbena_transport::unreliable::{
@@ -43,7 +44,7 @@ use verbena_transport::{
 };
 use verbena_wire::feth::Feth;
 use verbena_wire::packet::Packet;
-use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, aeth, bth, grh};
+use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, aeth, bth};
 
 /// Answer packets per call, before other work gets its turn.
 const BATCH: usize = 256;
@@ -228,7 +229,10 @@ impl Qp {
         };
         match disposition {
             Disposition::Accepted => self.establish(),
-            Disposition::Refused(consequence) => self.carry_out(guard, consequence),
+            Disposition::Refused(consequence) => {
+                self.establish();
+                self.carry_out(guard, consequence);
+            }
             _ => (),
         }
     }
@@ -238,19 +242,10 @@ impl Qp {
         if consequence.next == Next::SameState {
             return;
         }
-        self.report_fault(consequence.event.map_or("fails", |event| {
-            event_name(super::failure::event_code(event))
-        }));
+        self.report_fault(consequence.event.map_or("fails", event_name));
         self.answer(&mut guard);
         drop(guard);
-        let mut send = self.lock_send();
-        if !self.receives() {
-            return;
-        }
-        self.enter_error(&mut send);
-        if let Some(event) = consequence.event {
-            self.raise(super::failure::event_code(event));
-        }
+        self.fail_as_responder(consequence.event.map(event_code));
     }
 
     /// Reports a refused request, before the program can see the consequences.
@@ -304,8 +299,8 @@ impl Qp {
         drop(guard);
         if has_failed {
             // The right to read was revoked during the response.
-            self.report_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
-            self.fail_as_responder(Some(IBV_EVENT_QP_ACCESS_ERR));
+            self.report_fault(event_name(Event::AccessViolation));
+            self.fail_as_responder(Some(event_code(Event::AccessViolation)));
         }
         more
     }
@@ -351,16 +346,11 @@ impl Qp {
 
     pub(crate) fn take_datagram_packet(&self, received: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
-        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != received.port {
+        let payload = received.packet.payload.len() as u64;
+        let Some(deth) = received.packet.headers.extensions.deth else {
             return;
-        }
-        let needed = (grh::LENGTH + received.packet.payload.len()) as u64;
-        // Class D: a datagram that does not fit is dropped silently and consumes no receive.
-        let length = match &self.srq {
-            Some(srq) => srq.next_length(),
-            None => guard.ring.next_length(),
         };
-        if length.is_none_or(|length| length < needed) {
+        if !self.admits_datagram(&guard, received.port, deth.queue_key, payload) {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
@@ -628,7 +618,7 @@ impl ResponderAccess for ResponderMemory<'_> {
             return;
         };
         self.note_used();
-        let status = status_of(completion.status);
+        let status = status_code(completion.status);
         if completion.status != Status::Success {
             let why = refusal::noted().unwrap_or_else(|| {
                 let room = receive.sges.length();
@@ -646,10 +636,7 @@ impl ResponderAccess for ResponderMemory<'_> {
             byte_len: completion.length,
             qp_num: self.queue_pair.number,
             src_qp: self.taken.source,
-            vendor_err: match completion.status {
-                Status::Success => 0,
-                _ => 0x80 | status,
-            },
+            vendor_err: vendor_error(status),
             ..ibv_wc::default()
         };
         match completion.received {

@@ -2,16 +2,20 @@
 
 use super::request::{RequestProgress, SendRequest};
 use super::why::opcode_name;
-use super::{Backoff, SendQueue, is_answered};
+use super::{Backoff, SendQueue};
 use crate::errno::{Errno, Result};
 use crate::lock::Guard;
 use crate::qp::Qp;
 use crate::qp::check;
 use crate::qp::requester::Outcome;
+use crate::qp::terms::{is_answered, request_kind, state_of};
 use crate::qp::transition::state_name;
 use crate::refused;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_transport::request::offers;
+use verbena_transport::state::Sends;
+use verbena_wire::opcode::Kind;
 
 /// Posts requests one after another under one lock. When it is dropped, the peer is woken for them.
 pub struct Poster<'a> {
@@ -46,10 +50,7 @@ impl Poster<'_> {
     /// # Errors
     /// EINVAL for a state that does not allow posting; ENOMEM when they do not fit.
     pub fn check_room(&self, requests: usize) -> Result<()> {
-        if matches!(
-            self.queue_pair.state(),
-            IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR
-        ) {
+        if state_of(self.queue_pair.state()).sends() == Sends::Refused {
             return Err(not_ready(self.queue_pair.state()));
         }
         let used = self.send.posted - self.send.retired.position();
@@ -87,7 +88,8 @@ impl Qp {
         }
         self.check_request(request)?;
         let state = self.state();
-        if matches!(state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
+        let sends = state_of(state).sends();
+        if sends == Sends::Refused {
             return Err(not_ready(state));
         }
         if send.posted - send.retired.position() >= send.capacity {
@@ -98,7 +100,7 @@ impl Qp {
         let length = request.length();
         let psn = send.next_psn;
         send.next_psn = (psn + send.packets(request.opcode, length)) & 0xff_ffff;
-        if state == IBV_QPS_RTS && send.pending.is_empty() && send.backoff == Backoff::None {
+        if sends == Sends::Start && send.pending.is_empty() && send.backoff == Backoff::None {
             let mut progress = RequestProgress::default();
             let outcome = self.execute(send, request, index, psn, &mut progress);
             if outcome == Outcome::Done {
@@ -122,7 +124,7 @@ impl Qp {
             return Ok(());
         }
         send.pending.append().fill(request, index, psn);
-        if matches!(state, IBV_QPS_ERR | IBV_QPS_SQE) {
+        if sends == Sends::Flushed {
             for flushed in send.take_pending() {
                 self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
             }
@@ -167,15 +169,15 @@ impl Qp {
                 allowed,
             ));
         }
-        let reliable = matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND);
-        let allowed = match request.opcode {
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => self.kind != IBV_QPT_XRC_RECV,
-            IBV_WR_SEND_WITH_INV | IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => {
-                reliable || self.kind == IBV_QPT_UC
+        let kind = self.rule_kind();
+        let allowed = match (request.opcode, request_kind(request.opcode)) {
+            // The interface allows keys to be invalidated by all queue pairs that have writes, also
+            // by UC, whose service has no packet for it: then the request fails.
+            (IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_SEND_WITH_INV, _) => {
+                offers(kind, Kind::Write)
             }
-            IBV_WR_LOCAL_INV | IBV_WR_BIND_MW => reliable || self.kind == IBV_QPT_UC,
-            opcode if is_answered(opcode) => reliable,
-            _ => false,
+            (_, Some(request)) => offers(kind, request),
+            (_, None) => false,
         };
         let inline = request.flags & IBV_SEND_INLINE != 0;
         let has_inline = inline && !request.sges.is_empty();

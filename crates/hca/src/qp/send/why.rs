@@ -8,6 +8,7 @@ use crate::memory::explain::{access_names, explain, range_name};
 use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
+use crate::qp::terms::is_answered;
 use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use std::sync::atomic::Ordering::Relaxed;
@@ -110,7 +111,7 @@ impl Qp {
                 );
             }
         }
-        match send.max_rd_atomic {
+        match send.outstanding.limit() {
             0 => "max_rd_atomic of the queue pair is 0, so it cannot send reads and atomics: set \
                   it with ibv_modify_qp, to RTS"
                 .to_owned(),
@@ -151,7 +152,7 @@ impl Qp {
                 access_names(right)
             );
         }
-        if responder.rd_atomic.load(Relaxed) == 0 && super::is_answered(request.opcode) {
+        if responder.rd_atomic.load(Relaxed) == 0 && is_answered(request.opcode) {
             return format!(
                 "{asked}: its max_dest_rd_atomic is 0, so it accepts no reads and atomics"
             );
@@ -196,7 +197,9 @@ fn no_answer_reason(send: &SendQueue) -> String {
         "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and \
          retry_cnt {}; it does not exist, its process has ended, it is not in RTR or RTS, or it \
          is connected to another queue pair, port or packet number",
-        send.destination, send.timeout, send.retry_count
+        send.destination,
+        send.timeout.code(),
+        send.retry_count.value()
     )
 }
 
