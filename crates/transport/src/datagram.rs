@@ -7,7 +7,7 @@ use crate::assembly;
 use crate::disposition::Dropped;
 use crate::state::State;
 
-/// What a queue pair has for a datagram.
+/// The state of a queue pair that decides about a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receiver {
     /// Its state.

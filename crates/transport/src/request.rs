@@ -224,7 +224,7 @@ mod tests {
         }
     }
 
-    /// A queue pair sends what the opcodes of its service can express.
+    /// A queue pair sends the requests for which its service has opcodes.
     #[test]
     fn queue_pairs_offer_the_operations_of_their_service() {
         use verbena_wire::opcode::{Opcode, Operation, Service};

@@ -54,7 +54,7 @@ impl RnrRetry {
     }
 }
 
-/// What a requester does about a request that was not executed.
+/// A requester's reaction to a request that was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Reaction {

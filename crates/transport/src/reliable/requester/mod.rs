@@ -243,11 +243,6 @@ impl Requester {
         self.congestion.notified(self.limit);
     }
 
-    /// Returns the number of packets that may be outstanding.
-    pub fn window(&self) -> u32 {
-        self.congestion.window()
-    }
-
     /// Returns the number of requests that are posted and not complete.
     pub fn posted(&self) -> usize {
         self.queue.len()

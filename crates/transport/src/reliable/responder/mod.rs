@@ -133,11 +133,6 @@ impl Responder {
         self.expected
     }
 
-    /// Returns the number of completed messages, modulo 2^24.
-    pub fn message_sequence_number(&self) -> u32 {
-        self.msn
-    }
-
     /// Returns whether the responder has failed and ignores further requests.
     pub fn has_failed(&self) -> bool {
         self.mode == Mode::Failed
