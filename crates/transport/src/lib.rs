@@ -44,11 +44,12 @@ pub mod unreliable;
 
 mod access;
 mod disposition;
+mod message;
 mod packets;
 mod time;
 
 pub use access::{
-    Access, AccessError, AtomicError, AtomicOperation, InvalidateError, LocalError, Receive,
+    Access, AccessError, AtomicOperation, InvalidateError, LocalError, MemoryError, Receive,
     Region, RequesterAccess, ResponderAccess, Taken,
 };
 pub use disposition::{Disposition, Dropped};

@@ -67,10 +67,18 @@ impl State {
     /// Returns whether the peer's requests are answered.
     #[inline]
     pub const fn responds(self) -> bool {
-        matches!(
-            self,
-            Self::ReadyToReceive | Self::ReadyToSend | Self::SendQueueDrain | Self::SendQueueError
-        )
+        Self::code_responds(self as u32)
+    }
+
+    /// Returns whether the peer's requests are answered in the state with this number: each message
+    /// checks it.
+    #[inline]
+    pub const fn code_responds(code: u32) -> bool {
+        const RTR: u32 = State::ReadyToReceive as u32;
+        const RTS: u32 = State::ReadyToSend as u32;
+        const SQD: u32 = State::SendQueueDrain as u32;
+        const SQE: u32 = State::SendQueueError as u32;
+        matches!(code, RTR | RTS | SQD | SQE)
     }
 
     /// Returns how posted receive requests are treated.
@@ -425,6 +433,18 @@ pub fn check(kind: Kind, from: State, to: State, given: Attributes) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_from_rtr_to_sqe_respond() {
+        use State::{ReadyToReceive, ReadyToSend, SendQueueDrain, SendQueueError};
+        for (code, state) in (0..).zip(State::ALL) {
+            assert_eq!(State::from_code(code), Some(state));
+            let responds = [ReadyToReceive, ReadyToSend, SendQueueDrain, SendQueueError];
+            assert_eq!(state.responds(), responds.contains(&state), "{state:?}");
+        }
+        assert_eq!(State::from_code(7), None);
+        assert!(!State::code_responds(7));
+    }
 
     /// Figure "QP/EE Context State Diagram": successors of each state, besides reset and error.
     #[test]

@@ -78,6 +78,8 @@ pub struct Qp {
     process: Arc<Process>,
     number: u32,
     kind: ibv_qp_type,
+    /// Opcodes of the work requests that can be posted, a bit for each.
+    accepted_requests: u32,
     pd: Option<Arc<Pd>>,
     send_cq: Option<Arc<Cq>>,
     recv_cq: Option<Arc<Cq>>,
@@ -128,6 +130,7 @@ impl Qp {
             process: process.clone(),
             number,
             kind: init.kind,
+            accepted_requests: terms::accepted_requests(init.kind),
             pd: init.pd,
             send_cq: init.send_cq,
             recv_cq: init.recv_cq,
@@ -512,7 +515,11 @@ impl Qp {
             return Err(check::no_receive_queue());
         }
         let mut receive = self.lock_receive();
-        match terms::state_of(self.state()).receives() {
+        let receives = match self.state() {
+            IBV_QPS_RTS => Receives::Kept,
+            other => terms::state_of(other).receives(),
+        };
+        match receives {
             Receives::Refused => return Err(check::reset()),
             Receives::Flushed => {
                 if sges.len() > self.cap.max_recv_sge as usize {

@@ -4,8 +4,8 @@ use super::Qp;
 use verbena_abi::*;
 use verbena_transport::completion::Status;
 use verbena_transport::fault::Event;
-use verbena_transport::request::Answer;
-use verbena_transport::state::{Kind, State};
+use verbena_transport::request::{Answer, offers};
+use verbena_transport::state::{Kind, Sends, State};
 use verbena_wire::opcode;
 
 /// Returns a queue pair's type.
@@ -25,6 +25,33 @@ pub(super) fn kind_of(kind: ibv_qp_type) -> Option<Kind> {
 #[inline]
 pub(super) fn state_of(word: u32) -> State {
     State::from_code(word & 0xff).unwrap_or(State::Reset)
+}
+
+/// Returns how posted send requests are treated in a state. Most are posted in RTS.
+#[inline]
+pub(super) fn sends_in(state: ibv_qp_state) -> Sends {
+    match state {
+        IBV_QPS_RTS => Sends::Start,
+        other => state_of(other).sends(),
+    }
+}
+
+/// Returns the work requests (IBV_WR_*) that a queue pair of this type accepts, a bit for each.
+///
+/// The interface allows keys to be invalidated by all queue pairs that have writes, also by UC,
+/// whose service has no packet for it: then the request fails.
+pub(super) fn accepted_requests(kind: ibv_qp_type) -> u32 {
+    let Some(kind) = kind_of(kind) else { return 0 };
+    let accepts = |opcode: &ibv_wr_opcode| match (*opcode, request_kind(*opcode)) {
+        (IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_SEND_WITH_INV, _) => {
+            offers(kind, opcode::Kind::Write)
+        }
+        (_, Some(request)) => offers(kind, request),
+        (_, None) => false,
+    };
+    (0..u32::BITS)
+        .filter(accepts)
+        .fold(0, |bits, opcode| bits | 1 << opcode)
 }
 
 /// Returns the kind of a request's packets; None for a local request.
@@ -122,6 +149,6 @@ impl Qp {
     /// Returns whether the peer's requests are answered in the present state.
     #[inline]
     pub(super) fn receives(&self) -> bool {
-        state_of(self.state()).responds()
+        State::code_responds(self.state())
     }
 }

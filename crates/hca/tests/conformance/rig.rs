@@ -7,9 +7,11 @@ use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::device::Device;
 use verbena_hca::memory::region::Region;
+use verbena_hca::process::Process;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::receive::Srq;
+use verbena_hca::xrcd::Xrcd;
 
 /// All access rights.
 pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -54,18 +56,23 @@ impl Side {
             max_recv_sge: 4,
             max_inline_data: 256,
         };
+        let xrcd = (kind == IBV_QPT_XRC_RECV).then(|| {
+            let process = Process::current().unwrap();
+            Xrcd::open(&process, -1, libc::O_CREAT).unwrap()
+        });
+        let xrc = xrcd.clone().zip(Some(cq.clone()));
+        let srq = shares.then(|| Srq::create(&pd, 64, 4, xrc).unwrap());
         let init = QpInit {
             kind,
             pd: Some(pd.clone()),
             send_cq: Some(cq.clone()),
             recv_cq: Some(cq.clone()),
-            srq: shares.then(|| Srq::create(&pd, 64, 4, None).unwrap()),
-            xrcd: None,
+            srq: srq.clone().filter(|_| xrcd.is_none()),
+            xrcd,
             cap,
             signal_all: false,
             loopback: Loopback::Wanted,
         };
-        let srq = init.srq.clone();
         let qp = Qp::create(&context, init).unwrap();
         let buffer = pages(length);
         let address = buffer.as_ptr() as u64;

@@ -27,7 +27,7 @@ use crate::process::link::{Acknowledge, ChannelPush, Outbound};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
-use crate::qp::terms::{answer_to, state_of, status_code};
+use crate::qp::terms::{answer_to, status_code};
 use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use crate::shm::section::Section;
@@ -36,6 +36,7 @@ use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_transport::order::Start;
 use verbena_transport::request::{Fence, check_message};
+use verbena_transport::state::State;
 
 /// Result of executing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -281,7 +282,7 @@ impl Qp {
             self.kind
         };
         state & (QpRecord::PRESENT | QpRecord::CUT) == QpRecord::PRESENT
-            && state_of(state).responds()
+            && State::code_responds(state & 0xff)
             && state >> 8 & 0xff == wanted
             && record.destination.load(Ordering::Relaxed) == self.number
             && !peer.is_ending()

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
-use verbena_transport::fault::{Consequence, Event, Next};
+use verbena_transport::fault::{self, Consequence, Next};
 use verbena_transport::reliable::{Reliable, Responder, responder};
 use verbena_transport::request::WorkId;
 use verbena_transport::unreliable::{
@@ -39,7 +39,7 @@ use verbena_transport::unreliable::{
     ReceiveQueue as ReceiveQueueKind,
 };
 use verbena_transport::{
-    Access, AccessError, AtomicError, AtomicOperation, Disposition, InvalidateError, LocalError,
+    Access, AccessError, AtomicOperation, Disposition, InvalidateError, LocalError, MemoryError,
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
@@ -289,18 +289,19 @@ impl Qp {
     pub(crate) fn answer_by_packets(&self) -> bool {
         let mut guard = self.lock_receive();
         let more = self.answer(&mut guard);
-        let has_failed = match guard.packets.as_deref() {
+        let revoked = match guard.packets.as_deref() {
             Some(PacketResponder {
                 machine: ResponderMachine::Reliable(_, responder),
                 ..
-            }) => responder.has_failed(),
-            _ => false,
+            }) => responder.revoked(),
+            _ => None,
         };
         drop(guard);
-        if has_failed {
-            // The right to read was revoked during the response.
-            self.report_fault(event_name(Event::AccessViolation));
-            self.fail_as_responder(Some(event_code(Event::AccessViolation)));
+        if let Some(fault) = revoked {
+            // The right to read was revoked during the response, or the memory unmapped.
+            let event = fault.consequence(fault::Responder::Reliable).event;
+            self.report_fault(event.map_or("fails", event_name));
+            self.fail_as_responder(event.map(event_code));
         }
         more
     }
@@ -474,12 +475,12 @@ impl ResponderMemory<'_> {
         })
     }
 
-    fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
+    fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, MemoryError> {
         let section = self.process().own_marks.enter(region.key.0);
         let range = self
             .grant(&section, region, right)
-            .map_err(|_| AtomicError::Access)?;
-        perform(self.process(), operation, range).map_err(|_| AtomicError::Operation)
+            .map_err(|_| MemoryError::Access)?;
+        perform(self.process(), operation, range).map_err(|_| MemoryError::Operation)
     }
 
     /// Returns the completion queue of the taken receive.
@@ -514,23 +515,27 @@ impl ResponderAccess for ResponderMemory<'_> {
         self.grant(&section, region, right_to(access)).map(drop)
     }
 
-    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
+    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
+        let range = self
+            .grant(&section, region, IBV_ACCESS_REMOTE_WRITE)
+            .map_err(|_| MemoryError::Access)?;
         let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
-        unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
+        unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| MemoryError::Operation)
     }
 
-    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
+    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), MemoryError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
+        let range = self
+            .grant(&section, region, IBV_ACCESS_REMOTE_READ)
+            .map_err(|_| MemoryError::Access)?;
         let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `into` is writable for its length, which equals the range's.
-        unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
+        unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| MemoryError::Operation)
     }
 
-    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, AtomicError> {
+    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, MemoryError> {
         let operation = match operation {
             AtomicOperation::CompareSwap { compare, swap } => Atomic {
                 opcode: IBV_WR_ATOMIC_CMP_AND_SWP,
@@ -546,7 +551,7 @@ impl ResponderAccess for ResponderMemory<'_> {
         self.perform(region, IBV_ACCESS_REMOTE_ATOMIC, operation)
     }
 
-    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), AtomicError> {
+    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), MemoryError> {
         let operation = Atomic {
             opcode: IBV_WR_ATOMIC_WRITE,
             compare_add: 0,

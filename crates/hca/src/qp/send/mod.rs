@@ -328,6 +328,10 @@ impl SendQueue {
     /// Returns the number of packets of a request, each with its own PSN; local operations have
     /// none.
     fn packets(&self, opcode: ibv_wr_opcode, length: u64) -> u32 {
+        // As for most requests, so that these need no more.
+        if length <= u64::from(self.mtu) {
+            return u32::from(!matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW));
+        }
         match request_kind(opcode) {
             Some(kind) => verbena_transport::request::packets(kind, length, self.mtu) & 0xff_ffff,
             None => 0,

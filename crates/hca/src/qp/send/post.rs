@@ -8,14 +8,12 @@ use crate::lock::Guard;
 use crate::qp::Qp;
 use crate::qp::check;
 use crate::qp::requester::Outcome;
-use crate::qp::terms::{is_answered, request_kind, state_of};
+use crate::qp::terms::{is_answered, sends_in};
 use crate::qp::transition::state_name;
 use crate::refused;
 use std::sync::Arc;
 use verbena_abi::*;
-use verbena_transport::request::offers;
 use verbena_transport::state::Sends;
-use verbena_wire::opcode::Kind;
 
 /// Posts requests one after another under one lock. When it is dropped, the peer is woken for them.
 pub struct Poster<'a> {
@@ -50,7 +48,7 @@ impl Poster<'_> {
     /// # Errors
     /// EINVAL for a state that does not allow posting; ENOMEM when they do not fit.
     pub fn check_room(&self, requests: usize) -> Result<()> {
-        if state_of(self.queue_pair.state()).sends() == Sends::Refused {
+        if sends_in(self.queue_pair.state()) == Sends::Refused {
             return Err(not_ready(self.queue_pair.state()));
         }
         let used = self.send.posted - self.send.retired.position();
@@ -88,7 +86,7 @@ impl Qp {
         }
         self.check_request(request)?;
         let state = self.state();
-        let sends = state_of(state).sends();
+        let sends = sends_in(state);
         if sends == Sends::Refused {
             return Err(not_ready(state));
         }
@@ -169,16 +167,8 @@ impl Qp {
                 allowed,
             ));
         }
-        let kind = self.rule_kind();
-        let allowed = match (request.opcode, request_kind(request.opcode)) {
-            // The interface allows keys to be invalidated by all queue pairs that have writes, also
-            // by UC, whose service has no packet for it: then the request fails.
-            (IBV_WR_LOCAL_INV | IBV_WR_BIND_MW | IBV_WR_SEND_WITH_INV, _) => {
-                offers(kind, Kind::Write)
-            }
-            (_, Some(request)) => offers(kind, request),
-            (_, None) => false,
-        };
+        let bit = 1u32.checked_shl(request.opcode).unwrap_or(0);
+        let allowed = self.accepted_requests & bit != 0;
         let inline = request.flags & IBV_SEND_INLINE != 0;
         let has_inline = inline && !request.sges.is_empty();
         // Requests with an answer need buffers with keys.

@@ -1,7 +1,7 @@
 //! The outcome of a request that is sent as packets, by the transport's state machines alone.
 
 use super::{Case, Defect, Operation, Outcome, Posted};
-use adapter::{Adapter, BASE, KEY};
+use adapter::{Adapter, BASE, KEY, SRQ};
 use verbena_transport::completion::Status;
 use verbena_transport::fault::{Consequence, Next};
 use verbena_transport::reliable::{Reliable, Requester, Responder, requester, responder};
@@ -36,7 +36,7 @@ pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> O
     let refused = match kind {
         Kind::Uc => connected(&mut here, &mut there, shares_receives, state, case),
         Kind::Ud => datagram(&mut here, &mut there, state, case),
-        _ => reliable(&mut here, &mut there, state, case),
+        _ => reliable(&mut here, &mut there, kind, state, case),
     };
     let fails = refused.is_some_and(|one| one.next == Next::ErrorState);
     let is_flushed = fails && !shares_receives && !there.receives.is_empty();
@@ -121,9 +121,9 @@ pub fn send_request(case: Case, addressee: Addressee) -> SendRequest {
     }
 }
 
-pub fn reliable_requester(max_rd_atomic: u32) -> Requester {
+pub fn reliable_requester(service: Reliable, max_rd_atomic: u32) -> Requester {
     Requester::new(requester::Configuration {
-        service: Reliable::Rc,
+        service,
         destination: Qpn::new(2),
         partition_key: PKey::DEFAULT,
         mtu: MTU,
@@ -161,12 +161,17 @@ fn refusal(disposition: Disposition, before: Option<Consequence>) -> Option<Cons
 fn reliable(
     here: &mut Adapter,
     there: &mut Adapter,
+    kind: Kind,
     state: State,
     case: Case,
 ) -> Option<Consequence> {
-    let mut requester = reliable_requester(4);
+    let (service, addressee) = match kind {
+        Kind::Rc => (Reliable::Rc, Addressee::Connected),
+        _ => (Reliable::Xrc, Addressee::SharedReceiveQueue(SRQ)),
+    };
+    let mut requester = reliable_requester(service, 4);
     let mut responder = Responder::new(responder::Configuration {
-        service: Reliable::Rc,
+        service,
         destination: Qpn::new(1),
         partition_key: PKey::DEFAULT,
         mtu: MTU,
@@ -179,8 +184,7 @@ fn reliable(
         },
         early: 128,
     });
-    let posted = requester.post(send_request(case, Addressee::Connected));
-    posted.unwrap();
+    requester.post(send_request(case, addressee)).unwrap();
     let mut now = Instant(1);
     let mut refused = None;
     let mut buffer = [0; 4200];

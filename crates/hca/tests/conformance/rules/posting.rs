@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use verbena_abi::*;
 use verbena_hca::qp::SendRequest;
 use verbena_transport::completion::{SendCompletion, Status};
+use verbena_transport::reliable::Reliable;
 use verbena_transport::request::{
     self, Addressee, Fence, Operation, Remote, SendTail, WorkId, offers,
 };
@@ -25,7 +26,7 @@ fn packets_send(kind: Kind, state: State) -> Sends {
     let mut room = [0; 4200];
     let posted = send_request(Operation::Send(SendTail::Nothing), 8, kind);
     let made = if kind.is_reliable() {
-        let mut requester = reliable_requester(4);
+        let mut requester = reliable_requester(Reliable::Rc, 4);
         match state.sends() {
             Sends::Refused | Sends::Start => (),
             Sends::Wait => requester.drain(),
@@ -199,8 +200,8 @@ fn requesters_of_packets_fail_by_the_rules() {
 }
 
 fn packets_fail(kind: Kind, code: ibv_wr_opcode, defect: Defect, length: u32) -> Status {
-    use verbena_transport::reliable::requester::PostError as Reliable;
-    use verbena_transport::unreliable::PostError as Unreliable;
+    use verbena_transport::reliable::requester::PostError as ReliableError;
+    use verbena_transport::unreliable::PostError as UnreliableError;
     let request = send_request(operation(code), length, kind);
     let mut buffers = Buffers {
         refuses: defect == Defect::WrongLocalKey,
@@ -209,10 +210,10 @@ fn packets_fail(kind: Kind, code: ibv_wr_opcode, defect: Defect, length: u32) ->
     let mut room = [0; 4200];
     let has_failed = if kind.is_reliable() {
         let reads = if defect == Defect::NoReads { 0 } else { 4 };
-        let mut requester = reliable_requester(reads);
+        let mut requester = reliable_requester(Reliable::Rc, reads);
         match requester.post(request) {
             Ok(()) => (),
-            Err(Reliable::Length(_)) => return Status::LocalLength,
+            Err(ReliableError::Length(_)) => return Status::LocalLength,
             Err(other) => panic!("{other}"),
         }
         let made = requester.poll_transmit(Instant(1), &mut buffers, &mut room);
@@ -222,8 +223,8 @@ fn packets_fail(kind: Kind, code: ibv_wr_opcode, defect: Defect, length: u32) ->
         let mut requester = unreliable_requester(kind);
         match requester.post(request) {
             Ok(()) => (),
-            Err(Unreliable::Length { .. }) => return Status::LocalLength,
-            Err(Unreliable::Operation) => return Status::LocalQpOperation,
+            Err(UnreliableError::Length { .. }) => return Status::LocalLength,
+            Err(UnreliableError::Operation) => return Status::LocalQpOperation,
             Err(other) => panic!("{other}"),
         }
         let made = requester.poll_transmit(&mut buffers, &mut room);

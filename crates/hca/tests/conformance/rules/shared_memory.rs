@@ -19,7 +19,9 @@ const fn type_of(kind: Kind) -> ibv_qp_type {
     match kind {
         Kind::Uc => IBV_QPT_UC,
         Kind::Ud => IBV_QPT_UD,
-        _ => IBV_QPT_RC,
+        Kind::Rc => IBV_QPT_RC,
+        Kind::XrcInitiator => IBV_QPT_XRC_SEND,
+        Kind::XrcTarget => IBV_QPT_XRC_RECV,
     }
 }
 
@@ -167,7 +169,11 @@ fn drain(side: &Side) -> Vec<ibv_wc> {
 }
 
 pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> Outcome {
-    let (a, b) = (side(kind, false), side(kind, shares_receives));
+    let target = match kind {
+        Kind::XrcInitiator => Kind::XrcTarget,
+        same => same,
+    };
+    let (a, b) = (side(kind, false), side(target, shares_receives));
     let read_only = Region::register(&b.pd, b.address(0), MEMORY as u64, b.address(0), 0).unwrap();
     let route = if kind == Kind::Ud { 40 } else { 0 };
     let room = route + case.operation.length();
@@ -251,6 +257,7 @@ pub fn post(a: &Side, b: &Side, case: Case) -> bool {
         compare_add: if is_flush { 64 } else { 1 },
         swap: if is_flush { IBV_FLUSH_GLOBAL.into() } else { 0 },
         address: Some(&address),
+        srq: b.srq.as_ref().map_or(0, |srq| srq.number()),
         remote_qpn: b.qp.number(),
         remote_qkey: match case.defect {
             Defect::WrongQueueKey => QKEY + 1,
