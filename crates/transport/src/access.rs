@@ -140,6 +140,10 @@ pub trait ResponderAccess {
     /// (`qp_access_flags`).
     fn supports(&mut self, access: Access) -> bool;
 
+    /// Returns whether the queue pair's XRC domain has the shared receive queue that a request
+    /// names.
+    fn has_queue(&mut self, shared: SrqNumber) -> bool;
+
     /// Checks the peer's right to access a whole region.
     ///
     /// # Errors

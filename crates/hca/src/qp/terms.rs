@@ -2,6 +2,7 @@
 
 use super::Qp;
 use verbena_abi::*;
+use verbena_transport::Access;
 use verbena_transport::completion::Status;
 use verbena_transport::fault::Event;
 use verbena_transport::request::{Answer, offers};
@@ -121,6 +122,16 @@ pub(super) fn failed_receive(number: u32, wr_id: u64, status: Status) -> ibv_wc 
         qp_num: number,
         vendor_err: vendor_error(status),
         ..ibv_wc::default()
+    }
+}
+
+/// Returns the right that both queue pair and key must grant.
+#[inline]
+pub(super) fn right_to(access: Access) -> u32 {
+    match access {
+        Access::Write => IBV_ACCESS_REMOTE_WRITE,
+        Access::Read => IBV_ACCESS_REMOTE_READ,
+        Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
     }
 }
 

@@ -112,6 +112,10 @@ impl ResponderAccess for Adapter {
         !self.unsupported.contains(&access)
     }
 
+    fn has_queue(&mut self, shared: SrqNumber) -> bool {
+        shared == SRQ
+    }
+
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
         let name = match access {
             Access::Write => "write",

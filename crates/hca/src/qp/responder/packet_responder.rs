@@ -19,7 +19,7 @@ use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
 use crate::qp::send::packet_requester::{WINDOW, mtu_of};
 use crate::qp::send::status_name;
-use crate::qp::terms::{event_code, status_code, vendor_error};
+use crate::qp::terms::{event_code, right_to, status_code, vendor_error};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
 use crate::refusal;
@@ -409,15 +409,6 @@ struct ResponderMemory<'a> {
     header: Option<u8>,
 }
 
-/// Returns the right that both queue pair and key must grant.
-fn right_to(access: Access) -> u32 {
-    match access {
-        Access::Write => IBV_ACCESS_REMOTE_WRITE,
-        Access::Read => IBV_ACCESS_REMOTE_READ,
-        Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
-    }
-}
-
 /// Identifier of the taken receive; there is never more than one.
 const TAKEN_RECEIVE: WorkId = WorkId(0);
 
@@ -502,12 +493,15 @@ impl ResponderMemory<'_> {
 impl ResponderAccess for ResponderMemory<'_> {
     fn supports(&mut self, access: Access) -> bool {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
-        // Every XRC request must name a queue of the domain.
         let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
         if allowed & right == 0 {
             why::note_right(allowed, right);
         }
-        self.domain().is_some() && allowed & right != 0
+        allowed & right != 0
+    }
+
+    fn has_queue(&mut self, _: SrqNumber) -> bool {
+        self.taken.shared.is_some()
     }
 
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {

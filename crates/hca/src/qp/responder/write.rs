@@ -73,7 +73,10 @@ impl<'a> Call<'a> {
         if queue_pair.is_reliable() {
             let source = self.route.source.incarnation;
             if let Some(left) = guard.message_state.begin_incarnation(source) {
-                guard.ring.put_back(left);
+                match &queue_pair.srq {
+                    Some(srq) => srq.put_back(left),
+                    None => guard.ring.put_back(left),
+                }
             }
             guard.message_state.await_again(self.route.psn);
         }

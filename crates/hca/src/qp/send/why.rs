@@ -8,11 +8,13 @@ use crate::memory::explain::{access_names, explain, range_name};
 use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
-use crate::qp::terms::is_answered;
+use crate::qp::terms::{is_answered, request_kind, right_to};
 use crate::refusal;
 use crate::shm::context_table::QpRecord;
 use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
+use verbena_transport::Access;
+use verbena_wire::opcode::Kind;
 
 impl Qp {
     /// Reports a failed request, before the program can see its completion.
@@ -205,23 +207,15 @@ fn no_answer_reason(send: &SendQueue) -> String {
 
 /// Returns whether a request concerns one word of 8 bytes.
 fn word_of(opcode: ibv_wr_opcode) -> bool {
-    matches!(
-        opcode,
-        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD | IBV_WR_ATOMIC_WRITE
-    )
+    matches!(request_kind(opcode), Some(Kind::Atomic | Kind::AtomicWrite))
 }
 
 /// Returns the right that a request needs to the responder's memory; None if it names none.
 fn right_of(request: &SendRequest<'_>) -> Option<u32> {
-    Some(match request.opcode {
-        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_ATOMIC_WRITE => {
-            IBV_ACCESS_REMOTE_WRITE
-        }
-        IBV_WR_RDMA_READ => IBV_ACCESS_REMOTE_READ,
-        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => IBV_ACCESS_REMOTE_ATOMIC,
-        IBV_WR_FLUSH => Flush::of(request).access(),
-        _ => return None,
-    })
+    match request_kind(request.opcode)? {
+        Kind::Flush => Some(Flush::of(request).access()),
+        kind => Access::needed_by(kind).map(right_to),
+    }
 }
 
 pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {

@@ -72,6 +72,8 @@ enum Defect {
     /// `max_dest_rd_atomic` is 0.
     NoResources,
     WrongQueueKey,
+    /// The shared receive queue of XRC does not exist.
+    NoSharedQueue,
 }
 
 /// A request, and the fault that the responder must find.
@@ -209,7 +211,16 @@ fn cases_of(kind: Kind) -> Vec<Case> {
         Kind::Ud => datagram_cases(),
         Kind::Uc => cases().into_iter().filter(is_unreliable).collect(),
         Kind::Rc => cases(),
-        _ => cases().into_iter().filter(is_of_one_process).collect(),
+        _ => {
+            let named = [Operation::Send, Operation::Write, Operation::Read];
+            let others = [Operation::Atomic, Operation::AtomicWrite, Operation::Flush];
+            let nameless = named.into_iter().chain(others).map(|operation| {
+                let fault = Some(Fault::NoSharedReceiveQueue);
+                case(operation, Posted::Nothing, Defect::NoSharedQueue, fault)
+            });
+            let all = cases().into_iter().filter(is_of_one_process);
+            all.chain(nameless).collect()
+        }
     }
 }
 

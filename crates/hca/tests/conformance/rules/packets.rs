@@ -16,7 +16,7 @@ use verbena_transport::{Access, AtomicOperation, Disposition, Instant};
 use verbena_wire::feth::{Feth, Placement, Selectivity};
 use verbena_wire::immediate::Immediate;
 use verbena_wire::packet::Packet;
-use verbena_wire::{AckTimeout, Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, grh};
+use verbena_wire::{AckTimeout, Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, grh};
 
 #[allow(dead_code)]
 #[path = "../../../../transport/tests/support/adapter.rs"]
@@ -167,7 +167,12 @@ fn reliable(
 ) -> Option<Consequence> {
     let (service, addressee) = match kind {
         Kind::Rc => (Reliable::Rc, Addressee::Connected),
-        _ => (Reliable::Xrc, Addressee::SharedReceiveQueue(SRQ)),
+        _ => {
+            let wrong = SrqNumber::new(SRQ.value() + 1);
+            let is_wrong = case.defect == Defect::NoSharedQueue;
+            let queue = if is_wrong { wrong } else { SRQ };
+            (Reliable::Xrc, Addressee::SharedReceiveQueue(queue))
+        }
     };
     let mut requester = reliable_requester(service, 4);
     let mut responder = Responder::new(responder::Configuration {

@@ -257,7 +257,11 @@ pub fn post(a: &Side, b: &Side, case: Case) -> bool {
         compare_add: if is_flush { 64 } else { 1 },
         swap: if is_flush { IBV_FLUSH_GLOBAL.into() } else { 0 },
         address: Some(&address),
-        srq: b.srq.as_ref().map_or(0, |srq| srq.number()),
+        srq: match (&b.srq, case.defect) {
+            (Some(srq), Defect::NoSharedQueue) => srq.number() ^ 0x80,
+            (Some(srq), _) => srq.number(),
+            (None, _) => 0,
+        },
         remote_qpn: b.qp.number(),
         remote_qkey: match case.defect {
             Defect::WrongQueueKey => QKEY + 1,

@@ -19,6 +19,11 @@ impl Responder {
         packet: &Packet<'_>,
         access: &mut impl ResponderAccess,
     ) -> Result<(), Fault> {
+        if let Some(header) = packet.headers.extensions.xrceth
+            && !access.has_queue(header.srq)
+        {
+            return Err(Fault::NoSharedReceiveQueue);
+        }
         match packet.headers.bth.opcode.operation().kind() {
             Kind::Send => {
                 self.inbound.send(packet, access)?;
