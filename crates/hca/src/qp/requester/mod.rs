@@ -20,6 +20,8 @@ mod read;
 mod send;
 mod write;
 
+pub(super) use read::beyond_limit;
+
 use crate::capture;
 use crate::memory::transfer::Runs;
 use crate::peer::Peer;

@@ -56,16 +56,11 @@ impl Qp {
         self.ask_remote(send, job, |remote| Request::Flush(remote, flush), length, 0)
     }
 
-    /// Returns the outcome of a read or an atomic that cannot be sent now.
+    /// Returns the outcome of a read or an atomic that cannot be sent through a channel now. XRC
+    /// has several channels, without a common order.
     pub(super) fn hinders_fetch(&self, send: &SendQueue) -> Option<Outcome> {
-        match send.outstanding.may_start(Answer::Response, Fence::Off) {
-            Start::Never => Some(Outcome::Failed(status_code(Status::LocalQpOperation))),
-            Start::AfterOne | Start::AfterAll => Some(Outcome::Order),
-            Start::Now => {
-                let waits = self.kind == IBV_QPT_XRC_SEND && send.has_outstanding();
-                waits.then_some(Outcome::Order)
-            }
-        }
+        let waits = self.kind == IBV_QPT_XRC_SEND && send.has_outstanding();
+        beyond_limit(send).or(waits.then_some(Outcome::Order))
     }
 
     /// Returns whether the responder accepts reads and atomics.
@@ -96,5 +91,14 @@ impl Qp {
         send.lane = 0;
         let remote = self.remote(job.request, 0, length);
         self.ask(send, job, job.channel, request(remote), &[], 0)
+    }
+}
+
+/// Returns the outcome of a read or an atomic beyond the limit of outstanding ones, on every path.
+pub(in crate::qp) fn beyond_limit(send: &SendQueue) -> Option<Outcome> {
+    match send.outstanding.may_start(Answer::Response, Fence::Off) {
+        Start::Now => None,
+        Start::AfterOne | Start::AfterAll => Some(Outcome::Order),
+        Start::Never => Some(Outcome::Failed(status_code(Status::LocalQpOperation))),
     }
 }

@@ -9,9 +9,9 @@ use super::{RequestStage, SendQueue};
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::{Outcome, beyond_limit};
 use crate::qp::send::SendRequest;
-use crate::qp::terms::status_code;
+use crate::qp::terms::{is_answered, status_code};
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::path::Path;
 use crate::roce::receive::ReceivedPacket;
@@ -206,6 +206,12 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
     ) -> Outcome {
+        // Those that wait have not begun, so that a drain does not start them.
+        if is_answered(request.opcode)
+            && let Some(outcome) = beyond_limit(send)
+        {
+            return outcome;
+        }
         let Some(packets) = &mut send.packets else {
             return Outcome::NoAnswer;
         };
@@ -239,7 +245,7 @@ impl Qp {
                 true => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
                 false => Addressee::Connected,
             },
-            // The send queue implements fences.
+            // The send queue implements fences, and the limit of reads.
             fence: Fence::Off,
             solicited: request.is_solicited(),
         });
