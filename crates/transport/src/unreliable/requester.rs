@@ -73,7 +73,6 @@ pub struct Transmitted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Sending,
-    Draining,
     Failed,
 }
 
@@ -131,21 +130,9 @@ impl Requester {
         Ok(())
     }
 
-    /// Enters send queue drain: a message that has begun is sent completely.
-    pub fn drain(&mut self) {
-        if self.mode == Mode::Sending {
-            self.mode = Mode::Draining;
-        }
-    }
-
-    /// Leaves send queue drain or send queue error.
+    /// Leaves the send queue error state.
     pub fn resume(&mut self) {
         self.mode = Mode::Sending;
-    }
-
-    /// Returns whether no message is partially sent.
-    pub fn is_drained(&self) -> bool {
-        self.packet == 0
     }
 
     /// Returns whether it is in the send queue error state: a request has failed, those after it
@@ -176,13 +163,9 @@ impl Requester {
         access: &mut impl RequesterAccess,
         buffer: &mut [u8],
     ) -> Result<Option<Transmitted>, EmitError> {
-        match (self.mode, self.packet) {
-            (Mode::Failed, _) => {
-                self.flush(access);
-                return Ok(None);
-            }
-            (Mode::Draining, 0) => return Ok(None),
-            (Mode::Draining | Mode::Sending, _) => {}
+        if self.mode == Mode::Failed {
+            self.flush(access);
+            return Ok(None);
         }
         let Some(request) = self.queue.front().copied() else {
             return Ok(None);

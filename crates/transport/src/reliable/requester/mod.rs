@@ -112,7 +112,6 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Sending,
-    Draining,
     Failed,
 }
 
@@ -263,25 +262,6 @@ impl Requester {
     pub fn awaits_acknowledgement(&self, until: Psn) -> bool {
         let is_refused = matches!(self.timer, Timer::ReceiverNotReady(_));
         self.started > 0 && self.oldest.precedes(until) && !is_refused
-    }
-
-    /// Enters send queue drain: started requests finish, no others start (specification 10.3.1.5).
-    pub fn drain(&mut self) {
-        if self.mode == Mode::Sending {
-            self.mode = Mode::Draining;
-        }
-    }
-
-    /// Leaves send queue drain.
-    pub fn resume(&mut self) {
-        if self.mode == Mode::Draining {
-            self.mode = Mode::Sending;
-        }
-    }
-
-    /// Returns whether every started request has ended.
-    pub fn is_drained(&self) -> bool {
-        self.started == 0
     }
 
     /// Returns whether the requester is in the error state.

@@ -224,7 +224,7 @@ impl Requester {
     fn accepted(&self) -> Disposition {
         match self.mode {
             Mode::Failed => Disposition::Failed,
-            Mode::Sending | Mode::Draining => Disposition::Accepted,
+            Mode::Sending => Disposition::Accepted,
         }
     }
 }
