@@ -188,8 +188,6 @@ fuzz_target!(|input: &[u8]| {
             _ => match choices.next() % 32 {
                 0 => requester.flush(&mut here),
                 1 => responder.flush(&mut there),
-                2 => requester.drain(),
-                3 => requester.resume(),
                 4 => {
                     let _ = there.refused.insert("read");
                 }

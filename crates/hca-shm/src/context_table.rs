@@ -62,6 +62,8 @@ pub struct QpRecord {
     pub xrcd: AtomicU64,
     /// RDMA reads and atomics that it accepts at once (max_dest_rd_atomic).
     pub rd_atomic: AtomicU32,
+    /// The timer code of its RNR NAKs (min_rnr_timer).
+    pub rnr_timer: AtomicU32,
     /// The interfaces at both ends of its connection, an [`Interfaces`].
     pub interfaces: AtomicU64,
 }

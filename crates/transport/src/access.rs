@@ -5,6 +5,7 @@ use verbena_wire::opcode::Kind;
 use verbena_wire::{RKey, SrqNumber};
 
 use crate::completion::{ReceiveCompletion, SendCompletion};
+use crate::fault::Fault;
 use crate::request::WorkId;
 
 /// Adapter services for a requester.
@@ -112,15 +113,24 @@ pub struct AccessError;
 #[error("the key cannot be invalidated by this peer")]
 pub struct InvalidateError;
 
-/// Why an atomic operation was not executed.
+/// Why a peer's access to memory was not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-pub enum AtomicError {
+pub enum MemoryError {
     /// The remote key does not permit the access.
     #[error("the remote key does not give the right")]
     Access,
-    /// The memory does not support atomic updates.
-    #[error("the memory cannot be updated atomically")]
+    /// The memory does not support the operation, or is no longer mapped.
+    #[error("the memory does not support the operation")]
     Operation,
+}
+
+impl From<MemoryError> for Fault {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Access => Self::RemoteAccess,
+            MemoryError::Operation => Self::Operation,
+        }
+    }
 }
 
 /// Adapter services for a responder. Each call checks the access rights again, because they may
@@ -129,6 +139,10 @@ pub trait ResponderAccess {
     /// Returns whether the queue pair permits this access at all, independent of the memory
     /// (`qp_access_flags`).
     fn supports(&mut self, access: Access) -> bool;
+
+    /// Returns whether the queue pair's XRC domain has the shared receive queue that a request
+    /// names.
+    fn has_queue(&mut self, shared: SrqNumber) -> bool;
 
     /// Checks the peer's right to access a whole region.
     ///
@@ -142,28 +156,28 @@ pub trait ResponderAccess {
     /// # Errors
     ///
     /// The key does not permit the access (any more).
-    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError>;
+    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError>;
 
     /// Reads the payload of an RDMA READ response; `region` has the length of `into`.
     ///
     /// # Errors
     ///
     /// The key does not permit the access (any more).
-    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError>;
+    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), MemoryError>;
 
     /// Executes an atomic operation on eight aligned bytes and returns their previous value.
     ///
     /// # Errors
     ///
     /// The key does not permit the access, or the memory does not support atomics.
-    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, AtomicError>;
+    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, MemoryError>;
 
     /// Writes eight aligned bytes in a single access.
     ///
     /// # Errors
     ///
     /// The key does not permit the access, or the memory does not support atomics.
-    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), AtomicError>;
+    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), MemoryError>;
 
     /// Makes earlier writes visible or persistent.
     ///

@@ -15,6 +15,7 @@ use crate::request::MOST_LENGTH;
 /// [`Fault::MissingFirst`] if the packet continues a message that was not begun,
 /// [`Fault::MissingLast`] if it begins a message (or continues one of another kind) while one is
 /// unfinished.
+#[inline]
 pub const fn sequence(current: Option<Kind>, kind: Kind, place: Place) -> Result<(), Fault> {
     match (current, place) {
         (None, Place::First | Place::Only) => Ok(()),
@@ -77,6 +78,28 @@ pub const fn written(place: Place, before: u32, length: u32, total: u32) -> Resu
     } else {
         Err(Fault::MessageLength)
     }
+}
+
+/// Checks that the bytes of a message, of which `arrived` have arrived or are announced, fit a
+/// receive of `room` bytes.
+///
+/// # Errors
+///
+/// [`Fault::ReceiveTooSmall`].
+#[inline]
+pub const fn fits(arrived: u64, room: u64) -> Result<(), Fault> {
+    if arrived <= room {
+        Ok(())
+    } else {
+        Err(Fault::ReceiveTooSmall)
+    }
+}
+
+/// Returns whether an RDMA WRITE with immediate data takes its receive before its key is checked: a
+/// message of one packet does (9.7.4.1). A longer one is refused at its first packet, and only the
+/// last shows that it needs a receive.
+pub const fn takes_receive_before_key(length: u32, mtu: u32) -> bool {
+    length <= mtu
 }
 
 /// Checks that the address of an atomic operation is a multiple of eight (9.4.5).
@@ -142,6 +165,13 @@ mod tests {
                     "{place:?} {bytes}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_message_fits_a_receive_that_is_not_shorter() {
+        for (arrived, room, fault) in [(0, 0, false), (8, 8, false), (9, 8, true), (1, 0, true)] {
+            assert_eq!(fits(arrived, room).is_err(), fault, "{arrived} {room}");
         }
     }
 

@@ -37,6 +37,22 @@ pub enum Status {
 }
 
 impl Status {
+    /// All statuses.
+    pub const ALL: [Self; 12] = [
+        Self::Success,
+        Self::LocalLength,
+        Self::LocalQpOperation,
+        Self::LocalProtection,
+        Self::Flushed,
+        Self::BadResponse,
+        Self::RemoteInvalidRequest,
+        Self::LocalAccess,
+        Self::RemoteAccess,
+        Self::RemoteOperation,
+        Self::RetryExceeded,
+        Self::RnrRetryExceeded,
+    ];
+
     /// Returns the status of a request that a NAK refuses for good (specification 9.9.2, requester
     /// class B); `None` for a PSN sequence error, after which the request is retransmitted.
     pub const fn of_refusal(code: NakCode) -> Option<Self> {

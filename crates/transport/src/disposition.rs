@@ -36,6 +36,10 @@ pub enum Dropped {
     PartitionKey,
     /// Its Q_Key differs from the queue pair's.
     QueueKey,
+    /// A datagram, and no receive is posted.
+    NoReceive,
+    /// A datagram that does not fit the receive.
+    TooLong,
     /// Outside the PSN window.
     Window,
     /// Behind a gap that was NAKed already.

@@ -17,6 +17,7 @@
 use verbena_wire::aeth::NakCode;
 
 use crate::completion::Status;
+use crate::state;
 
 /// A fault that a responder found in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -80,6 +81,19 @@ pub enum Responder {
     UnreliableConnectedShared,
     /// UD.
     Datagram,
+}
+
+impl Responder {
+    /// Returns the responder of a queue pair of this type, with its own receive queue or a shared
+    /// one.
+    pub const fn of(queue_pair: state::Kind, shares_receives: bool) -> Self {
+        match (queue_pair, shares_receives) {
+            (state::Kind::Uc, false) => Self::UnreliableConnected,
+            (state::Kind::Uc, true) => Self::UnreliableConnectedShared,
+            (state::Kind::Ud, _) => Self::Datagram,
+            _ => Self::Reliable,
+        }
+    }
 }
 
 /// The answer to the requester.

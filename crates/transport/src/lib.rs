@@ -22,15 +22,17 @@
 //! - No packet causes a panic. Invalid packets are dropped, or refused with the NAK that the
 //!   specification names.
 //!
-//! **Shared with other paths.** Modules that the shared-memory path needs as well do not depend on
-//! packets: [`state`] (queue pair states and attributes of each transition), [`retry`] (counters),
-//! [`fault`] (responder faults and consequences), [`order`] (fence, limit of reads and atomics),
-//! [`segment`] and [`assembly`] (messages as packets).
+//! **Shared with other paths.** The rules do not depend on packets, and every path calls them:
+//! [`state`] (queue pair states and attributes of each transition), [`request`] (operations of each
+//! service, lengths, packet numbers), [`order`] (fence, limits of reads and atomics), [`retry`]
+//! (reaction to an answer), [`assembly`] (parts of a message, receives), [`datagram`] (which are
+//! dropped), [`fault`] (responder faults and consequences), [`completion`] (statuses).
 
 #![forbid(unsafe_code)]
 
 pub mod assembly;
 pub mod completion;
+pub mod datagram;
 pub mod fault;
 pub mod order;
 pub mod reliable;
@@ -42,11 +44,12 @@ pub mod unreliable;
 
 mod access;
 mod disposition;
+mod message;
 mod packets;
 mod time;
 
 pub use access::{
-    Access, AccessError, AtomicError, AtomicOperation, InvalidateError, LocalError, Receive,
+    Access, AccessError, AtomicOperation, InvalidateError, LocalError, MemoryError, Receive,
     Region, RequesterAccess, ResponderAccess, Taken,
 };
 pub use disposition::{Disposition, Dropped};

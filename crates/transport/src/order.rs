@@ -5,6 +5,7 @@
 //! reads or atomics are outstanding, and the limit of outstanding reads and atomics, for which the
 //! responder keeps resources (`max_rd_atomic`).
 
+use crate::fault::Fault;
 use crate::request::{Answer, Fence};
 
 /// Counts a requester's outstanding reads and atomics.
@@ -42,7 +43,13 @@ impl Outstanding {
         self.limit = limit;
     }
 
+    /// Returns the limit.
+    pub const fn limit(&self) -> u32 {
+        self.limit
+    }
+
     /// Returns when a request may start.
+    #[inline]
     pub const fn may_start(&self, answer: Answer, fence: Fence) -> Start {
         match (answer, fence) {
             (Answer::Response, _) if self.limit == 0 => Start::Never,
@@ -53,22 +60,37 @@ impl Outstanding {
     }
 
     /// Records that a request has started.
+    #[inline]
     pub const fn start(&mut self, answer: Answer) {
         if matches!(answer, Answer::Response) {
             self.unanswered += 1;
         }
     }
 
+    /// Records that all started requests have ended.
+    pub const fn clear(&mut self) {
+        self.unanswered = 0;
+    }
+
     /// Records that a started request has ended.
+    #[inline]
     pub const fn end(&mut self, answer: Answer) {
         if matches!(answer, Answer::Response) {
             self.unanswered -= 1;
         }
     }
+}
 
-    /// Returns the number of outstanding reads and atomics.
-    pub const fn unanswered(&self) -> u32 {
-        self.unanswered
+/// Checks that a responder has resources for reads and atomics (`max_dest_rd_atomic`).
+///
+/// # Errors
+///
+/// [`Fault::UnsupportedOpcode`]: the queue pair has none, so it accepts no such request.
+#[inline]
+pub const fn check_resources(max_dest_rd_atomic: u32) -> Result<(), Fault> {
+    match max_dest_rd_atomic {
+        0 => Err(Fault::UnsupportedOpcode),
+        _ => Ok(()),
     }
 }
 
@@ -112,7 +134,6 @@ mod tests {
         outstanding.start(Acknowledgement);
         assert_eq!(outstanding.may_start(Response, Fence::Off), Start::AfterOne);
         outstanding.end(Acknowledgement);
-        assert_eq!(outstanding.unanswered(), 1);
         outstanding.end(Response);
         assert_eq!(outstanding.may_start(Response, Fence::On), Start::Now);
     }

@@ -1,5 +1,10 @@
-//! Retry counters of a requester (specification 9.7.6, 9.9.2.1.1; ibv_modify_qp(3): retry_cnt,
-//! rnr_retry).
+//! Retries of a requester, and its reaction to the responder's answer (specification 9.7.6,
+//! 9.9.2.1.1; ibv_modify_qp(3): timeout, retry_cnt, rnr_retry).
+
+use verbena_wire::AckTimeout;
+
+use crate::completion::Status;
+use crate::fault::Answer;
 
 /// Retries after a loss: 0 to 7, where 7 means seven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,9 +16,21 @@ impl RetryCount {
         if count < 8 { Some(Self(count)) } else { None }
     }
 
+    /// No retry.
+    pub const NONE: Self = Self(0);
+
     /// Returns the count.
     pub const fn value(self) -> u8 {
         self.0
+    }
+
+    /// Returns for how many nanoseconds a request is repeated without an answer, if each attempt
+    /// waits for the timeout; `None` for ever.
+    pub const fn patience(self, timeout: AckTimeout) -> Option<u64> {
+        match timeout.nanoseconds() {
+            Some(once) => Some(once.saturating_mul(self.0 as u64 + 1)),
+            None => None,
+        }
     }
 }
 
@@ -37,10 +54,17 @@ impl RnrRetry {
     }
 }
 
-/// No retry is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("no retry is left")]
-pub struct Exhausted;
+/// A requester's reaction to a request that was not executed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[must_use]
+pub enum Reaction {
+    /// Sends it again, as a lost one, while retries are left.
+    Repeat,
+    /// Sends it again after the receiver's RNR timer.
+    Wait,
+    /// Completes it with this status. The queue pair enters the error state.
+    Fail(Status),
+}
 
 /// The RNR retry counter of a requester. An acknowledgement of a new packet reloads it.
 #[derive(Debug, Clone, Copy)]
@@ -73,19 +97,22 @@ impl RnrRetries {
         self.left = self.limit;
     }
 
-    /// Counts an RNR NAK.
-    ///
-    /// # Errors
-    ///
-    /// No RNR retry is left.
-    pub const fn spend(&mut self) -> Result<(), Exhausted> {
-        match (self.limit, self.left.checked_sub(1)) {
-            (Self::INFINITE, _) => Ok(()),
-            (_, Some(left)) => {
-                self.left = left;
-                Ok(())
-            }
-            (_, None) => Err(Exhausted),
+    /// Returns the reaction to the responder's answer, and counts an RNR NAK.
+    pub const fn react(&mut self, answer: Answer) -> Reaction {
+        match answer {
+            Answer::Silence => Reaction::Repeat,
+            Answer::Nak(code) => match Status::of_refusal(code) {
+                Some(status) => Reaction::Fail(status),
+                None => Reaction::Repeat,
+            },
+            Answer::RnrNak => match (self.limit, self.left.checked_sub(1)) {
+                (Self::INFINITE, _) => Reaction::Wait,
+                (_, Some(left)) => {
+                    self.left = left;
+                    Reaction::Wait
+                }
+                (_, None) => Reaction::Fail(Status::RnrRetryExceeded),
+            },
         }
     }
 }
@@ -120,14 +147,14 @@ impl Retries {
     ///
     /// # Errors
     ///
-    /// No retry is left.
-    pub const fn spend(&mut self) -> Result<(), Exhausted> {
+    /// No retry is left; the status of the request.
+    pub const fn spend(&mut self) -> Result<(), Status> {
         match self.left.checked_sub(1) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Exhausted),
+            None => Err(Status::RetryExceeded),
         }
     }
 
@@ -136,22 +163,24 @@ impl Retries {
         self.limit.0 - self.left
     }
 
-    /// Counts an RNR NAK and reloads the loss counter: the receiver has answered, so nothing is
-    /// lost at this moment. A request that waits long for a receive on a network with occasional
-    /// losses thus does not use up the retries meant for a broken path.
-    ///
-    /// # Errors
-    ///
-    /// No RNR retry is left.
-    pub const fn spend_rnr(&mut self) -> Result<(), Exhausted> {
-        self.left = self.limit.0;
-        self.rnr.spend()
+    /// Returns the reaction to the responder's answer, and counts an RNR NAK. That reloads the loss
+    /// counter: the receiver has answered, so nothing is lost at this moment. A request that waits
+    /// long for a receive on a network with occasional losses thus does not use up the retries
+    /// meant for a broken path.
+    pub const fn react(&mut self, answer: Answer) -> Reaction {
+        if matches!(answer, Answer::RnrNak) {
+            self.left = self.limit.0;
+        }
+        self.rnr.react(answer)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_wire::aeth::NakCode;
+
+    const LOST: Result<(), Status> = Err(Status::RetryExceeded);
 
     #[test]
     fn a_limit_of_n_allows_n_retries() {
@@ -160,7 +189,7 @@ mod tests {
             for _ in 0..n {
                 assert_eq!(retries.spend(), Ok(()));
             }
-            assert_eq!(retries.spend(), Err(Exhausted));
+            assert_eq!(retries.spend(), LOST);
             retries.reload();
             assert_eq!(retries.spend().is_ok(), n > 0);
         }
@@ -173,22 +202,57 @@ mod tests {
         let mut retries = Retries::new(RetryCount::new(1).unwrap(), RnrRetry::Infinite);
         for _ in 0..1000 {
             assert_eq!(retries.spend(), Ok(()));
-            assert_eq!(retries.spend_rnr(), Ok(()));
+            assert_eq!(retries.react(Answer::RnrNak), Reaction::Wait);
         }
-        assert_eq!((retries.spend(), retries.spend()), (Ok(()), Err(Exhausted)));
+        assert_eq!((retries.spend(), retries.spend()), (Ok(()), LOST));
     }
 
     #[test]
     fn only_rnr_retry_7_is_infinite() {
         let mut retries = Retries::new(RetryCount::new(7).unwrap(), RnrRetry::new(7).unwrap());
         for _ in 0..1000 {
-            assert_eq!(retries.spend_rnr(), Ok(()));
+            assert_eq!(retries.react(Answer::RnrNak), Reaction::Wait);
         }
         let mut limited = Retries::new(RetryCount::new(7).unwrap(), RnrRetry::new(6).unwrap());
-        assert_eq!(
-            (0..100).take_while(|_| limited.spend_rnr().is_ok()).count(),
-            6
-        );
+        for _ in 0..6 {
+            assert_eq!(limited.react(Answer::RnrNak), Reaction::Wait);
+        }
+        let exceeded = Reaction::Fail(Status::RnrRetryExceeded);
+        assert_eq!(limited.react(Answer::RnrNak), exceeded);
         assert_eq!((0..100).take_while(|_| retries.spend().is_ok()).count(), 7);
+    }
+
+    #[test]
+    fn only_losses_are_repeated_at_once() {
+        let mut retries = RnrRetries::new(RnrRetry::Infinite);
+        let table = [
+            (Answer::Silence, Reaction::Repeat),
+            (Answer::Nak(NakCode::PsnSequenceError), Reaction::Repeat),
+            (
+                Answer::Nak(NakCode::InvalidRequest),
+                Reaction::Fail(Status::RemoteInvalidRequest),
+            ),
+            (
+                Answer::Nak(NakCode::RemoteAccessError),
+                Reaction::Fail(Status::RemoteAccess),
+            ),
+            (
+                Answer::Nak(NakCode::RemoteOperationalError),
+                Reaction::Fail(Status::RemoteOperation),
+            ),
+            (Answer::RnrNak, Reaction::Wait),
+        ];
+        for (answer, reaction) in table {
+            assert_eq!(retries.react(answer), reaction, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn patience_is_one_timeout_for_each_attempt() {
+        let timeout = AckTimeout::from_code(10).unwrap();
+        let once = timeout.nanoseconds().unwrap();
+        assert_eq!(RetryCount(0).patience(timeout), Some(once));
+        assert_eq!(RetryCount(7).patience(timeout), Some(8 * once));
+        assert_eq!(RetryCount(7).patience(AckTimeout::INFINITE), None);
     }
 }

@@ -18,7 +18,7 @@ pub struct Segment {
 impl Segment {
     /// Returns whether it is the last of the message.
     pub const fn ends(self) -> bool {
-        matches!(self.place, Place::Last | Place::Only)
+        self.place.ends()
     }
 }
 
@@ -42,12 +42,7 @@ impl Segments {
     /// than `start`.
     pub const fn get(self, start: u32, index: u32) -> Segment {
         let last = index + 1 >= self.count();
-        let place = match (index == start, last) {
-            (true, true) => Place::Only,
-            (true, false) => Place::First,
-            (false, true) => Place::Last,
-            (false, false) => Place::Middle,
-        };
+        let place = Place::new(index == start, last);
         let offset = index * self.mtu.bytes();
         let length = if last {
             self.length - offset

@@ -37,8 +37,18 @@ impl State {
     ];
 
     /// Returns the state with this number in `ibv_qp_state`.
-    pub fn from_code(code: u32) -> Option<Self> {
-        Self::ALL.get(code as usize).copied()
+    #[inline]
+    pub const fn from_code(code: u32) -> Option<Self> {
+        Some(match code {
+            0 => Self::Reset,
+            1 => Self::Initialized,
+            2 => Self::ReadyToReceive,
+            3 => Self::ReadyToSend,
+            4 => Self::SendQueueDrain,
+            5 => Self::SendQueueError,
+            6 => Self::Error,
+            _ => return None,
+        })
     }
 
     /// Returns the name in the C interface, without `IBV_QPS_`.
@@ -55,14 +65,34 @@ impl State {
     }
 
     /// Returns whether the peer's requests are answered.
+    #[inline]
     pub const fn responds(self) -> bool {
-        matches!(
-            self,
-            Self::ReadyToReceive | Self::ReadyToSend | Self::SendQueueDrain | Self::SendQueueError
-        )
+        Self::code_responds(self as u32)
+    }
+
+    /// Returns whether the peer's requests are answered in the state with this number: each message
+    /// checks it.
+    #[inline]
+    pub const fn code_responds(code: u32) -> bool {
+        const RTR: u32 = State::ReadyToReceive as u32;
+        const RTS: u32 = State::ReadyToSend as u32;
+        const SQD: u32 = State::SendQueueDrain as u32;
+        const SQE: u32 = State::SendQueueError as u32;
+        matches!(code, RTR | RTS | SQD | SQE)
+    }
+
+    /// Returns how posted receive requests are treated.
+    #[inline]
+    pub const fn receives(self) -> Receives {
+        match self {
+            Self::Reset => Receives::Refused,
+            Self::Error => Receives::Flushed,
+            _ => Receives::Kept,
+        }
     }
 
     /// Returns how posted send requests are treated.
+    #[inline]
     pub const fn sends(self) -> Sends {
         match self {
             Self::Reset | Self::Initialized | Self::ReadyToReceive => Sends::Refused,
@@ -82,6 +112,17 @@ pub enum Sends {
     Start,
     /// They wait until the queue pair is ready to send again.
     Wait,
+    /// They complete with a flush error.
+    Flushed,
+}
+
+/// The treatment of receive requests in a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Receives {
+    /// Posting fails.
+    Refused,
+    /// They wait for messages.
+    Kept,
     /// They complete with a flush error.
     Flushed,
 }
@@ -110,6 +151,20 @@ impl Kind {
         Self::XrcInitiator,
         Self::XrcTarget,
     ];
+
+    /// Returns whether requests are acknowledged and repeated.
+    #[inline]
+    pub const fn is_reliable(self) -> bool {
+        !matches!(self, Self::Uc | Self::Ud)
+    }
+
+    /// Returns the state that follows the failure of a send request (10.3.1).
+    pub const fn after_failed_send(self) -> State {
+        match self.is_reliable() {
+            true => State::Error,
+            false => State::SendQueueError,
+        }
+    }
 }
 
 /// A set of attributes, with the bits of `ibv_qp_attr_mask`. Displayed as in C:
@@ -378,6 +433,18 @@ pub fn check(kind: Kind, from: State, to: State, given: Attributes) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn states_from_rtr_to_sqe_respond() {
+        use State::{ReadyToReceive, ReadyToSend, SendQueueDrain, SendQueueError};
+        for (code, state) in (0..).zip(State::ALL) {
+            assert_eq!(State::from_code(code), Some(state));
+            let responds = [ReadyToReceive, ReadyToSend, SendQueueDrain, SendQueueError];
+            assert_eq!(state.responds(), responds.contains(&state), "{state:?}");
+        }
+        assert_eq!(State::from_code(7), None);
+        assert!(!State::code_responds(7));
+    }
 
     /// Figure "QP/EE Context State Diagram": successors of each state, besides reset and error.
     #[test]

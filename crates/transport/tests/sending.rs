@@ -192,39 +192,6 @@ fn a_read_response_into_protected_memory_fails() {
 }
 
 #[test]
-fn the_send_queue_drains_when_all_started_requests_end() {
-    let mut world = world(4);
-    assert!(world.requester.is_drained());
-    // Longer than the window: part of it is sent when the drain begins.
-    let long = 1024 * 60;
-    let psn = Psn::new(0);
-    let mut ours = requester(Reliable::Rc, Mtu::B256, psn);
-    ours.window = 16;
-    world.requester = Requester::new(ours);
-    world.responder = verbena_transport::reliable::Responder::new(support::responder(
-        Reliable::Rc,
-        Mtu::B256,
-        psn,
-    ));
-    world.requester.post(write(0, long)).unwrap();
-    world.requester.post(write(1, 8)).unwrap();
-    world.transmit();
-    assert_eq!(asked(&world).len(), 16);
-    world.requester.drain();
-    assert!(!world.requester.is_drained());
-    while !world.requester.is_drained() {
-        assert!(world.here.sent.is_empty(), "not drained although complete");
-        assert!(world.step(), "a started message does not end");
-    }
-    assert_eq!(statuses(&world.here), [(0, Status::Success)]);
-    while world.step() {}
-    assert_eq!(world.requester.posted(), 1, "an unstarted message waits");
-    world.requester.resume();
-    while world.step() {}
-    assert_eq!(world.here.sent.len(), 2);
-}
-
-#[test]
 fn a_flush_completes_all_requests_in_order_and_stops_timers() {
     let mut world = world(4);
     for id in 0..10 {

@@ -399,29 +399,3 @@ fn a_local_fault_enters_the_send_queue_error_state() {
             .is_some()
     );
 }
-
-#[test]
-fn a_drain_completes_a_partially_sent_message() {
-    let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B256);
-    let mut adapter = Adapter::new(0);
-    let mut buffer = [0; 400];
-    for id in 0..2 {
-        adapter.buffers.insert(id, vec![0; 1000]);
-        requester
-            .post(request(id, Work::Send(SendTail::Nothing), 1000))
-            .unwrap();
-    }
-    let _ = requester.poll_transmit(&mut adapter, &mut buffer).unwrap();
-    requester.drain();
-    assert!(!requester.is_drained());
-    let mut more = 0;
-    while requester
-        .poll_transmit(&mut adapter, &mut buffer)
-        .unwrap()
-        .is_some()
-    {
-        more += 1;
-    }
-    assert_eq!((more, adapter.sent.len()), (3, 1));
-    assert!(requester.is_drained());
-}

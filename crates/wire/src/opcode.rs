@@ -66,6 +66,31 @@ pub enum Place {
     Only,
 }
 
+impl Place {
+    /// Returns the position of a part that begins or ends its message, or both.
+    #[inline]
+    pub const fn new(begins: bool, ends: bool) -> Self {
+        match (begins, ends) {
+            (true, true) => Self::Only,
+            (true, false) => Self::First,
+            (false, true) => Self::Last,
+            (false, false) => Self::Middle,
+        }
+    }
+
+    /// Returns whether it is the first part.
+    #[inline]
+    pub const fn begins(self) -> bool {
+        matches!(self, Self::First | Self::Only)
+    }
+
+    /// Returns whether it is the last part.
+    #[inline]
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Last | Self::Only)
+    }
+}
+
 /// The kind of a packet, regardless of its position in the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // The names are the specification's.

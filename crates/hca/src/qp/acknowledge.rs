@@ -30,8 +30,7 @@ impl Qp {
     /// Completes acknowledged requests before entering state `to`. The caller holds none of the
     /// queue pair's locks.
     pub(super) fn complete_acknowledged_before(self: &Arc<Qp>, to: ibv_qp_state) {
-        let sends = matches!(self.state(), IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE);
-        if to != IBV_QPS_ERR || !sends || self.sends_waiting().0 == 0 {
+        if to != IBV_QPS_ERR || self.state() == IBV_QPS_ERR || self.sends_waiting().0 == 0 {
             return;
         }
         self.process.complete_acknowledged();

@@ -20,6 +20,7 @@ mod requester;
 pub mod responder;
 pub mod ring_message;
 mod send;
+mod terms;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
@@ -46,6 +47,8 @@ use verbena_hca_os::errno::Result;
 use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::refused;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
+use verbena_transport::completion::Status;
+use verbena_transport::state::Receives;
 
 /// Attributes of a new queue pair.
 pub struct QpInit {
@@ -75,6 +78,8 @@ pub struct Qp {
     process: Arc<Process>,
     number: u32,
     kind: ibv_qp_type,
+    /// Opcodes of the work requests that can be posted, a bit for each.
+    accepted_requests: u32,
     pd: Option<Arc<Pd>>,
     send_cq: Option<Arc<Cq>>,
     recv_cq: Option<Arc<Cq>>,
@@ -103,6 +108,8 @@ pub(crate) struct ReceiveQueue {
     qkey: u32,
     port: u8,
     rnr_timer: u8,
+    /// The path MTU in bytes.
+    mtu: u32,
     /// Responder of requests that arrive as packets.
     packets: Option<Box<responder::packet_responder::PacketResponder>>,
 }
@@ -123,6 +130,7 @@ impl Qp {
             process: process.clone(),
             number,
             kind: init.kind,
+            accepted_requests: terms::accepted_requests(init.kind),
             pd: init.pd,
             send_cq: init.send_cq,
             recv_cq: init.recv_cq,
@@ -148,6 +156,7 @@ impl Qp {
                 qkey: 0,
                 port: 0,
                 rnr_timer: 0,
+                mtu: 0,
                 packets: None,
             }),
         });
@@ -309,6 +318,7 @@ impl Qp {
             receive.qkey = attributes.qkey;
             receive.port = attributes.port_num;
             receive.rnr_timer = attributes.min_rnr_timer;
+            receive.mtu = send.mtu;
         }
         self.show_attributes(attributes, send.interfaces);
         self.prepare_packets(&mut send, attributes, to, path);
@@ -339,6 +349,9 @@ impl Qp {
         record
             .rd_atomic
             .store(attributes.max_dest_rd_atomic.into(), Ordering::Relaxed);
+        record
+            .rnr_timer
+            .store(attributes.min_rnr_timer.into(), Ordering::Relaxed);
         record
             .incarnation
             .store(self.incarnation(), Ordering::Relaxed);
@@ -453,15 +466,8 @@ impl Qp {
     }
 
     fn complete_flushed_receive(&self, wr_id: u64) {
-        let wc = ibv_wc {
-            wr_id,
-            status: IBV_WC_WR_FLUSH_ERR,
-            opcode: IBV_WC_RECV,
-            qp_num: self.number,
-            vendor_err: 0xf5,
-            ..ibv_wc::default()
-        };
         if let Some(cq) = &self.recv_cq {
+            let wc = terms::failed_receive(self.number, wr_id, Status::Flushed);
             cq.push(Completion::received(wc), true);
         }
     }
@@ -509,9 +515,13 @@ impl Qp {
             return Err(check::no_receive_queue());
         }
         let mut receive = self.lock_receive();
-        match self.state() {
-            IBV_QPS_RESET => return Err(check::reset()),
-            IBV_QPS_ERR => {
+        let receives = match self.state() {
+            IBV_QPS_RTS => Receives::Kept,
+            other => terms::state_of(other).receives(),
+        };
+        match receives {
+            Receives::Refused => return Err(check::reset()),
+            Receives::Flushed => {
                 if sges.len() > self.cap.max_recv_sge as usize {
                     return Err(check::too_many_buffers(
                         "max_recv_sge",
@@ -524,7 +534,7 @@ impl Qp {
                 self.complete_flushed_receive(wr_id);
                 return Ok(());
             }
-            _ => (),
+            Receives::Kept => (),
         }
         receive.ring.post(wr_id, sges)
     }

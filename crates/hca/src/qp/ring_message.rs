@@ -6,6 +6,8 @@
 
 use crate::qp::flush::Flush;
 use verbena_hca_shm::ring::Header;
+use verbena_wire::aeth::NakCode;
+use verbena_wire::opcode::Place;
 
 /// A queue pair in one of its incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,23 +27,6 @@ pub struct Route {
     pub source: Endpoint,
     /// Packet sequence number of the message's first packet.
     pub psn: u32,
-}
-
-/// Position of a record in its message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// Whether it begins the message.
-    pub is_first: bool,
-    /// Whether it ends the message.
-    pub is_last: bool,
-}
-
-impl Part {
-    /// The whole message.
-    pub const ONLY: Part = Part {
-        is_first: true,
-        is_last: true,
-    };
 }
 
 /// Location of the bytes of a message for a receive queue.
@@ -67,19 +52,22 @@ pub enum Extra {
 }
 
 /// The XRC shared receive queue that a message is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SharedQueue {
     /// SRQ number.
     pub number: u32,
     /// Identity of the XRC domain that the queue must belong to.
     pub domain: u64,
+    /// The timer code of RNR NAKs of the queue pair that the message is sent to, which may belong
+    /// to another process.
+    pub rnr_timer: u8,
 }
 
 /// A message that consumes a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     /// Position of the record in the message.
-    pub part: Part,
+    pub place: Place,
     /// Bytes of the whole message.
     pub total: u32,
     /// Location of the bytes.
@@ -122,7 +110,7 @@ pub struct Remote {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// Position of the record in the message.
-    pub part: Part,
+    pub place: Place,
     /// Target memory.
     pub remote: Remote,
     /// Immediate data; the last part then consumes a receive.
@@ -188,12 +176,8 @@ pub enum Nak {
     ReceiverNotReady(u8),
     /// The queue pair does not answer, as if the packet had been lost.
     NoAnswer,
-    /// The responder cannot accept the request.
-    InvalidRequest,
-    /// Key, bounds or rights.
-    RemoteAccess,
-    /// The responder failed to execute it.
-    RemoteOperation,
+    /// The responder refuses it for good. Channels lose nothing, so no request is out of sequence.
+    Refused(NakCode),
     /// The requester's own buffers could not be read.
     SourceProtection,
 }
@@ -310,17 +294,14 @@ impl Route {
     }
 }
 
-impl Part {
-    fn flags(self) -> u8 {
-        flag::when(self.is_first, flag::FIRST) | flag::when(self.is_last, flag::LAST)
-    }
+#[inline]
+fn flags_of(place: Place) -> u8 {
+    flag::when(place.begins(), flag::FIRST) | flag::when(place.ends(), flag::LAST)
+}
 
-    fn of(flags: u8) -> Part {
-        Part {
-            is_first: flags & flag::FIRST != 0,
-            is_last: flags & flag::LAST != 0,
-        }
-    }
+#[inline]
+fn place_of(flags: u8) -> Place {
+    Place::new(flags & flag::FIRST != 0, flags & flag::LAST != 0)
 }
 
 impl Request {
@@ -332,7 +313,7 @@ impl Request {
             Request::Message(message) => message.emit(header),
             Request::Write(write) => Header {
                 kind: kind::WRITE,
-                flags: write.part.flags()
+                flags: flags_of(write.place)
                     | flag::when(write.immediate.is_some(), flag::IMMEDIATE)
                     | flag::when(write.remote.shared.is_some(), flag::SHARED)
                     | flag::when(write.solicited, flag::SOLICITED),
@@ -370,7 +351,7 @@ impl Request {
                 Request::Message(Message::parse(header))
             }
             kind::WRITE => Request::Write(Write {
-                part: Part::of(header.flags),
+                place: place_of(header.flags),
                 remote: Remote::parse(header),
                 immediate: (header.flags & flag::IMMEDIATE != 0).then_some(header.immediate),
                 solicited: header.flags & flag::SOLICITED != 0,
@@ -426,23 +407,22 @@ impl Message {
             Extra::Immediate(data) => (flag::IMMEDIATE, data),
             Extra::Invalidate(key) => (flag::INVALIDATE, key),
         };
-        let shared = self.shared.unwrap_or(SharedQueue {
-            number: 0,
-            domain: 0,
-        });
+        let shared = self.shared.unwrap_or_default();
         Header {
             kind: match self.body {
                 Body::Here => kind::SEND,
                 Body::AtRequester => kind::SEND_AT_REQUESTER,
                 Body::InPlace => kind::SEND_IN_PLACE,
             },
-            flags: self.part.flags()
+            flags: flags_of(self.place)
                 | carries
                 | flag::when(self.solicited, flag::SOLICITED)
                 | flag::when(self.shared.is_some(), flag::SHARED),
             immediate,
             address: shared.domain,
-            word: u64::from(self.total) | u64::from(shared.number) << 32,
+            word: u64::from(self.total)
+                | u64::from(shared.number & 0xff_ffff) << 32
+                | u64::from(shared.rnr_timer) << 56,
             ..header
         }
     }
@@ -450,7 +430,7 @@ impl Message {
     #[inline]
     fn parse(header: &Header) -> Message {
         Message {
-            part: Part::of(header.flags),
+            place: place_of(header.flags),
             total: header.word as u32,
             body: match header.kind {
                 kind::SEND_AT_REQUESTER => Body::AtRequester,
@@ -466,8 +446,9 @@ impl Message {
             },
             solicited: header.flags & flag::SOLICITED != 0,
             shared: (header.flags & flag::SHARED != 0).then_some(SharedQueue {
-                number: (header.word >> 32) as u32,
+                number: (header.word >> 32) as u32 & 0xff_ffff,
                 domain: header.address,
+                rnr_timer: (header.word >> 56) as u8,
             }),
         }
     }
@@ -568,9 +549,9 @@ impl Nak {
         match self {
             Nak::ReceiverNotReady(timer) => 1 | u32::from(timer) << 8,
             Nak::NoAnswer => 2,
-            Nak::InvalidRequest => 3,
-            Nak::RemoteAccess => 4,
-            Nak::RemoteOperation => 5,
+            Nak::Refused(NakCode::RemoteAccessError) => 4,
+            Nak::Refused(NakCode::RemoteOperationalError) => 5,
+            Nak::Refused(_) => 3,
             Nak::SourceProtection => 6,
         }
     }
@@ -579,9 +560,9 @@ impl Nak {
         Some(match code & 0xff {
             1 => Nak::ReceiverNotReady((code >> 8) as u8),
             2 => Nak::NoAnswer,
-            3 => Nak::InvalidRequest,
-            4 => Nak::RemoteAccess,
-            5 => Nak::RemoteOperation,
+            3 => Nak::Refused(NakCode::InvalidRequest),
+            4 => Nak::Refused(NakCode::RemoteAccessError),
+            5 => Nak::Refused(NakCode::RemoteOperationalError),
             6 => Nak::SourceProtection,
             _ => return None,
         })

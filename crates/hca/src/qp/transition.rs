@@ -1,22 +1,12 @@
 //! Checks state transitions of a queue pair by the rules of [`verbena_transport::state`], in the
 //! terms of the C interface.
 
+use super::terms::kind_of;
 use std::ffi::c_int;
 use verbena_abi::*;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
-use verbena_transport::state::{self, Attributes, Kind, Refused, State};
-
-fn kind_of(kind: ibv_qp_type) -> Option<Kind> {
-    Some(match kind {
-        IBV_QPT_RC => Kind::Rc,
-        IBV_QPT_UC => Kind::Uc,
-        IBV_QPT_UD => Kind::Ud,
-        IBV_QPT_XRC_SEND => Kind::XrcInitiator,
-        IBV_QPT_XRC_RECV => Kind::XrcTarget,
-        _ => return None,
-    })
-}
+use verbena_transport::state::{self, Attributes, Refused, State};
 
 /// Checks a transition of a queue pair of type `kind` with the attributes in `mask`.
 ///
@@ -72,6 +62,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use verbena_hca_os::errno::Errno;
+    use verbena_transport::state::Kind;
 
     const KINDS: [(ibv_qp_type, Kind); 5] = [
         (IBV_QPT_RC, Kind::Rc),

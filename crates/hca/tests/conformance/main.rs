@@ -9,6 +9,7 @@ mod messages;
 mod one_sided;
 mod overrun;
 mod rig;
+mod rules;
 mod windows;
 
 use std::process::Command;

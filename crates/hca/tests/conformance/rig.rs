@@ -7,8 +7,11 @@ use verbena_hca::context::{Context, Pd};
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::device::Device;
 use verbena_hca::memory::region::Region;
+use verbena_hca::process::Process;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
+use verbena_hca::receive::Srq;
+use verbena_hca::xrcd::Xrcd;
 
 /// All access rights.
 pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -22,6 +25,7 @@ pub struct Side {
     pub pd: Arc<Pd>,
     pub cq: Arc<Cq>,
     pub qp: Arc<Qp>,
+    pub srq: Option<Arc<Srq>>,
     pub region: Region,
     pub buffer: &'static mut [u8],
 }
@@ -37,6 +41,11 @@ pub fn pages(length: usize) -> &'static mut [u8] {
 
 impl Side {
     pub fn new(kind: ibv_qp_type, access: u32) -> Side {
+        Side::with(kind, access, BUFFER, false)
+    }
+
+    /// Returns a side with a buffer of this length, and with a shared receive queue if wanted.
+    pub fn with(kind: ibv_qp_type, access: u32, length: usize, shares: bool) -> Side {
         let context = Context::open(Device::FIRST).unwrap();
         let pd = Pd::allocate(&context).unwrap();
         let cq = Cq::create(&context, 256, None, Timestamps::Off).unwrap();
@@ -47,22 +56,29 @@ impl Side {
             max_recv_sge: 4,
             max_inline_data: 256,
         };
+        let xrcd = (kind == IBV_QPT_XRC_RECV).then(|| {
+            let process = Process::current().unwrap();
+            Xrcd::open(&process, -1, libc::O_CREAT).unwrap()
+        });
+        let xrc = xrcd.clone().zip(Some(cq.clone()));
+        let srq = shares.then(|| Srq::create(&pd, 64, 4, xrc).unwrap());
         let init = QpInit {
             kind,
             pd: Some(pd.clone()),
             send_cq: Some(cq.clone()),
             recv_cq: Some(cq.clone()),
-            srq: None,
-            xrcd: None,
+            srq: srq.clone().filter(|_| xrcd.is_none()),
+            xrcd,
             cap,
             signal_all: false,
             loopback: Loopback::Wanted,
         };
         let qp = Qp::create(&context, init).unwrap();
-        let buffer = pages(BUFFER);
+        let buffer = pages(length);
         let address = buffer.as_ptr() as u64;
-        let region = Region::register(&pd, address, BUFFER as u64, address, access).unwrap();
+        let region = Region::register(&pd, address, length as u64, address, access).unwrap();
         Side {
+            srq,
             pd,
             cq,
             qp,
@@ -111,6 +127,10 @@ impl Side {
     }
 
     pub fn init(&self) {
+        self.init_with(ALL);
+    }
+
+    pub fn init_with(&self, access: u32) {
         let mut attributes = ibv_qp_attr {
             qp_state: IBV_QPS_INIT,
             port_num: 1,
@@ -121,19 +141,24 @@ impl Side {
             attributes.qkey = QKEY;
             mask |= IBV_QP_QKEY;
         } else {
-            attributes.qp_access_flags = ALL;
+            attributes.qp_access_flags = access;
             mask |= IBV_QP_ACCESS_FLAGS;
         }
         self.qp.modify(&attributes, mask).unwrap();
     }
 
     pub fn ready(&self, destination: u32, timeout: u8, rnr_retry: u8) {
+        self.ready_to_receive(destination, 4);
+        self.ready_to_send(timeout, rnr_retry, 4);
+    }
+
+    pub fn ready_to_receive(&self, destination: u32, max_dest_rd_atomic: u8) {
         let mut attributes = ibv_qp_attr {
             qp_state: IBV_QPS_RTR,
             path_mtu: IBV_MTU_1024,
             dest_qp_num: destination,
             rq_psn: 100,
-            max_dest_rd_atomic: 4,
+            max_dest_rd_atomic,
             min_rnr_timer: 1,
             ..Default::default()
         };
@@ -147,13 +172,16 @@ impl Side {
             _ => connected | reliable,
         };
         self.qp.modify(&attributes, IBV_QP_STATE | rtr).unwrap();
+    }
+
+    pub fn ready_to_send(&self, timeout: u8, rnr_retry: u8, max_rd_atomic: u8) {
         let attributes = ibv_qp_attr {
             qp_state: IBV_QPS_RTS,
             sq_psn: 100,
             timeout,
             retry_cnt: 1,
             rnr_retry,
-            max_rd_atomic: 4,
+            max_rd_atomic,
             ..Default::default()
         };
         let reliable =

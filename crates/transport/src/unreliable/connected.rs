@@ -4,16 +4,15 @@
 //! The next message uses the receive that was taken for the dropped one, so a lost message consumes
 //! no receive.
 
-use verbena_wire::opcode::{self, Kind, Place};
+use verbena_wire::opcode::{self, Kind};
 use verbena_wire::packet::Packet;
-use verbena_wire::reth::Reth;
 use verbena_wire::{Mtu, PKey, Psn};
 
-use crate::access::{Access, Receive, Region, ResponderAccess, Taken};
-use crate::assembly;
-use crate::completion::{ReceiveCompletion, Received, Status, Tail};
+use crate::access::ResponderAccess;
+use crate::completion::Status;
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{Consequence, Fault, Next, ReceiveFate, Responder};
+use crate::message::Inbound;
 
 /// The queue that the receives come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,37 +36,12 @@ pub struct ConnectedConfiguration {
     pub receive_queue: ReceiveQueue,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Message {
-    /// None: the responder waits for the beginning of a message.
-    None,
-    Send {
-        received: u32,
-    },
-    Write {
-        region: Region,
-        received: u32,
-    },
-}
-
-impl Message {
-    fn kind(self) -> Option<Kind> {
-        match self {
-            Self::None => None,
-            Self::Send { .. } => Some(Kind::Send),
-            Self::Write { .. } => Some(Kind::Write),
-        }
-    }
-}
-
 /// The responder of an unreliable connection.
 #[derive(Debug)]
 pub struct ConnectedResponder {
     configuration: ConnectedConfiguration,
     expected: Psn,
-    message: Message,
-    /// The receive taken for the current or the next message.
-    receive: Option<Receive>,
+    inbound: Inbound,
     failed: bool,
 }
 
@@ -78,8 +52,7 @@ impl ConnectedResponder {
         Self {
             configuration,
             expected,
-            message: Message::None,
-            receive: None,
+            inbound: Inbound::default(),
             failed: false,
         }
     }
@@ -88,7 +61,7 @@ impl ConnectedResponder {
     /// flushes the receives in the queue.
     pub fn flush(&mut self, access: &mut impl ResponderAccess) {
         self.failed = true;
-        self.end_receive(Status::Flushed, access);
+        self.inbound.end_receive(Status::Flushed, access);
     }
 
     /// Handles a request.
@@ -109,25 +82,20 @@ impl ConnectedResponder {
         }
         let gap = bth.psn != self.expected;
         self.expected = bth.psn.next();
-        if gap && self.message != Message::None {
+        let begins = bth.opcode.operation().place().begins();
+        if gap && self.inbound.is_begun() {
             // A loss within a message is treated like the beginning of another message.
             let consequence = self.refuse(Fault::MissingLast, access);
-            if !begins(packet) {
+            if !begins {
                 return Disposition::Refused(consequence);
             }
         }
-        let verdict = self
-            .validate(packet)
-            .and_then(|()| self.execute(packet, access));
-        match verdict {
+        match self.execute(packet, access) {
             Ok(()) => Disposition::Accepted,
             // Drop the unfinished message; this packet begins another.
-            Err(Fault::MissingLast) if begins(packet) => {
+            Err(Fault::MissingLast) if begins => {
                 let consequence = self.refuse(Fault::MissingLast, access);
-                match self
-                    .validate(packet)
-                    .and_then(|()| self.execute(packet, access))
-                {
+                match self.execute(packet, access) {
                     Ok(()) => Disposition::Refused(consequence),
                     Err(fault) => Disposition::Refused(self.refuse(fault, access)),
                 }
@@ -136,50 +104,27 @@ impl ConnectedResponder {
         }
     }
 
-    fn validate(&self, packet: &Packet<'_>) -> Result<(), Fault> {
-        let operation = packet.headers.bth.opcode.operation();
-        assembly::sequence(self.message.kind(), operation.kind(), operation.place())?;
-        assembly::length(
-            operation.place(),
-            packet.payload.len(),
-            self.configuration.mtu,
-        )
-    }
-
     fn refuse(&mut self, fault: Fault, access: &mut impl ResponderAccess) -> Consequence {
         let responder = match self.configuration.receive_queue {
             ReceiveQueue::Own => Responder::UnreliableConnected,
             ReceiveQueue::Shared => Responder::UnreliableConnectedShared,
         };
         let consequence = fault.consequence(responder);
-        self.message = Message::None;
         self.failed |= consequence.next == Next::ErrorState;
         match consequence.receive {
             ReceiveFate::Completed(status) => {
-                let told = self.end_receive(status, access);
+                let told = self.inbound.end_receive(status, access);
                 let event = if told { None } else { consequence.event };
                 Consequence {
                     event,
                     ..consequence
                 }
             }
-            ReceiveFate::Kept | ReceiveFate::Untouched => consequence,
+            ReceiveFate::Kept | ReceiveFate::Untouched => {
+                self.inbound.forget();
+                consequence
+            }
         }
-    }
-
-    fn end_receive(&mut self, status: Status, access: &mut impl ResponderAccess) -> bool {
-        let Some(receive) = self.receive.take() else {
-            return false;
-        };
-        access.complete(ReceiveCompletion {
-            id: receive.id,
-            status,
-            received: Received::Send,
-            length: 0,
-            tail: Tail::Nothing,
-            solicited: false,
-        });
-        true
     }
 
     fn execute(
@@ -187,148 +132,12 @@ impl ConnectedResponder {
         packet: &Packet<'_>,
         access: &mut impl ResponderAccess,
     ) -> Result<(), Fault> {
+        self.inbound
+            .validate(packet, self.configuration.mtu, access)?;
         match packet.headers.bth.opcode.operation().kind() {
-            Kind::Send => self.send(packet, access),
-            Kind::Write if !access.supports(Access::Write) => Err(Fault::UnsupportedOpcode),
-            Kind::Write => self.write(packet, access),
+            Kind::Send => self.inbound.send(packet, access),
+            Kind::Write => self.inbound.write(packet, access),
             _ => Err(Fault::UnsupportedOpcode),
         }
     }
-
-    fn send(
-        &mut self,
-        packet: &Packet<'_>,
-        access: &mut impl ResponderAccess,
-    ) -> Result<(), Fault> {
-        let before = match self.message {
-            Message::Send { received } => received,
-            Message::None | Message::Write { .. } => 0,
-        };
-        let receive = self.receive(access)?;
-        let length = packet.payload.len() as u32;
-        let received = before + length;
-        if received > receive.length {
-            return Err(Fault::ReceiveTooSmall);
-        }
-        if length > 0 {
-            access
-                .fill(receive.id, before, packet.payload)
-                .map_err(|_| Fault::ReceiveProtection)?;
-        }
-        self.message = Message::Send { received };
-        if ends(packet) {
-            self.message = Message::None;
-            self.complete(packet, Received::Send, received, access);
-        }
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        packet: &Packet<'_>,
-        access: &mut impl ResponderAccess,
-    ) -> Result<(), Fault> {
-        let (region, before) = match (self.message, packet.headers.extensions.reth) {
-            (Message::Write { region, received }, _) => (region, received),
-            (_, Some(reth)) => {
-                assembly::message(reth.length)?;
-                let Reth {
-                    address,
-                    key,
-                    length,
-                } = reth;
-                (
-                    Region {
-                        key,
-                        address,
-                        length,
-                    },
-                    0,
-                )
-            }
-            (_, None) => return Err(Fault::MissingFirst),
-        };
-        let length = packet.payload.len() as u32;
-        let place = packet.headers.bth.opcode.operation().place();
-        let received = assembly::written(place, before, length, region.length)?;
-        let with_immediate = packet.headers.extensions.immediate.is_some();
-        if with_immediate {
-            self.receive(access)?;
-        }
-        if before == 0 && region.length > 0 {
-            access
-                .check(region, Access::Write)
-                .map_err(|_| Fault::RemoteAccess)?;
-        }
-        if length > 0 {
-            let address = region.address.wrapping_add(before.into());
-            let piece = Region {
-                address,
-                length,
-                ..region
-            };
-            access
-                .write(piece, packet.payload)
-                .map_err(|_| Fault::RemoteAccess)?;
-        }
-        self.message = Message::Write { region, received };
-        if ends(packet) {
-            self.message = Message::None;
-            if with_immediate {
-                self.complete(packet, Received::WriteImmediate, received, access);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the receive of this message: one kept from a dropped message, or the next in the
-    /// queue.
-    fn receive(&mut self, access: &mut impl ResponderAccess) -> Result<Receive, Fault> {
-        if let Some(receive) = self.receive {
-            return Ok(receive);
-        }
-        match access.take_receive(None) {
-            Taken::Receive(receive) => {
-                self.receive = Some(receive);
-                Ok(receive)
-            }
-            Taken::NotReady => Err(Fault::ReceiverNotReady),
-            Taken::NoSuchQueue => Err(Fault::NoSharedReceiveQueue),
-        }
-    }
-
-    fn complete(
-        &mut self,
-        packet: &Packet<'_>,
-        received: Received,
-        length: u32,
-        access: &mut impl ResponderAccess,
-    ) {
-        let Some(receive) = self.receive.take() else {
-            return;
-        };
-        let immediate = packet.headers.extensions.immediate;
-        access.complete(ReceiveCompletion {
-            id: receive.id,
-            status: Status::Success,
-            received,
-            length,
-            tail: immediate.map_or(Tail::Nothing, Tail::Immediate),
-            solicited: packet.headers.bth.solicited_event,
-        });
-    }
-}
-
-fn begins(packet: &Packet<'_>) -> bool {
-    matches!(
-        packet.headers.bth.opcode.operation().place(),
-        Place::First | Place::Only
-    )
-}
-
-fn ends(packet: &Packet<'_>) -> bool {
-    matches!(
-        packet.headers.bth.opcode.operation().place(),
-        Place::Last | Place::Only
-    )
 }

@@ -5,7 +5,9 @@ use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, PKey, QKey, grh};
 
 use crate::access::{Receive, ResponderAccess, Taken};
+use crate::assembly;
 use crate::completion::{ReceiveCompletion, Received, Status, Tail};
+use crate::datagram;
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{Fault, Next, ReceiveFate, Responder};
 
@@ -69,8 +71,8 @@ impl DatagramResponder {
         if !bth.partition_key.admits(self.configuration.partition_key) {
             return Disposition::Dropped(Dropped::PartitionKey);
         }
-        if deth.queue_key != self.configuration.queue_key {
-            return Disposition::Dropped(Dropped::QueueKey);
+        if let Err(why) = datagram::check_key(self.configuration.queue_key, deth.queue_key) {
+            return Disposition::Dropped(why);
         }
         match self.place(packet, route, access) {
             Ok((receive, length)) => {
@@ -123,10 +125,9 @@ impl DatagramResponder {
         };
         self.receive = Some(receive);
         let before = grh::LENGTH as u32;
-        let length = before + packet.payload.len() as u32;
-        if length > receive.length {
-            return Err(Fault::ReceiveTooSmall);
-        }
+        let length = datagram::length(packet.payload.len() as u64);
+        assembly::fits(length, receive.length.into())?;
+        let length = length as u32;
         let mut fill = |offset, bytes: &[u8]| {
             access
                 .fill(receive.id, offset, bytes)

@@ -11,8 +11,9 @@ use verbena_wire::{EmitError, Mtu, PKey, Psn, Qpn};
 use crate::access::RequesterAccess;
 use crate::completion::{SendCompletion, Status};
 use crate::packets;
-use crate::request::{Addressee, MOST_LENGTH, Operation, SendRequest, SendTail, WorkId};
+use crate::request::{self, Addressee, MOST_LENGTH, Operation, SendRequest, WorkId};
 use crate::segment::Segments;
+use crate::state;
 
 /// The service and its queue pair number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +73,6 @@ pub struct Transmitted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Sending,
-    Draining,
     Failed,
 }
 
@@ -110,29 +110,17 @@ impl Requester {
         if self.queue.len() >= self.configuration.capacity {
             return Err(PostError::Full(self.queue.len()));
         }
-        let most = match (
-            self.configuration.service,
-            request.addressee,
-            request.operation,
-        ) {
-            (
-                Service::Connected(_),
-                Addressee::Connected,
-                Operation::Send(SendTail::Nothing | SendTail::Immediate(_))
-                | Operation::Write { .. },
-            ) => MOST_LENGTH,
-            (
-                Service::Datagram(_),
-                Addressee::Datagram { .. },
-                Operation::Send(SendTail::Nothing | SendTail::Immediate(_)),
-            ) => self.configuration.mtu.bytes(),
-            (Service::Connected(_), Addressee::Connected, _)
-            | (Service::Datagram(_), Addressee::Datagram { .. }, _) => {
-                return Err(PostError::Operation);
+        let (kind, most) = match (self.configuration.service, request.addressee) {
+            (Service::Connected(_), Addressee::Connected) => (state::Kind::Uc, MOST_LENGTH),
+            (Service::Datagram(_), Addressee::Datagram { .. }) => {
+                (state::Kind::Ud, self.configuration.mtu.bytes())
             }
             _ => return Err(PostError::Addressee),
         };
-        if request.length > most {
+        if !request.operation.is_of(kind) {
+            return Err(PostError::Operation);
+        }
+        if request::check_message(request.length.into(), most).is_err() {
             return Err(PostError::Length {
                 found: request.length,
                 most,
@@ -142,21 +130,9 @@ impl Requester {
         Ok(())
     }
 
-    /// Enters send queue drain: a message that has begun is sent completely.
-    pub fn drain(&mut self) {
-        if self.mode == Mode::Sending {
-            self.mode = Mode::Draining;
-        }
-    }
-
-    /// Leaves send queue drain or send queue error.
+    /// Leaves the send queue error state.
     pub fn resume(&mut self) {
         self.mode = Mode::Sending;
-    }
-
-    /// Returns whether no message is partially sent.
-    pub fn is_drained(&self) -> bool {
-        self.packet == 0
     }
 
     /// Returns whether it is in the send queue error state: a request has failed, those after it
@@ -187,13 +163,9 @@ impl Requester {
         access: &mut impl RequesterAccess,
         buffer: &mut [u8],
     ) -> Result<Option<Transmitted>, EmitError> {
-        match (self.mode, self.packet) {
-            (Mode::Failed, _) => {
-                self.flush(access);
-                return Ok(None);
-            }
-            (Mode::Draining, 0) => return Ok(None),
-            (Mode::Draining | Mode::Sending, _) => {}
+        if self.mode == Mode::Failed {
+            self.flush(access);
+            return Ok(None);
         }
         let Some(request) = self.queue.front().copied() else {
             return Ok(None);

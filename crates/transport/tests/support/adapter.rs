@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use verbena_transport::completion::{ReceiveCompletion, SendCompletion};
 use verbena_transport::request::WorkId;
 use verbena_transport::{
-    Access, AccessError, AtomicError, AtomicOperation, InvalidateError, LocalError, Receive,
+    Access, AccessError, AtomicOperation, InvalidateError, LocalError, MemoryError, Receive,
     Region, RequesterAccess, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
@@ -63,18 +63,18 @@ impl Adapter {
             .then_some(start as usize..end as usize)
     }
 
-    fn word(&self, region: Region) -> Result<std::ops::Range<usize>, AtomicError> {
+    fn word(&self, region: Region) -> Result<std::ops::Range<usize>, MemoryError> {
         assert_eq!(
             (region.length, region.address % 8),
             (8, 0),
             "the transport has not checked"
         );
         if self.refused.contains("operation") {
-            return Err(AtomicError::Operation);
+            return Err(MemoryError::Operation);
         }
         match self.range(region) {
             Some(range) if !self.refused.contains("atomic") => Ok(range),
-            _ => Err(AtomicError::Access),
+            _ => Err(MemoryError::Access),
         }
     }
 }
@@ -112,6 +112,10 @@ impl ResponderAccess for Adapter {
         !self.unsupported.contains(&access)
     }
 
+    fn has_queue(&mut self, shared: SrqNumber) -> bool {
+        shared == SRQ
+    }
+
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
         let name = match access {
             Access::Write => "write",
@@ -124,23 +128,31 @@ impl ResponderAccess for Adapter {
         self.range(region).map(drop).ok_or(AccessError)
     }
 
-    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
+    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError> {
         assert_eq!(region.length as usize, bytes.len());
-        self.check(region, Access::Write)?;
-        let range = self.range(region).ok_or(AccessError)?;
+        self.check(region, Access::Write)
+            .map_err(|_| MemoryError::Access)?;
+        let range = self.range(region).ok_or(MemoryError::Access)?;
+        if self.refused.contains("operation") {
+            return Err(MemoryError::Operation);
+        }
         self.memory[range].copy_from_slice(bytes);
         Ok(())
     }
 
-    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
+    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), MemoryError> {
         assert_eq!(region.length as usize, into.len());
-        self.check(region, Access::Read)?;
-        let range = self.range(region).ok_or(AccessError)?;
+        self.check(region, Access::Read)
+            .map_err(|_| MemoryError::Access)?;
+        let range = self.range(region).ok_or(MemoryError::Access)?;
+        if self.refused.contains("operation") {
+            return Err(MemoryError::Operation);
+        }
         into.copy_from_slice(&self.memory[range]);
         Ok(())
     }
 
-    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, AtomicError> {
+    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, MemoryError> {
         let range = self.word(region)?;
         let original = u64::from_ne_bytes(self.memory[range.clone()].try_into().unwrap());
         let changed = match operation {
@@ -153,7 +165,7 @@ impl ResponderAccess for Adapter {
         Ok(original)
     }
 
-    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), AtomicError> {
+    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), MemoryError> {
         let range = self.word(region)?;
         self.memory[range].copy_from_slice(&bytes);
         self.atomics += 1;

@@ -8,6 +8,8 @@ use crate::qp::send::SendQueue;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_shm::ring::Record;
+use verbena_transport::fault;
+use verbena_wire::RnrTimer;
 
 impl Qp {
     /// Handles an answer from the responder.
@@ -46,14 +48,13 @@ impl Qp {
         if capture::is_on() {
             self.capture_refused(send, psn, nak);
         }
-        match nak {
-            Nak::ReceiverNotReady(timer) => self.not_ready(send, psn, timer),
-            Nak::NoAnswer => self.unanswered(send, psn),
-            Nak::InvalidRequest => self.failed(send, psn, IBV_WC_REM_INV_REQ_ERR),
-            Nak::RemoteAccess => self.failed(send, psn, IBV_WC_REM_ACCESS_ERR),
-            Nak::RemoteOperation => self.failed(send, psn, IBV_WC_REM_OP_ERR),
-            Nak::SourceProtection => self.failed(send, psn, IBV_WC_LOC_PROT_ERR),
-        }
+        let (answer, timer) = match nak {
+            Nak::ReceiverNotReady(timer) => (fault::Answer::RnrNak, timer),
+            Nak::NoAnswer => (fault::Answer::Silence, 0),
+            Nak::Refused(code) => (fault::Answer::Nak(code), 0),
+            Nak::SourceProtection => return self.failed(send, psn, IBV_WC_LOC_PROT_ERR),
+        };
+        self.not_executed(send, psn, answer, RnrTimer::from_low_bits(timer));
     }
 
     /// Stores part of an answer; completes the request when the answer is complete.

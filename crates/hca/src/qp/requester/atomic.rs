@@ -8,9 +8,12 @@ use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::Request;
 use crate::qp::send::SendQueue;
+use crate::qp::terms::status_code;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_shm::section::Section;
+use verbena_transport::assembly;
+use verbena_transport::request::check_word;
 
 impl Qp {
     pub(super) fn atomic(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
@@ -18,15 +21,15 @@ impl Qp {
         if let Some(outcome) = self.hinders_fetch(send) {
             return outcome;
         }
-        if request.length() < 8 {
-            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        if let Err(status) = check_word(request.length()) {
+            return Outcome::Failed(status_code(status));
         }
         let operation = match self.operation(job) {
             Ok(operation) => operation,
             Err(outcome) => return outcome,
         };
         self.process.counters.shard().atomic_operations.add(1);
-        let is_aligned = request.remote_address.is_multiple_of(8);
+        let is_aligned = assembly::aligned(request.remote_address).is_ok();
         if !send.has_outstanding() && is_aligned && self.fetch_allowed(send, job) {
             match self.perform(send, job, &operation) {
                 Direct::Done => return Outcome::Done,

@@ -12,10 +12,12 @@ use crate::qp::backlog;
 use crate::qp::multicast::Loopback;
 use crate::qp::ring_message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
+use crate::qp::terms::status_code;
 use crate::roce::path::{NOWHERE, interface_towards, leads_elsewhere};
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_shm::registry::Identity;
+use verbena_transport::request::check_message;
 
 impl Qp {
     pub(super) fn send_datagram(
@@ -37,8 +39,8 @@ impl Qp {
             // Address handle and queue pair must be of the same port.
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         }
-        if runs.total() > u64::from(crate::device::mtu_bytes(send.port)) {
-            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        if let Err(status) = check_message(runs.total(), crate::device::mtu_bytes(send.port)) {
+            return Outcome::Failed(status_code(status));
         }
         if leads_elsewhere(attributes) {
             let queue_key = self.datagram(request, address).qkey;

@@ -20,6 +20,8 @@ mod read;
 mod send;
 mod write;
 
+pub(super) use read::beyond_limit;
+
 use crate::capture;
 use crate::memory::transfer::Runs;
 use crate::peer::Peer;
@@ -27,12 +29,16 @@ use crate::process::link::{Acknowledge, ChannelPush, Outbound};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
+use crate::qp::terms::{answer_to, status_code};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::section::Section;
+use verbena_transport::order::Start;
+use verbena_transport::request::{Fence, check_message};
+use verbena_transport::state::State;
 
 /// Result of executing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +92,13 @@ impl Qp {
         psn: u32,
         progress: &mut RequestProgress,
     ) -> Outcome {
-        if request.flags & IBV_SEND_FENCE != 0 && send.reads_in_flight > 0 {
+        // The other conditions are checked where a request begins that they concern.
+        if request.flags & IBV_SEND_FENCE != 0
+            && send
+                .outstanding
+                .may_start(answer_to(request.opcode), Fence::On)
+                == Start::AfterAll
+        {
             return Outcome::Order;
         }
         match request.opcode {
@@ -94,8 +106,8 @@ impl Qp {
             IBV_WR_BIND_MW => return self.bind_window(send, request),
             _ => (),
         }
-        if request.length() > u64::from(crate::device::MAX_MESSAGE) {
-            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        if let Err(status) = check_message(request.length(), crate::device::MAX_MESSAGE) {
+            return Outcome::Failed(status_code(status));
         }
         if send.is_cut {
             return self.unless_unreadable(request, self.no_answer());
@@ -271,12 +283,8 @@ impl Qp {
         } else {
             self.kind
         };
-        let receives = matches!(
-            state & 0xff,
-            IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE
-        );
         state & (QpRecord::PRESENT | QpRecord::CUT) == QpRecord::PRESENT
-            && receives
+            && State::code_responds(state & 0xff)
             && state >> 8 & 0xff == wanted
             && record.destination.load(Ordering::Relaxed) == self.number
             && !peer.is_ending()
@@ -284,10 +292,10 @@ impl Qp {
 
     /// Returns the outcome of a request that the peer does not answer.
     fn no_answer(&self) -> Outcome {
-        match self.kind {
-            // Unreliable: the requester is not informed.
-            IBV_QPT_UC | IBV_QPT_UD => Outcome::Done,
-            _ => Outcome::NoAnswer,
+        match self.is_reliable() {
+            true => Outcome::NoAnswer,
+            // The requester is not informed.
+            false => Outcome::Done,
         }
     }
 

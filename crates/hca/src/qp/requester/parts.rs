@@ -3,12 +3,13 @@
 use super::{Job, Outcome};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
-use crate::qp::ring_message::{Part, Request};
+use crate::qp::ring_message::Request;
 use crate::qp::send::{RequestProgress, SendQueue};
 use std::sync::Arc;
 use verbena_abi::ibv_sge;
 use verbena_hca_os::copy;
 use verbena_hca_shm::channel::MAX_PAYLOAD;
+use verbena_wire::opcode::Place;
 
 impl Qp {
     /// Copies a request's bytes into the channel, continuing where it was interrupted. `request`
@@ -19,22 +20,19 @@ impl Qp {
         job: &Job<'_>,
         via: &Arc<Outbound>,
         progress: &mut RequestProgress,
-        request: impl Fn(Part, u64) -> Request,
+        request: impl Fn(Place, u64) -> Request,
     ) -> Outcome {
         let total = job.request.length();
         let route = self.route(send, job.psn);
         loop {
             let offset = progress.bytes;
             let length = (total - offset).min(MAX_PAYLOAD as u64);
-            let part = Part {
-                is_first: offset == 0,
-                is_last: offset + length == total,
-            };
-            let acknowledge = part.is_last.then_some(Acknowledge {
+            let place = Place::new(offset == 0, offset + length == total);
+            let acknowledge = place.ends().then_some(Acknowledge {
                 index: job.index,
                 epoch: send.epoch,
             });
-            let header = request(part, offset).emit(&route);
+            let header = request(place, offset).emit(&route);
             let pushed = if job.request.is_inline() {
                 // The application keeps inline data valid while it posts; later our copy is read.
                 via.push(self, header, length as usize, acknowledge, |target| {
@@ -56,7 +54,7 @@ impl Qp {
                 })
             };
             match self.pushed(via, pushed, length) {
-                Outcome::Sent if !part.is_last => progress.bytes += length,
+                Outcome::Sent if !place.ends() => progress.bytes += length,
                 outcome => return outcome,
             }
         }

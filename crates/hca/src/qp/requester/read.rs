@@ -7,8 +7,12 @@ use crate::qp::Qp;
 use crate::qp::flush::Flush;
 use crate::qp::ring_message::{Remote, Request};
 use crate::qp::send::SendQueue;
+use crate::qp::terms::status_code;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_transport::completion::Status;
+use verbena_transport::order::{Start, check_resources};
+use verbena_transport::request::{Answer, Fence};
 
 impl Qp {
     pub(super) fn read(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
@@ -38,6 +42,9 @@ impl Qp {
     }
 
     pub(super) fn flush(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
+        if let Some(outcome) = self.hinders_fetch(send) {
+            return outcome;
+        }
         if send.has_outstanding() {
             return Outcome::Order;
         }
@@ -49,21 +56,18 @@ impl Qp {
         self.ask_remote(send, job, |remote| Request::Flush(remote, flush), length, 0)
     }
 
-    /// Returns the outcome of a read or an atomic that cannot be sent now.
+    /// Returns the outcome of a read or an atomic that cannot be sent through a channel now. XRC
+    /// has several channels, without a common order.
     pub(super) fn hinders_fetch(&self, send: &SendQueue) -> Option<Outcome> {
-        if send.max_rd_atomic == 0 {
-            return Some(Outcome::Failed(IBV_WC_LOC_QP_OP_ERR));
-        }
-        let waits = send.reads_in_flight >= u32::from(send.max_rd_atomic)
-            || (self.kind == IBV_QPT_XRC_SEND && send.has_outstanding());
-        waits.then_some(Outcome::Order)
+        let waits = self.kind == IBV_QPT_XRC_SEND && send.has_outstanding();
+        beyond_limit(send).or(waits.then_some(Outcome::Order))
     }
 
     /// Returns whether the responder accepts reads and atomics.
     pub(super) fn fetch_allowed(&self, send: &mut SendQueue, job: &Job<'_>) -> bool {
         use std::sync::atomic::Ordering;
         self.responder(send, &job.channel.peer, job.psn)
-            .is_none_or(|record| record.rd_atomic.load(Ordering::Relaxed) > 0)
+            .is_none_or(|record| check_resources(record.rd_atomic.load(Ordering::Relaxed)).is_ok())
     }
 
     /// Sends a request for a range of the responder's memory.
@@ -87,5 +91,14 @@ impl Qp {
         send.lane = 0;
         let remote = self.remote(job.request, 0, length);
         self.ask(send, job, job.channel, request(remote), &[], 0)
+    }
+}
+
+/// Returns the outcome of a read or an atomic beyond the limit of outstanding ones, on every path.
+pub(in crate::qp) fn beyond_limit(send: &SendQueue) -> Option<Outcome> {
+    match send.outstanding.may_start(Answer::Response, Fence::Off) {
+        Start::Now => None,
+        Start::AfterOne | Start::AfterAll => Some(Outcome::Order),
+        Start::Never => Some(Outcome::Failed(status_code(Status::LocalQpOperation))),
     }
 }

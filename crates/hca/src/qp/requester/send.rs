@@ -6,13 +6,16 @@ use crate::memory::transfer::Runs;
 use crate::peer::{PULL_ANY, PULL_ARENA};
 use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
-use crate::qp::ring_message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
+use crate::qp::ring_message::{Body, Extra, Message, Request, SharedQueue, Source};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
+use crate::qp::terms::status_code;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_hca_shm::channel::MAX_PAYLOAD;
 use verbena_hca_shm::context_table::QpRecord;
+use verbena_transport::completion::Status;
+use verbena_wire::opcode::Place;
 
 /// Messages up to this many bytes are always copied through the channel: they take one or two of
 /// its cache lines, and a fetched message takes one for its location.
@@ -30,6 +33,10 @@ impl Qp {
     ) -> Outcome {
         job.channel.prefetch();
         let request = job.request;
+        if request.opcode == IBV_WR_SEND_WITH_INV && !self.is_reliable() {
+            // The service has no packet for it.
+            return Outcome::Failed(status_code(Status::LocalQpOperation));
+        }
         let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
             return self.unless_unreadable(request, self.no_answer());
         };
@@ -46,7 +53,7 @@ impl Qp {
             self.process.counters.shard().send_operations.add(1);
         }
         let message = Message {
-            part: Part::ONLY,
+            place: Place::Only,
             total: request.length() as u32,
             body: Body::Here,
             extra: match request.opcode {
@@ -67,8 +74,8 @@ impl Qp {
                 return self.send_sources(send, job, via, message);
             }
         }
-        self.send_parts(send, job, via, progress, |part, _| {
-            Request::Message(Message { part, ..message })
+        self.send_parts(send, job, via, progress, |place, _| {
+            Request::Message(Message { place, ..message })
         })
     }
 
@@ -109,6 +116,7 @@ impl Qp {
         (self.kind == IBV_QPT_XRC_SEND).then(|| SharedQueue {
             number: request.srq,
             domain: responder.xrcd.load(Ordering::Relaxed),
+            rnr_timer: responder.rnr_timer.load(Ordering::Relaxed) as u8,
         })
     }
 

@@ -5,10 +5,11 @@ use super::send::MessageTarget;
 use super::{Job, Outcome};
 use crate::peer::Direction;
 use crate::qp::Qp;
-use crate::qp::ring_message::{Body, Extra, Message, Part, Request, Write};
+use crate::qp::ring_message::{Body, Extra, Message, Request, Write};
 use crate::qp::send::{RequestProgress, SendQueue};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_wire::opcode::Place;
 
 impl Qp {
     pub(super) fn write(
@@ -50,9 +51,9 @@ impl Qp {
         // are in place.
         let immediate = (notifies && self.kind != IBV_QPT_XRC_SEND).then_some(request.immediate);
         let total = request.length();
-        self.send_parts(send, job, job.channel, progress, |part, offset| {
+        self.send_parts(send, job, job.channel, progress, |place, offset| {
             Request::Write(Write {
-                part,
+                place,
                 remote: self.remote(request, offset, total),
                 immediate,
                 solicited: request.is_solicited(),
@@ -95,7 +96,7 @@ impl Qp {
             Err(outcome) => return outcome,
         };
         let message = Message {
-            part: Part::ONLY,
+            place: Place::Only,
             total: job.request.length() as u32,
             body: Body::InPlace,
             extra: Extra::Immediate(job.request.immediate),

@@ -14,6 +14,7 @@ use verbena_abi::*;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::own_memory;
 use verbena_hca_os::refusal;
+use verbena_transport::assembly;
 use verbena_transport::fault::Fault;
 
 impl Call<'_> {
@@ -29,14 +30,14 @@ impl Call<'_> {
         self.check_fetch(queue_pair)?;
         let operation = self
             .operation()
-            .filter(|_| remote.address.is_multiple_of(8))
-            .ok_or_else(|| {
-                refusal::note(format_args!(
-                    "an atomic at {:#x}, which is not a multiple of 8",
-                    remote.address
-                ));
-                Failure::by(Fault::MisalignedAtomic)
-            })?;
+            .ok_or_else(|| Failure::by(Fault::UnsupportedOpcode))?;
+        assembly::aligned(remote.address).map_err(|fault| {
+            refusal::note(format_args!(
+                "an atomic at {:#x}, which is not a multiple of 8",
+                remote.address
+            ));
+            Failure::by(fault)
+        })?;
         let right = if operation.opcode == IBV_WR_ATOMIC_WRITE {
             IBV_ACCESS_REMOTE_WRITE
         } else {

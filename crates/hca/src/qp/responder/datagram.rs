@@ -1,16 +1,20 @@
 //! Receiving unreliable datagrams.
 
 use super::Call;
-use super::failure::Failure;
 use super::why;
 use crate::cq::Completion;
 use crate::link;
 use crate::memory::transfer::Runs;
-use crate::qp::Qp;
 use crate::qp::ring_message::Datagram;
+use crate::qp::terms::{event_code, state_of, status_code, vendor_error};
+use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
+use verbena_transport::completion::Status;
+use verbena_transport::datagram::{self, Receiver};
+use verbena_transport::fault::{Fault, Next, ReceiveFate, Responder};
+use verbena_wire::QKey;
 
 /// Bytes of a global route header, and of the room for one at the beginning of every receive.
 const ROUTE: usize = 40;
@@ -56,48 +60,38 @@ impl Call<'_> {
         // that request.
         queue_pair.let_posting_finish();
         let mut receive_queue = queue_pair.lock_receive();
-        if queue_pair.kind != IBV_QPT_UD
-            || !queue_pair.receives()
-            || receive_queue.qkey != datagram.qkey
-            || receive_queue.port != port
-            || link::is_down(port)
-        {
+        let data = usize::from(self.record.header.length) - route;
+        let queue_key = QKey(datagram.qkey);
+        if !queue_pair.admits_datagram(&receive_queue, port, queue_key, data as u64) {
             return;
         }
-        let data = usize::from(self.record.header.length) - route;
-        let needed = (ROUTE + data) as u64;
-        // Class D: a datagram that does not fit is dropped silently and consumes no receive.
-        let fits = |length: Option<u64>| length.is_some_and(|length| length >= needed);
         let (taken, pd) = match &queue_pair.srq {
-            Some(srq) if fits(srq.next_length()) => (srq.take(), srq.pd()),
-            None if fits(receive_queue.ring.next_length()) => {
-                (receive_queue.ring.take(), queue_pair.pd_number())
-            }
-            _ => return,
+            Some(srq) => (srq.take().inspect(|_| srq.note_used()), srq.pd()),
+            None => (receive_queue.ring.take(), queue_pair.pd_number()),
         };
         let Some(receive) = taken else { return };
-        if let Some(srq) = &queue_pair.srq {
-            srq.note_used();
+        let failed = self
+            .place_datagram(&receive, pd, route, data)
+            .err()
+            .map(|fault| fault.consequence(Responder::Datagram));
+        let status = match failed.map(|consequence| consequence.receive) {
+            Some(ReceiveFate::Completed(status)) => status,
+            _ => Status::Success,
+        };
+        if let Some(consequence) = &failed {
+            self.report_refused(consequence, Some((receive.wr_id, status)));
         }
-        let status = self.place_datagram(&receive, pd, route, data);
-        if status != IBV_WC_SUCCESS {
-            let failure = Failure::of_datagram(receive.wr_id, status);
-            self.report_refused(&failure, true);
-        }
+        let status = status_code(status);
         let mut wc = ibv_wc {
             wr_id: receive.wr_id,
             status,
             opcode: IBV_WC_RECV,
-            byte_len: needed as u32,
+            byte_len: datagram::length(data as u64) as u32,
             qp_num: queue_pair.number,
             src_qp: self.route.source.number,
             slid: datagram.lid,
             sl: datagram.service_level,
-            vendor_err: if status == IBV_WC_SUCCESS {
-                0
-            } else {
-                0x80 | status
-            },
+            vendor_err: vendor_error(status),
             ..ibv_wc::default()
         };
         if let Some(imm_data) = datagram.immediate {
@@ -114,8 +108,8 @@ impl Call<'_> {
             cq.push(Completion::received(wc), datagram.solicited);
         }
         drop(receive_queue);
-        if status != IBV_WC_SUCCESS {
-            queue_pair.fail_as_responder(Some(IBV_EVENT_QP_FATAL));
+        if let Some(consequence) = failed.filter(|one| one.next == Next::ErrorState) {
+            queue_pair.fail_as_responder(consequence.event.map(event_code));
         }
     }
 
@@ -125,7 +119,7 @@ impl Call<'_> {
         pd: u32,
         route: usize,
         data: usize,
-    ) -> ibv_wc_status {
+    ) -> Result<(), Fault> {
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
@@ -136,20 +130,40 @@ impl Call<'_> {
         );
         let unusable = || {
             why::note_buffers(self.process, pd, receive.sges.as_slice());
-            IBV_WC_LOC_PROT_ERR
+            Fault::ReceiveProtection
         };
-        let Ok(runs) = runs else {
-            return unusable();
-        };
+        let runs = runs.map_err(|_| unusable())?;
         // SAFETY: the record holds route and data; the buffers are long enough, because the
         // receive's length was checked.
-        let placed = unsafe {
+        unsafe {
             runs.scatter(0, self.record.payload, route)
                 .and_then(|()| runs.scatter(ROUTE, self.record.payload.add(route), data))
-        };
-        match placed {
-            Ok(()) => IBV_WC_SUCCESS,
-            Err(_) => unusable(),
         }
+        .map_err(|_| unusable())
+    }
+}
+
+impl Qp {
+    /// Returns whether the queue pair receives a datagram with `payload` bytes that has arrived at
+    /// a port.
+    pub(super) fn admits_datagram(
+        &self,
+        queue: &ReceiveQueue,
+        port: u8,
+        queue_key: QKey,
+        payload: u64,
+    ) -> bool {
+        let receiver = Receiver {
+            state: state_of(self.state()),
+            queue_key: QKey(queue.qkey),
+            receive: match &self.srq {
+                Some(srq) => srq.next_length(),
+                None => queue.ring.next_length(),
+            },
+        };
+        self.kind == IBV_QPT_UD
+            && queue.port == port
+            && !link::is_down(port)
+            && datagram::admit(receiver, queue_key, payload).is_ok()
     }
 }

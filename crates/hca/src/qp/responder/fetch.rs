@@ -5,12 +5,13 @@ use crate::memory::resolve::{AccessRequest, grant};
 use crate::memory::transfer::{Granted, Runs};
 use crate::peer::Direction;
 use crate::qp::ring_message::Source;
+use crate::qp::terms::state_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use verbena_abi::*;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::section::Section;
+use verbena_transport::state::Sends;
 
 /// Bytes copied between two checks whether the request still exists.
 const CHUNK: u64 = 1 << 20;
@@ -119,7 +120,7 @@ impl Call<'_> {
         let record = self.requester();
         let state = record.state.load(Ordering::SeqCst);
         state & QpRecord::PRESENT != 0
-            && matches!(state & 0xff, IBV_QPS_RTS | IBV_QPS_SQD)
+            && matches!(state_of(state).sends(), Sends::Start | Sends::Wait)
             && record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
     }
 

@@ -13,7 +13,9 @@ use crate::receive::{Receive, ReceiveRing, Srq};
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_os::refusal;
-use verbena_transport::fault::Fault;
+use verbena_transport::assembly;
+use verbena_transport::fault::{Fault, Responder};
+use verbena_wire::opcode::Kind;
 
 /// Source of receives.
 enum Receives<'a> {
@@ -22,14 +24,6 @@ enum Receives<'a> {
 }
 
 impl Receives<'_> {
-    /// Returns the length in bytes of the next receive, if there is one.
-    fn next_length(&self) -> Option<u64> {
-        match self {
-            Receives::Own(ring) => ring.next_length(),
-            Receives::Shared(srq) => srq.next_length(),
-        }
-    }
-
     fn take(&mut self) -> Option<Receive> {
         match self {
             Receives::Own(ring) => ring.take(),
@@ -57,8 +51,24 @@ struct Receiver<'a> {
     number: u32,
     pd: u32,
     rnr_timer: u8,
-    is_reliable: bool,
+    kind: Responder,
     receives: Receives<'a>,
+    /// Completion queue of receives that end before the message.
+    cq: Option<&'a Cq>,
+}
+
+impl Receiver<'_> {
+    /// Returns the failure of a message with its receive, which a message that may be dropped does
+    /// not take.
+    fn fail(&mut self, fault: Fault, receive: Receive) -> Failure {
+        let failure = Failure::by(fault);
+        if failure.ends_receive(self.kind) {
+            self.receives.note_used();
+            return failure.with_receive(receive.wr_id);
+        }
+        self.receives.put_back(receive);
+        failure
+    }
 }
 
 impl<'a> Call<'a> {
@@ -86,11 +96,12 @@ impl<'a> Call<'a> {
                 .as_ref()
                 .map_or(queue_pair.pd_number(), |srq| srq.pd()),
             rnr_timer: *rnr_timer,
-            is_reliable: queue_pair.is_reliable(),
+            kind: queue_pair.responder_kind(),
             receives: match &queue_pair.srq {
                 Some(srq) => Receives::Shared(srq),
                 None => Receives::Own(ring),
             },
+            cq: queue_pair.recv_cq.as_deref(),
         };
         if let Some(left) = message_state.begin_incarnation(self.route.source.incarnation) {
             receiver.receives.put_back(left);
@@ -114,13 +125,11 @@ impl<'a> Call<'a> {
         message: &Message,
         shared: SharedQueue,
     ) -> Result<Option<Delivered<'a>>, Failure> {
-        let mut rnr_timer = 0;
         if let Some(queue_pair) = queue_pair {
             if !queue_pair.is_connected_to(&self.route) {
                 return Err(Failure::no_answer());
             }
             queue_pair.establish();
-            rnr_timer = queue_pair.lock_receive().rnr_timer;
         }
         let invalid = || {
             refusal::note(format_args!(
@@ -144,9 +153,10 @@ impl<'a> Call<'a> {
         let mut receiver = Receiver {
             number: self.route.destination.number,
             pd: srq.pd(),
-            rnr_timer,
-            is_reliable: true,
+            rnr_timer: shared.rnr_timer,
+            kind: Responder::Reliable,
             receives: Receives::Shared(&srq),
+            cq: None,
         };
         let delivered = self.deliver(&mut receiver, message_state, message);
         states.forget_if_complete(process, source.number);
@@ -168,26 +178,20 @@ impl<'a> Call<'a> {
         message_state: &mut MessageState,
         message: &Message,
     ) -> Result<Option<ibv_wc>, Failure> {
-        if message_state.drops_message(self.route.psn, message.part.is_first) {
+        if message_state.drops_message(self.route.psn, message.place.begins()) {
             return Ok(None);
         }
-        let Some(mut current) = self.receive_for(receiver, message_state, message)? else {
-            return Ok(None);
-        };
-        let wr_id = current.receive.wr_id;
+        let mut current = self.receive_for(receiver, message_state, message)?;
         match self.store_part(receiver, &mut current, message) {
             Ok(()) => (),
-            Err(NotStored::Failed(fault)) => {
-                receiver.receives.note_used();
-                return Err(Failure::of_receive(fault, wr_id));
-            }
+            Err(NotStored::Failed(fault)) => return Err(receiver.fail(fault, current.receive)),
             Err(NotStored::Ended) => {
                 receiver.receives.put_back(current.receive);
                 return Ok(None);
             }
             Err(NotStored::Moving) => {
                 receiver.receives.put_back(current.receive);
-                if receiver.is_reliable {
+                if receiver.kind == Responder::Reliable {
                     message_state.await_again(self.route.psn);
                 }
                 return Err(Failure::no_answer());
@@ -197,13 +201,12 @@ impl<'a> Call<'a> {
                 return Err(Failure::answered(Nak::SourceProtection));
             }
         }
-        if !message.part.is_last {
+        if !message.place.ends() {
             message_state.current = Some(current);
             return Ok(None);
         }
-        receiver.receives.note_used();
         let mut wc = ibv_wc {
-            wr_id,
+            wr_id: current.receive.wr_id,
             status: IBV_WC_SUCCESS,
             opcode: match message.body {
                 Body::InPlace => IBV_WC_RECV_RDMA_WITH_IMM,
@@ -216,48 +219,60 @@ impl<'a> Call<'a> {
             ..ibv_wc::default()
         };
         self.note_extra(receiver, message, &mut wc)
-            .map_err(|()| Failure::of_receive(Fault::Invalidate, wr_id))?;
+            .map_err(|()| receiver.fail(Fault::Invalidate, current.receive))?;
+        receiver.receives.note_used();
         let counters = self.process.counters.shard();
         counters.receive_operations.add(1);
         counters.receive_bytes.add(message.total.into());
         Ok(Some(wc))
     }
 
-    /// Returns the receive for a part of a message; None if the part is dropped.
+    /// Returns the receive for a part of a message: that of its earlier parts, or the next one.
     fn receive_for(
         &self,
         receiver: &mut Receiver<'_>,
         message_state: &mut MessageState,
         message: &Message,
-    ) -> Result<Option<PartialMessage>, Failure> {
-        if !message.part.is_first {
-            // If the first part was dropped, the others are dropped, too.
-            return Ok(message_state.current.take());
-        }
-        if let Some(incomplete) = message_state.current.take() {
-            // The rest of that message was lost; the message begins again.
-            receiver.receives.put_back(incomplete.receive);
-        }
-        let next = receiver.receives.next_length();
-        let takes_bytes = message.body != Body::InPlace;
-        let is_dropped = match next {
-            None => true,
-            Some(length) => takes_bytes && u64::from(message.total) > length,
-        };
-        if !receiver.is_reliable && is_dropped {
-            // Class D: dropped silently, without consuming a receive.
-            return Ok(None);
+    ) -> Result<PartialMessage, Failure> {
+        let current = message_state.current.take();
+        let begun = current.is_some().then_some(Kind::Send);
+        match (
+            assembly::sequence(begun, Kind::Send, message.place),
+            current,
+        ) {
+            (Ok(()), Some(current)) => return Ok(current),
+            (Ok(()), None) => (),
+            (Err(fault), None) => return Err(Failure::by(fault)),
+            (Err(fault), Some(unfinished)) => {
+                let failure = receiver.fail(fault, unfinished.receive);
+                if receiver.kind == Responder::Reliable {
+                    return Err(failure);
+                }
+                // The rest of that message was lost; this one begins another (class D1 and E).
+                if let (Some((wr_id, status)), Some(cq)) =
+                    (failure.failed_receive(receiver.kind), receiver.cq)
+                {
+                    self.complete(cq, wr_id, status);
+                }
+            }
         }
         let Some(receive) = receiver.receives.take() else {
-            message_state.await_again(self.route.psn);
-            return Err(Failure::answered(Nak::ReceiverNotReady(receiver.rnr_timer)));
+            if receiver.kind == Responder::Reliable {
+                message_state.await_again(self.route.psn);
+            }
+            return Err(Failure::not_ready(receiver.rnr_timer));
         };
-        if takes_bytes && u64::from(message.total) > receive.sges.length() {
-            receiver.receives.note_used();
-            why::note_length(message.total.into(), receive.sges.length());
-            return Err(Failure::of_receive(Fault::ReceiveTooSmall, receive.wr_id));
+        if message.body != Body::InPlace {
+            let (arriving, room) = (message.total.into(), receive.sges.length());
+            if let Err(fault) = assembly::fits(arriving, room) {
+                let failure = receiver.fail(fault, receive);
+                if failure.ends_receive(receiver.kind) {
+                    why::note_length(arriving, room);
+                }
+                return Err(failure);
+            }
         }
-        Ok(Some(PartialMessage { receive, offset: 0 }))
+        Ok(PartialMessage { receive, offset: 0 })
     }
 
     /// Stores the bytes of a part in the receive's buffers.
@@ -293,20 +308,20 @@ impl<'a> Call<'a> {
                 NotFetched::Target => failed(),
             });
         }
-        if current.offset + length > u64::from(message.total) {
-            why::note_length(current.offset + length, message.total.into());
-            return Err(NotStored::Failed(Fault::MessageLength));
-        }
+        let (arrived, part, total) = (
+            current.offset,
+            u32::from(self.record.header.length),
+            message.total,
+        );
+        let arrived_then =
+            assembly::written(message.place, arrived, part, total).map_err(|fault| {
+                why::note_length(u64::from(arrived) + length, total.into());
+                NotStored::Failed(fault)
+            })?;
         // SAFETY: the record holds `length` bytes of payload, checked by the ring.
-        unsafe {
-            runs.scatter(
-                current.offset as usize,
-                self.record.payload,
-                length as usize,
-            )
-        }
-        .map_err(|_| failed())?;
-        current.offset += length;
+        unsafe { runs.scatter(arrived as usize, self.record.payload, length as usize) }
+            .map_err(|_| failed())?;
+        current.offset = arrived_then;
         Ok(())
     }
 

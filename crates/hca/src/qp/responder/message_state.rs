@@ -19,7 +19,7 @@ pub struct PartialMessage {
     /// Its receive.
     pub receive: Receive,
     /// Bytes received so far.
-    pub(super) offset: u64,
+    pub(super) offset: u32,
 }
 
 impl MessageState {
@@ -53,9 +53,9 @@ impl MessageState {
 
     /// Returns whether a message is dropped: all are, until the refused one is repeated from its
     /// beginning.
-    pub(super) fn drops_message(&mut self, psn: u32, is_first: bool) -> bool {
+    pub(super) fn drops_message(&mut self, psn: u32, begins: bool) -> bool {
         match self.drop_until {
-            Some(awaited) if awaited != psn || !is_first => true,
+            Some(awaited) if awaited != psn || !begins => true,
             _ => {
                 self.drop_until = None;
                 false

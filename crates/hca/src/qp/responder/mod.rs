@@ -25,12 +25,13 @@ mod write;
 pub use message_state::{MessageState, XrcMessageStates};
 
 use crate::cq::{Completion, Cq};
-use crate::fault_injection::{self, Fault};
+use crate::fault_injection;
 use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
 use crate::qp::flush::Flush;
 use crate::qp::ring_message::{Answer, Plain, Remote, Request, Route};
+use crate::qp::terms::failed_receive;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
 use failure::Failure;
@@ -42,7 +43,8 @@ use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::ring::{Header, Record};
 use verbena_hca_shm::section::Section;
-use verbena_transport::fault;
+use verbena_transport::completion::Status;
+use verbena_transport::fault::Fault;
 
 /// Result of serving a record.
 pub enum Progress<'a> {
@@ -212,7 +214,7 @@ impl<'a> Call<'a> {
         state & QpRecord::PRESENT != 0
             && state & 0xff != IBV_QPS_ERR
             && (record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
-                || fault_injection::is(Fault::Incarnation))
+                || fault_injection::is(fault_injection::Fault::Incarnation))
     }
 
     /// Returns the published record of the requester's queue pair.
@@ -239,7 +241,7 @@ impl<'a> Call<'a> {
         let allowed = record.access.load(Ordering::Relaxed);
         if allowed & right == 0 {
             why::note_right(allowed, right);
-            return Err(Failure::by(fault::Fault::UnsupportedOpcode));
+            return Err(Failure::by(Fault::UnsupportedOpcode));
         }
         self.domain_of(queue_pair, remote)
     }
@@ -251,7 +253,7 @@ impl<'a> Call<'a> {
                 "the request names XRC SRQ {:#x}, which is not in the queue pair's XRC domain",
                 remote.shared.unwrap_or(0)
             ));
-            Failure::by(fault::Fault::NoSharedReceiveQueue)
+            Failure::by(Fault::NoSharedReceiveQueue)
         };
         let Some(xrcd) = &queue_pair.xrcd else {
             return Ok(queue_pair.pd_number());
@@ -279,7 +281,7 @@ impl<'a> Call<'a> {
         let key = self.process.keys.named_record(remote.key);
         grant(section, key, access_request, remote.address, length).map_err(|_| {
             why::note_access_request(key, access_request, remote.address, length);
-            Failure::by(fault::Fault::RemoteAccess)
+            Failure::by(Fault::RemoteAccess)
         })
     }
 
@@ -293,6 +295,10 @@ impl<'a> Call<'a> {
     }
 
     fn serve_flush(&self, queue_pair: &Qp, remote: &Remote, flush: Flush) -> Result<(), Failure> {
+        if self.is_dropped(queue_pair) {
+            return Ok(());
+        }
+        self.check_fetch(queue_pair)?;
         let section = self.inbound.section(0);
         let access_request = AccessRequest {
             key: remote.key,
@@ -303,18 +309,13 @@ impl<'a> Call<'a> {
         let key = self.process.keys.named_record(remote.key);
         let range = (remote.address, remote.length.into());
         flush::check(&section, key, access_request, flush, range)
-            .map_err(|_| Failure::by(fault::Fault::RemoteAccess))
+            .map_err(|_| Failure::by(Fault::RemoteAccess))
     }
 
-    fn complete(&self, cq: &Cq, wr_id: u64, status: ibv_wc_status) {
+    fn complete(&self, cq: &Cq, wr_id: u64, status: Status) {
         let wc = ibv_wc {
-            wr_id,
-            status,
-            opcode: IBV_WC_RECV,
-            qp_num: self.route.destination.number,
             src_qp: self.route.source.number,
-            vendor_err: 0x80 | status,
-            ..ibv_wc::default()
+            ..failed_receive(self.route.destination.number, wr_id, status)
         };
         cq.push(Completion::received(wc), true);
     }
@@ -335,21 +336,9 @@ impl Qp {
         let record = self.process.contexts.queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
-                || fault_injection::is(Fault::Incarnation))
+                || fault_injection::is(fault_injection::Fault::Incarnation))
             && record.destination.load(Ordering::Relaxed) == route.source.number
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
-    }
-
-    pub(super) fn receives(&self) -> bool {
-        matches!(
-            self.state(),
-            IBV_QPS_RTR | IBV_QPS_RTS | IBV_QPS_SQD | IBV_QPS_SQE
-        )
-    }
-
-    /// Returns whether refused requests are answered.
-    fn is_reliable(&self) -> bool {
-        matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_RECV)
     }
 
     /// Reports with the first packet in RTR that the connection is established.

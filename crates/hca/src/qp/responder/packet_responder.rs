@@ -17,8 +17,9 @@ use crate::qp::atomic::Atomic;
 use crate::qp::congestion::NotificationTimer;
 use crate::qp::flush::Flush;
 use crate::qp::responder::atomic::perform;
-use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
+use crate::qp::send::packet_requester::{WINDOW, mtu_of};
 use crate::qp::send::status_name;
+use crate::qp::terms::{event_code, right_to, status_code, vendor_error};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
 use crate::roce::path::{self, Path};
@@ -30,7 +31,7 @@ use verbena_abi::*;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::section::Section;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
-use verbena_transport::fault::{Consequence, Next};
+use verbena_transport::fault::{self, Consequence, Next};
 use verbena_transport::reliable::{Reliable, Responder, responder};
 use verbena_transport::request::WorkId;
 use verbena_transport::unreliable::{
@@ -38,12 +39,12 @@ use verbena_transport::unreliable::{
     ReceiveQueue as ReceiveQueueKind,
 };
 use verbena_transport::{
-    Access, AccessError, AtomicError, AtomicOperation, Disposition, InvalidateError, LocalError,
+    Access, AccessError, AtomicOperation, Disposition, InvalidateError, LocalError, MemoryError,
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
 use verbena_wire::packet::Packet;
-use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, aeth, bth, grh};
+use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNumber, aeth, bth};
 
 /// Answer packets per call, before other work gets its turn.
 const BATCH: usize = 256;
@@ -228,7 +229,10 @@ impl Qp {
         };
         match disposition {
             Disposition::Accepted => self.establish(),
-            Disposition::Refused(consequence) => self.carry_out(guard, consequence),
+            Disposition::Refused(consequence) => {
+                self.establish();
+                self.carry_out(guard, consequence);
+            }
             _ => (),
         }
     }
@@ -242,19 +246,10 @@ impl Qp {
         if consequence.next == Next::SameState {
             return;
         }
-        self.report_fault(consequence.event.map_or("fails", |event| {
-            event_name(super::failure::event_code(event))
-        }));
+        self.report_fault(consequence.event.map_or("fails", event_name));
         self.answer(&mut guard);
         drop(guard);
-        let mut send = self.lock_send();
-        if !self.receives() {
-            return;
-        }
-        self.enter_error(&mut send);
-        if let Some(event) = consequence.event {
-            self.raise(super::failure::event_code(event));
-        }
+        self.fail_as_responder(consequence.event.map(event_code));
     }
 
     /// Reports a refused request, before the program can see the consequences.
@@ -298,18 +293,19 @@ impl Qp {
     pub(crate) fn answer_by_packets(&self) -> bool {
         let mut guard = self.lock_receive();
         let more = self.answer(&mut guard);
-        let has_failed = match guard.packets.as_deref() {
+        let revoked = match guard.packets.as_deref() {
             Some(PacketResponder {
                 machine: ResponderMachine::Reliable(_, responder),
                 ..
-            }) => responder.has_failed(),
-            _ => false,
+            }) => responder.revoked(),
+            _ => None,
         };
         drop(guard);
-        if has_failed {
-            // The right to read was revoked during the response.
-            self.report_fault(event_name(IBV_EVENT_QP_ACCESS_ERR));
-            self.fail_as_responder(Some(IBV_EVENT_QP_ACCESS_ERR));
+        if let Some(fault) = revoked {
+            // The right to read was revoked during the response, or the memory unmapped.
+            let event = fault.consequence(fault::Responder::Reliable).event;
+            self.report_fault(event.map_or("fails", event_name));
+            self.fail_as_responder(event.map(event_code));
         }
         more
     }
@@ -355,16 +351,11 @@ impl Qp {
 
     pub(crate) fn take_datagram_packet(&self, received: &ReceivedPacket<'_>) {
         let mut guard = self.lock_receive();
-        if self.kind != IBV_QPT_UD || !self.receives() || guard.port != received.port {
+        let payload = received.packet.payload.len() as u64;
+        let Some(deth) = received.packet.headers.extensions.deth else {
             return;
-        }
-        let needed = (grh::LENGTH + received.packet.payload.len()) as u64;
-        // Class D: a datagram that does not fit is dropped silently and consumes no receive.
-        let length = match &self.srq {
-            Some(srq) => srq.next_length(),
-            None => guard.ring.next_length(),
         };
-        if length.is_none_or(|length| length < needed) {
+        if !self.admits_datagram(&guard, received.port, deth.queue_key, payload) {
             return;
         }
         let ReceiveQueue { ring, packets, .. } = &mut *guard;
@@ -420,15 +411,6 @@ struct ResponderMemory<'a> {
     taken: &'a mut TakenReceive,
     /// Header type that completions report, if receives begin with a header.
     header: Option<u8>,
-}
-
-/// Returns the right that both queue pair and key must grant.
-fn right_to(access: Access) -> u32 {
-    match access {
-        Access::Write => IBV_ACCESS_REMOTE_WRITE,
-        Access::Read => IBV_ACCESS_REMOTE_READ,
-        Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
-    }
 }
 
 /// Identifier of the taken receive; there is never more than one.
@@ -488,12 +470,12 @@ impl ResponderMemory<'_> {
         })
     }
 
-    fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
+    fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, MemoryError> {
         let section = self.process().own_marks.enter(region.key.0);
         let range = self
             .grant(&section, region, right)
-            .map_err(|_| AtomicError::Access)?;
-        perform(self.process(), operation, range).map_err(|_| AtomicError::Operation)
+            .map_err(|_| MemoryError::Access)?;
+        perform(self.process(), operation, range).map_err(|_| MemoryError::Operation)
     }
 
     /// Returns the completion queue of the taken receive.
@@ -515,12 +497,15 @@ impl ResponderMemory<'_> {
 impl ResponderAccess for ResponderMemory<'_> {
     fn supports(&mut self, access: Access) -> bool {
         let record = self.process().contexts.queue_pair(self.queue_pair.number);
-        // Every XRC request must name a queue of the domain.
         let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
         if allowed & right == 0 {
             why::note_right(allowed, right);
         }
-        self.domain().is_some() && allowed & right != 0
+        allowed & right != 0
+    }
+
+    fn has_queue(&mut self, _: SrqNumber) -> bool {
+        self.taken.shared.is_some()
     }
 
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
@@ -528,23 +513,27 @@ impl ResponderAccess for ResponderMemory<'_> {
         self.grant(&section, region, right_to(access)).map(drop)
     }
 
-    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
+    fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
+        let range = self
+            .grant(&section, region, IBV_ACCESS_REMOTE_WRITE)
+            .map_err(|_| MemoryError::Access)?;
         let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
-        unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
+        unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| MemoryError::Operation)
     }
 
-    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
+    fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), MemoryError> {
         let section = self.process().own_marks.enter(region.key.0);
-        let range = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
+        let range = self
+            .grant(&section, region, IBV_ACCESS_REMOTE_READ)
+            .map_err(|_| MemoryError::Access)?;
         let runs = Runs::of(&section, self.process(), range);
         // SAFETY: `into` is writable for its length, which equals the range's.
-        unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
+        unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| MemoryError::Operation)
     }
 
-    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, AtomicError> {
+    fn atomic(&mut self, region: Region, operation: AtomicOperation) -> Result<u64, MemoryError> {
         let operation = match operation {
             AtomicOperation::CompareSwap { compare, swap } => Atomic {
                 opcode: IBV_WR_ATOMIC_CMP_AND_SWP,
@@ -560,7 +549,7 @@ impl ResponderAccess for ResponderMemory<'_> {
         self.perform(region, IBV_ACCESS_REMOTE_ATOMIC, operation)
     }
 
-    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), AtomicError> {
+    fn atomic_write(&mut self, region: Region, bytes: [u8; 8]) -> Result<(), MemoryError> {
         let operation = Atomic {
             opcode: IBV_WR_ATOMIC_WRITE,
             compare_add: 0,
@@ -632,7 +621,7 @@ impl ResponderAccess for ResponderMemory<'_> {
             return;
         };
         self.note_used();
-        let status = status_of(completion.status);
+        let status = status_code(completion.status);
         if completion.status != Status::Success {
             let why = refusal::noted().unwrap_or_else(|| {
                 let room = receive.sges.length();
@@ -650,10 +639,7 @@ impl ResponderAccess for ResponderMemory<'_> {
             byte_len: completion.length,
             qp_num: self.queue_pair.number,
             src_qp: self.taken.source,
-            vendor_err: match completion.status {
-                Status::Success => 0,
-                _ => 0x80 | status,
-            },
+            vendor_err: vendor_error(status),
             ..ibv_wc::default()
         };
         match completion.received {

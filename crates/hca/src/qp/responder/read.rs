@@ -14,7 +14,7 @@ use verbena_hca_os::errno::Errno;
 use verbena_hca_os::refusal;
 use verbena_hca_os::{copy, own_memory};
 use verbena_hca_shm::channel::MAX_PAYLOAD;
-use verbena_transport::fault::Fault;
+use verbena_transport::order::check_resources;
 
 impl<'a> Call<'a> {
     pub(super) fn serve_read(
@@ -60,14 +60,13 @@ impl<'a> Call<'a> {
     /// specification, 9.4.4 and 11.2.5.2).
     pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
         let record = self.process.contexts.queue_pair(queue_pair.number);
-        if record.rd_atomic.load(Ordering::Relaxed) == 0 {
+        check_resources(record.rd_atomic.load(Ordering::Relaxed)).map_err(|fault| {
             refusal::note(format_args!(
                 "max_dest_rd_atomic of the queue pair is 0, so it accepts no reads and atomics: \
                  set it with ibv_modify_qp, to RTR"
             ));
-            return Err(Failure::by(Fault::TooManyReads));
-        }
-        Ok(())
+            Failure::by(fault)
+        })
     }
 
     /// Copies from local memory, the counterpart of storing a write.

@@ -7,10 +7,12 @@ use crate::memory::explain::{access_names, explain};
 use crate::memory::resolve::AccessRequest;
 use crate::process::Process;
 use crate::qp::send::status_name;
+use crate::qp::terms::status_code;
 use verbena_abi::*;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::KeyRecord;
-use verbena_transport::fault::Fault;
+use verbena_transport::completion::Status;
+use verbena_transport::fault::{Consequence, Event, Fault};
 
 #[cold]
 pub(super) fn note_right(allowed: u32, right: u32) {
@@ -63,32 +65,34 @@ pub(super) fn note_length(message: u64, room: u64) {
     ));
 }
 
-pub(super) fn event_name(event: ibv_event_type) -> &'static str {
+pub(super) fn event_name(event: Event) -> &'static str {
     match event {
-        IBV_EVENT_QP_REQ_ERR => "IBV_EVENT_QP_REQ_ERR",
-        IBV_EVENT_QP_ACCESS_ERR => "IBV_EVENT_QP_ACCESS_ERR",
-        _ => "IBV_EVENT_QP_FATAL",
+        Event::InvalidRequest => "IBV_EVENT_QP_REQ_ERR",
+        Event::AccessViolation => "IBV_EVENT_QP_ACCESS_ERR",
+        Event::Fatal => "IBV_EVENT_QP_FATAL",
     }
 }
 
 impl Call<'_> {
     /// Reports a refused request, before the program can see the consequences.
     #[cold]
-    pub(super) fn report_refused(&self, failure: &Failure, ends: bool) {
+    pub(super) fn report_refused(&self, found: &Consequence, receive: Option<(u64, Status)>) {
         let why = refusal::noted();
-        let Some(event) = failure.event.filter(|_| refusal::is_reported()) else {
+        let is_known = found.event.is_some() || receive.is_some() || why.is_some();
+        if !refusal::is_reported() || !is_known || found.fault == Fault::ReceiverNotReady {
             return;
-        };
+        }
         let (own, other) = (self.route.destination.number, self.route.source.number);
         let why = why.unwrap_or_else(|| "the request violates a rule of its transport".to_owned());
-        let outcome = match (failure.receive, ends) {
-            (Some((wr_id, status)), _) => format!(
-                "receive wr_id {wr_id:#x} ends with {}, {}",
-                status_name(status),
-                event_name(event)
-            ),
-            (None, true) => event_name(event).to_owned(),
-            (None, false) => "dropped, as the queue pair is unreliable".to_owned(),
+        let ends = receive.map(|(wr_id, status)| {
+            let status = status_name(status_code(status));
+            format!("receive wr_id {wr_id:#x} ends with {status}")
+        });
+        let outcome = match (ends, found.event.map(event_name)) {
+            (Some(ends), Some(event)) => format!("{ends}, {event}"),
+            (Some(ends), None) => ends,
+            (None, Some(event)) => event.to_owned(),
+            (None, None) => "dropped, as the queue pair is unreliable".to_owned(),
         };
         refusal::report(format_args!(
             "queue pair {own:#x}: request of queue pair {other:#x}: {outcome}: {why}"

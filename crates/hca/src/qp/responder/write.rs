@@ -5,11 +5,13 @@ use super::why;
 use super::{Call, Delivered};
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
-use crate::qp::ring_message::{Body, Extra, Message, Part, Write};
+use crate::qp::ring_message::{Body, Extra, Message, Write};
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::{copy, own_memory};
+use verbena_transport::assembly::takes_receive_before_key;
+use verbena_wire::opcode::Place;
 
 impl<'a> Call<'a> {
     pub(super) fn serve_write(
@@ -20,21 +22,20 @@ impl<'a> Call<'a> {
         if self.is_dropped_write(queue_pair) {
             return Ok(None);
         }
-        let placed = self.place_write(queue_pair, write);
-        if let Err(failure) = placed {
-            return Err(match self.receive_of(queue_pair, write) {
-                // A write with immediate data fails its receive, too (ibv_poll_cq(3),
-                // IBV_WC_LOC_ACCESS_ERR).
-                Some(wr_id) => failure.with_receive(wr_id, IBV_WC_LOC_ACCESS_ERR),
-                None => failure,
+        let consumes = write.immediate.filter(|_| write.place.ends());
+        let takes_first = consumes.is_some() && self.awaits_receive(queue_pair, write)?;
+        if let Err(failure) = self.place_write(queue_pair, write) {
+            return Err(match takes_first {
+                true => self.failed_with_receive(queue_pair, failure),
+                false => failure,
             });
         }
-        let (Some(immediate), true) = (write.immediate, write.part.is_last) else {
+        let Some(immediate) = consumes else {
             return Ok(None);
         };
         // The bytes are in place; the receive queue is notified of the whole message.
         let notice = Message {
-            part: Part::ONLY,
+            place: Place::Only,
             total: write.remote.length,
             body: Body::InPlace,
             extra: Extra::Immediate(immediate),
@@ -52,17 +53,49 @@ impl<'a> Call<'a> {
             .drops_write(self.route.source.incarnation, self.route.psn)
     }
 
-    /// Takes the receive that fails with a refused write with immediate data.
-    fn receive_of(&self, queue_pair: &Qp, write: &Write) -> Option<u64> {
-        write.immediate?;
-        if !queue_pair.is_reliable() {
-            return None;
+    /// Returns whether a write takes its receive before its key is checked.
+    ///
+    /// # Errors
+    /// It does, and none is posted; or the queue pair does not allow it, which is checked earlier.
+    fn awaits_receive(&self, queue_pair: &Qp, write: &Write) -> Result<bool, Failure> {
+        let mut guard = queue_pair.lock_receive();
+        if !takes_receive_before_key(write.remote.length, guard.mtu) {
+            return Ok(false);
+        }
+        self.check_right(queue_pair, &write.remote, IBV_ACCESS_REMOTE_WRITE)?;
+        let next = match &queue_pair.srq {
+            Some(srq) => srq.next_length(),
+            None => guard.ring.next_length(),
+        };
+        if next.is_some() {
+            return Ok(true);
+        }
+        if queue_pair.is_reliable() {
+            let source = self.route.source.incarnation;
+            if let Some(left) = guard.message_state.begin_incarnation(source) {
+                match &queue_pair.srq {
+                    Some(srq) => srq.put_back(left),
+                    None => guard.ring.put_back(left),
+                }
+            }
+            guard.message_state.await_again(self.route.psn);
+        }
+        Err(Failure::not_ready(guard.rnr_timer))
+    }
+
+    /// Returns the failure of a write with the receive that it has taken.
+    fn failed_with_receive(&self, queue_pair: &Qp, failure: Failure) -> Failure {
+        if !failure.ends_receive(queue_pair.responder_kind()) {
+            return failure;
         }
         let taken = match &queue_pair.srq {
             Some(srq) => srq.take().inspect(|_| srq.note_used()),
             None => queue_pair.lock_receive().ring.take(),
         };
-        taken.map(|receive| receive.wr_id)
+        match taken {
+            Some(receive) => failure.with_receive(receive.wr_id),
+            None => failure,
+        }
     }
 
     fn place_write(&self, queue_pair: &Qp, write: &Write) -> Result<(), Failure> {
@@ -74,7 +107,7 @@ impl<'a> Call<'a> {
         let section = self.inbound.section(write.remote.key);
         // A write is allowed as a whole or not at all: with the first part, the whole range is
         // checked.
-        let checked_length = if write.part.is_first {
+        let checked_length = if write.place.begins() {
             u64::from(write.remote.length).max(length)
         } else {
             length

@@ -3,8 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-fn part() -> impl Strategy<Value = Part> {
-    any::<(bool, bool)>().prop_map(|(is_first, is_last)| Part { is_first, is_last })
+fn place() -> impl Strategy<Value = Place> {
+    any::<(bool, bool)>().prop_map(|(begins, ends)| Place::new(begins, ends))
 }
 
 fn remote() -> impl Strategy<Value = Remote> {
@@ -23,15 +23,19 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u32>().prop_map(Extra::Immediate),
         any::<u32>().prop_map(Extra::Invalidate),
     ];
-    let shared = proptest::option::of(any::<(u32, u64)>());
-    (part(), any::<u32>(), body, extra, any::<bool>(), shared).prop_map(
-        |(part, total, body, extra, solicited, shared)| Message {
-            part,
+    let shared = proptest::option::of((0u32..1 << 24, any::<u64>(), any::<u8>()));
+    (place(), any::<u32>(), body, extra, any::<bool>(), shared).prop_map(
+        |(place, total, body, extra, solicited, shared)| Message {
+            place,
             total,
             body,
             extra,
             solicited,
-            shared: shared.map(|(number, domain)| SharedQueue { number, domain }),
+            shared: shared.map(|(number, domain, rnr_timer)| SharedQueue {
+                number,
+                domain,
+                rnr_timer,
+            }),
         },
     )
 }
@@ -52,9 +56,9 @@ fn datagram() -> impl Strategy<Value = Datagram> {
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let write = (part(), remote(), any::<(Option<u32>, bool)>()).prop_map(
-        |(part, remote, (immediate, solicited))| Write {
-            part,
+    let write = (place(), remote(), any::<(Option<u32>, bool)>()).prop_map(
+        |(place, remote, (immediate, solicited))| Write {
+            place,
             remote,
             immediate: immediate.filter(|_| remote.shared.is_none()),
             solicited,
@@ -81,9 +85,9 @@ fn flush() -> impl Strategy<Value = Flush> {
 fn answer() -> impl Strategy<Value = Answer> {
     let naks = vec![
         Nak::NoAnswer,
-        Nak::InvalidRequest,
-        Nak::RemoteAccess,
-        Nak::RemoteOperation,
+        Nak::Refused(NakCode::InvalidRequest),
+        Nak::Refused(NakCode::RemoteAccessError),
+        Nak::Refused(NakCode::RemoteOperationalError),
         Nak::SourceProtection,
     ];
     prop_oneof![

@@ -1,13 +1,16 @@
 //! Handling of answers: acknowledgement, RNR NAK, failure, or no answer.
 
 use super::request::PendingRequest;
-use super::{Backoff, RequestStage, SendQueue, is_answered};
+use super::{Backoff, RequestStage, SendQueue};
 use crate::capture;
 use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
+use crate::qp::terms::{is_answered, status_code};
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_os::clock;
+use verbena_transport::fault::Answer;
+use verbena_transport::retry::Reaction;
 use verbena_wire::RnrTimer;
 
 impl Qp {
@@ -58,7 +61,7 @@ impl Qp {
         let Some(position) = send.find_sent(index, epoch) else {
             return;
         };
-        if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
+        if !self.is_reliable() {
             // Unreliable: the requester is not informed.
             send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
         } else {
@@ -75,7 +78,7 @@ impl Qp {
         position: usize,
         status: ibv_wc_status,
     ) {
-        if matches!(self.kind, IBV_QPT_UC | IBV_QPT_UD) {
+        if !self.is_reliable() {
             // Unreliable: the requester is not informed.
             send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
             self.finish(send);
@@ -87,30 +90,39 @@ impl Qp {
         self.finish(send);
     }
 
-    /// Handles an RNR NAK for the request with this PSN.
-    pub(in crate::qp) fn not_ready(self: &Arc<Qp>, send: &mut SendQueue, psn: u32, timer: u8) {
+    /// Handles the answer that the request with this PSN was not executed. `timer` is that of an
+    /// RNR NAK.
+    pub(in crate::qp) fn not_executed(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        psn: u32,
+        answer: Answer,
+        timer: RnrTimer,
+    ) {
         let Some(position) = send.find_by_psn(psn) else {
             return;
         };
-        self.process.counters.shard().rnr_retries.add(1);
-        if !fault_injection::is(Fault::RnrCount) && send.rnr_retries.spend().is_err() {
-            self.fail(send, position, IBV_WC_RNR_RETRY_EXC_ERR);
-            return;
+        if answer == Answer::RnrNak {
+            self.process.counters.shard().rnr_retries.add(1);
         }
-        send.go_back(position);
-        let until = clock::now() + RnrTimer::from_low_bits(timer).nanoseconds();
-        send.backoff = Backoff::NotReady(until);
-        self.set_timer(until);
-    }
-
-    /// Handles a missing answer to the request with this PSN.
-    pub(in crate::qp) fn unanswered(self: &Arc<Qp>, send: &mut SendQueue, psn: u32) {
-        let Some(position) = send.find_by_psn(psn) else {
-            return;
+        let reaction = match (answer, fault_injection::is(Fault::RnrCount)) {
+            (Answer::RnrNak, true) => Reaction::Wait,
+            _ => send.rnr_retries.react(answer),
         };
-        send.go_back(position);
-        self.wait_for_answer(send, position);
-        self.finish(send);
+        match reaction {
+            Reaction::Fail(status) => self.fail(send, position, status_code(status)),
+            Reaction::Wait => {
+                send.go_back(position);
+                let until = clock::now() + timer.nanoseconds();
+                send.backoff = Backoff::NotReady(until);
+                self.set_timer(until);
+            }
+            Reaction::Repeat => {
+                send.go_back(position);
+                self.wait_for_answer(send, position);
+                self.finish(send);
+            }
+        }
     }
 
     pub(in crate::qp) fn failed(

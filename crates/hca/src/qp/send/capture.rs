@@ -10,8 +10,8 @@
 //! - An unanswered request appears once, where a device repeats it after each timeout.
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
+use super::SendQueue;
 use super::packet_requester::operation;
-use super::{SendQueue, is_answered};
 use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
 use crate::device;
@@ -22,6 +22,7 @@ use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::ring_message::Nak;
 use crate::qp::send::{RequestProgress, SendRequest};
+use crate::qp::terms::is_answered;
 use crate::roce::path::{leads_elsewhere, route};
 use crate::roce::tx_batch::PACKET;
 use std::net::Ipv6Addr;
@@ -36,7 +37,7 @@ use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::segment::Segments;
 use verbena_transport::unreliable;
 use verbena_transport::{Instant, LocalError, RequesterAccess};
-use verbena_wire::aeth::{Aeth, Credits, NakCode, Syndrome};
+use verbena_wire::aeth::{Aeth, Credits, Syndrome};
 use verbena_wire::atomic::AtomicAckEth;
 use verbena_wire::bth::Bth;
 use verbena_wire::opcode::{Operation as Wire, Place};
@@ -111,9 +112,7 @@ impl Qp {
     pub(in crate::qp) fn capture_refused(&self, send: &mut SendQueue, psn: u32, nak: Nak) {
         let syndrome = match nak {
             Nak::ReceiverNotReady(timer) => RnrTimer::from_code(timer).map(Syndrome::RnrNak),
-            Nak::InvalidRequest => Some(Syndrome::Nak(NakCode::InvalidRequest)),
-            Nak::RemoteAccess => Some(Syndrome::Nak(NakCode::RemoteAccessError)),
-            Nak::RemoteOperation => Some(Syndrome::Nak(NakCode::RemoteOperationalError)),
+            Nak::Refused(code) => Some(Syndrome::Nak(code)),
             // Without an answer on the wire; and a request with unreadable buffers would not have
             // been sent.
             Nak::NoAnswer | Nak::SourceProtection => None,

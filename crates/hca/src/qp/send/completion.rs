@@ -4,6 +4,7 @@ use super::request::PendingRequest;
 use super::{RequestStage, SendQueue};
 use crate::cq::Completion;
 use crate::qp::Qp;
+use crate::qp::terms::vendor_error;
 use std::sync::Arc;
 use verbena_abi::*;
 
@@ -60,11 +61,7 @@ impl Qp {
     #[cold]
     fn finish_failed(&self, send: &mut SendQueue, status: ibv_wc_status) {
         let before = self.state();
-        let is_reliable = matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND);
-        let after = match is_reliable {
-            true => IBV_QPS_ERR,
-            false => IBV_QPS_SQE,
-        };
+        let after = self.rule_kind().after_failed_send() as u32;
         self.set_state(send, after);
         if let Some(one) = send.pending.front() {
             self.report_failed(send, one, status);
@@ -72,7 +69,7 @@ impl Qp {
         }
         send.pending.remove_front();
         send.begun -= 1;
-        if is_reliable {
+        if after == IBV_QPS_ERR {
             self.enter_error_from(before, send);
             return;
         }
@@ -141,14 +138,5 @@ fn completion_opcode(opcode: ibv_wr_opcode) -> ibv_wc_opcode {
         IBV_WR_ATOMIC_WRITE => IBV_WC_ATOMIC_WRITE,
         IBV_WR_FLUSH => IBV_WC_FLUSH,
         _ => IBV_WC_SEND,
-    }
-}
-
-/// Returns the vendor syndrome: derived from the status, so that it is never 0 for a failure.
-fn vendor_error(status: ibv_wc_status) -> u32 {
-    if status == IBV_WC_SUCCESS {
-        0
-    } else {
-        0x80 | status
     }
 }

@@ -2,13 +2,13 @@
 //! one packet and completes when that is made.
 
 use super::SendQueue;
-use super::packet_requester::status_of;
 use crate::ah::AddressHandle;
 use crate::device;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
+use crate::qp::terms::status_code;
 use crate::roce::path::Path;
 use crate::roce::tx_batch::TxBatch;
 use verbena_abi::*;
@@ -94,7 +94,7 @@ impl Qp {
             // The queue pair enters the send queue error state; the requester is created anew
             // afterwards.
             send.datagrams = None;
-            return Outcome::Failed(status_of(access.status));
+            return Outcome::Failed(status_code(access.status));
         }
         let counters = self.process.counters.shard();
         counters.send_operations.add(1);

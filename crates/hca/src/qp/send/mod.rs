@@ -21,15 +21,18 @@ pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
 use crate::cq::Retired;
 use crate::process::link::Outbound;
+use crate::qp::terms::{answer_to, request_kind};
 use crate::roce::path::Path;
 use datagrams::Datagrams;
-use packet_requester::PacketRequester;
+use packet_requester::{PacketRequester, retries_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_hca_os::slots::Slots;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
-use verbena_transport::retry::{RnrRetries, RnrRetry};
+use verbena_transport::order::Outstanding;
+use verbena_transport::retry::{RetryCount, RnrRetries, RnrRetry};
+use verbena_wire::AckTimeout;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RequestStage {
@@ -93,12 +96,12 @@ pub struct SendQueue {
     pub(super) port: u8,
     /// Whether that port is down.
     pub(super) is_cut: bool,
-    pub(super) max_rd_atomic: u8,
-    pub(super) reads_in_flight: u32,
+    /// Reads and atomics in flight.
+    pub(super) outstanding: Outstanding,
     pub(super) notify_drained: bool,
     next_psn: u32,
-    timeout: u8,
-    retry_count: u8,
+    timeout: AckTimeout,
+    retry_count: RetryCount,
     rnr_retries: RnrRetries,
     backoff: Backoff,
     unanswered_since: Option<u64>,
@@ -134,12 +137,11 @@ impl SendQueue {
             interfaces: Interfaces::default(),
             port: 0,
             is_cut: false,
-            max_rd_atomic: 0,
-            reads_in_flight: 0,
+            outstanding: Outstanding::new(0),
             notify_drained: false,
             next_psn: 0,
-            timeout: 0,
-            retry_count: 0,
+            timeout: AckTimeout::INFINITE,
+            retry_count: RetryCount::NONE,
             rnr_retries: RnrRetries::new(RnrRetry::Limited(0)),
             backoff: Backoff::None,
             unanswered_since: None,
@@ -155,11 +157,10 @@ impl SendQueue {
         self.mtu = 128 << attributes.path_mtu.clamp(1, 5);
         self.vector = attributes.ah_attr;
         self.port = attributes.port_num;
-        self.timeout = attributes.timeout;
-        self.retry_count = attributes.retry_cnt;
-        let rnr_retry = RnrRetry::new(attributes.rnr_retry).unwrap_or(RnrRetry::Infinite);
+        let (timeout, retry_count, rnr_retry) = retries_of(attributes);
+        (self.timeout, self.retry_count) = (timeout, retry_count);
         self.rnr_retries = RnrRetries::new(rnr_retry);
-        self.max_rd_atomic = attributes.max_rd_atomic;
+        self.outstanding.set_limit(attributes.max_rd_atomic.into());
         if self.destination != attributes.dest_qp_num {
             self.forget_channel();
             self.destination = attributes.dest_qp_num;
@@ -205,7 +206,7 @@ impl SendQueue {
         self.begun = 0;
         self.sent = 0;
         self.epoch = self.epoch.wrapping_add(1);
-        self.reads_in_flight = 0;
+        self.outstanding.clear();
         self.backoff = Backoff::None;
         self.unanswered_since = None;
         self.first_index = self.posted;
@@ -216,7 +217,7 @@ impl SendQueue {
         self.begun = 0;
         self.sent = 0;
         self.epoch = self.epoch.wrapping_add(1);
-        self.reads_in_flight = 0;
+        self.outstanding.clear();
         self.backoff = Backoff::None;
         self.pending.take_all()
     }
@@ -277,14 +278,14 @@ impl SendQueue {
             return;
         };
         let before = std::mem::replace(&mut one.stage, stage);
-        let reads = u32::from(is_answered(one.opcode));
+        let answer = answer_to(one.opcode);
         if before == RequestStage::Sent {
             self.sent -= 1;
-            self.reads_in_flight -= reads;
+            self.outstanding.end(answer);
         }
         if stage == RequestStage::Sent {
             self.sent += 1;
-            self.reads_in_flight += reads;
+            self.outstanding.start(answer);
         }
     }
 
@@ -327,24 +328,13 @@ impl SendQueue {
     /// Returns the number of packets of a request, each with its own PSN; local operations have
     /// none.
     fn packets(&self, opcode: ibv_wr_opcode, length: u64) -> u32 {
-        if matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW) {
-            return 0;
-        }
+        // As for most requests, so that these need no more.
         if length <= u64::from(self.mtu) {
-            return 1;
+            return u32::from(!matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW));
         }
-        (length.div_ceil(u64::from(self.mtu)).max(1) & 0xff_ffff) as u32
+        match request_kind(opcode) {
+            Some(kind) => verbena_transport::request::packets(kind, length, self.mtu) & 0xff_ffff,
+            None => 0,
+        }
     }
-}
-
-/// Returns whether the completion waits for an answer with data.
-pub(super) fn is_answered(opcode: ibv_wr_opcode) -> bool {
-    matches!(
-        opcode,
-        IBV_WR_RDMA_READ
-            | IBV_WR_ATOMIC_CMP_AND_SWP
-            | IBV_WR_ATOMIC_FETCH_AND_ADD
-            | IBV_WR_ATOMIC_WRITE
-            | IBV_WR_FLUSH
-    )
 }

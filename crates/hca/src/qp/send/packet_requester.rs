@@ -9,8 +9,9 @@ use super::{RequestStage, SendQueue};
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::{Outcome, beyond_limit};
 use crate::qp::send::SendRequest;
+use crate::qp::terms::{is_answered, status_code};
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::path::Path;
 use crate::roce::receive::ReceivedPacket;
@@ -18,10 +19,10 @@ use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_os::clock;
-use verbena_transport::completion::{SendCompletion, Status};
+use verbena_transport::completion::SendCompletion;
 use verbena_transport::reliable::{Reliable, Requester, requester};
 use verbena_transport::request::{
-    Addressee, Fence, Operation, Remote, SendRequest as Request, SendTail, WorkId,
+    Addressee, Fence, Operation, Remote, SendRequest as Request, SendTail, WorkId, check_word,
 };
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::unreliable;
@@ -184,7 +185,7 @@ pub(in crate::qp) fn mtu_of(attributes: &ibv_qp_attr) -> Mtu {
 }
 
 /// Checked when the attributes were set, so the defaults are never used.
-fn retries_of(attributes: &ibv_qp_attr) -> (AckTimeout, RetryCount, RnrRetry) {
+pub(super) fn retries_of(attributes: &ibv_qp_attr) -> (AckTimeout, RetryCount, RnrRetry) {
     (
         AckTimeout::from_code(attributes.timeout).unwrap_or(AckTimeout::INFINITE),
         RetryCount::new(attributes.retry_cnt).unwrap_or(const { RetryCount::new(7).unwrap() }),
@@ -205,6 +206,12 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
     ) -> Outcome {
+        // Those that wait have not begun, so that a drain does not start them.
+        if is_answered(request.opcode)
+            && let Some(outcome) = beyond_limit(send)
+        {
+            return outcome;
+        }
         let Some(packets) = &mut send.packets else {
             return Outcome::NoAnswer;
         };
@@ -215,8 +222,8 @@ impl Qp {
             operation,
             Operation::Atomic { .. } | Operation::AtomicWrite { .. }
         );
-        if word && request.length() < 8 {
-            return Outcome::Failed(IBV_WC_LOC_LEN_ERR);
+        if word && let Err(status) = check_word(request.length()) {
+            return Outcome::Failed(status_code(status));
         }
         if matches!(operation, Operation::Read { .. } | Operation::Atomic { .. }) {
             // The answer's buffers must be valid before anything happens at the responder.
@@ -238,7 +245,7 @@ impl Qp {
                 true => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
                 false => Addressee::Connected,
             },
-            // The send queue implements fences.
+            // The send queue implements fences, and the limit of reads.
             fence: Fence::Off,
             solicited: request.is_solicited(),
         });
@@ -401,27 +408,10 @@ impl RequesterAccess for RequesterBuffers<'_> {
         if let Some(position) = self.position(completion.id) {
             self.send.set_stage(
                 position,
-                RequestStage::Finished(status_of(completion.status)),
+                RequestStage::Finished(status_code(completion.status)),
             );
             self.ended = true;
         }
-    }
-}
-
-pub(in crate::qp) fn status_of(status: Status) -> ibv_wc_status {
-    match status {
-        Status::Success => IBV_WC_SUCCESS,
-        Status::LocalLength => IBV_WC_LOC_LEN_ERR,
-        Status::LocalQpOperation => IBV_WC_LOC_QP_OP_ERR,
-        Status::LocalProtection => IBV_WC_LOC_PROT_ERR,
-        Status::Flushed => IBV_WC_WR_FLUSH_ERR,
-        Status::BadResponse => IBV_WC_BAD_RESP_ERR,
-        Status::RemoteInvalidRequest => IBV_WC_REM_INV_REQ_ERR,
-        Status::LocalAccess => IBV_WC_LOC_ACCESS_ERR,
-        Status::RemoteAccess => IBV_WC_REM_ACCESS_ERR,
-        Status::RemoteOperation => IBV_WC_REM_OP_ERR,
-        Status::RetryExceeded => IBV_WC_RETRY_EXC_ERR,
-        Status::RnrRetryExceeded => IBV_WC_RNR_RETRY_EXC_ERR,
     }
 }
 

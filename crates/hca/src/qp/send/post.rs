@@ -2,16 +2,18 @@
 
 use super::request::{RequestProgress, SendRequest};
 use super::why::opcode_name;
-use super::{Backoff, SendQueue, is_answered};
+use super::{Backoff, SendQueue};
 use crate::qp::Qp;
 use crate::qp::check;
 use crate::qp::requester::Outcome;
+use crate::qp::terms::{is_answered, sends_in};
 use crate::qp::transition::state_name;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::lock::Guard;
 use verbena_hca_os::refused;
+use verbena_transport::state::Sends;
 
 /// Posts requests one after another under one lock. When it is dropped, the peer is woken for them.
 pub struct Poster<'a> {
@@ -46,10 +48,7 @@ impl Poster<'_> {
     /// # Errors
     /// EINVAL for a state that does not allow posting; ENOMEM when they do not fit.
     pub fn check_room(&self, requests: usize) -> Result<()> {
-        if matches!(
-            self.queue_pair.state(),
-            IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR
-        ) {
+        if sends_in(self.queue_pair.state()) == Sends::Refused {
             return Err(not_ready(self.queue_pair.state()));
         }
         let used = self.send.posted - self.send.retired.position();
@@ -87,7 +86,8 @@ impl Qp {
         }
         self.check_request(request)?;
         let state = self.state();
-        if matches!(state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
+        let sends = sends_in(state);
+        if sends == Sends::Refused {
             return Err(not_ready(state));
         }
         if send.posted - send.retired.position() >= send.capacity {
@@ -98,7 +98,7 @@ impl Qp {
         let length = request.length();
         let psn = send.next_psn;
         send.next_psn = (psn + send.packets(request.opcode, length)) & 0xff_ffff;
-        if state == IBV_QPS_RTS && send.pending.is_empty() && send.backoff == Backoff::None {
+        if sends == Sends::Start && send.pending.is_empty() && send.backoff == Backoff::None {
             let mut progress = RequestProgress::default();
             let outcome = self.execute(send, request, index, psn, &mut progress);
             if outcome == Outcome::Done {
@@ -122,7 +122,7 @@ impl Qp {
             return Ok(());
         }
         send.pending.append().fill(request, index, psn);
-        if matches!(state, IBV_QPS_ERR | IBV_QPS_SQE) {
+        if sends == Sends::Flushed {
             for flushed in send.take_pending() {
                 self.complete_send(send, &flushed, IBV_WC_WR_FLUSH_ERR);
             }
@@ -167,16 +167,8 @@ impl Qp {
                 allowed,
             ));
         }
-        let reliable = matches!(self.kind, IBV_QPT_RC | IBV_QPT_XRC_SEND);
-        let allowed = match request.opcode {
-            IBV_WR_SEND | IBV_WR_SEND_WITH_IMM => self.kind != IBV_QPT_XRC_RECV,
-            IBV_WR_SEND_WITH_INV | IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => {
-                reliable || self.kind == IBV_QPT_UC
-            }
-            IBV_WR_LOCAL_INV | IBV_WR_BIND_MW => reliable || self.kind == IBV_QPT_UC,
-            opcode if is_answered(opcode) => reliable,
-            _ => false,
-        };
+        let bit = 1u32.checked_shl(request.opcode).unwrap_or(0);
+        let allowed = self.accepted_requests & bit != 0;
         let inline = request.flags & IBV_SEND_INLINE != 0;
         let has_inline = inline && !request.sges.is_empty();
         // Requests with an answer need buffers with keys.

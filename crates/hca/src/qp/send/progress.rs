@@ -5,10 +5,12 @@ use super::{Backoff, RequestStage, SendQueue};
 use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
+use crate::qp::terms::{state_of, status_code};
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_os::clock;
-use verbena_wire::AckTimeout;
+use verbena_transport::completion::Status;
+use verbena_transport::state::Sends;
 
 /// Nanoseconds that a datagram waits for a channel to a process that does not answer.
 const DATAGRAM_TIMEOUT: u64 = 2_000_000_000;
@@ -18,11 +20,12 @@ impl Qp {
     pub(in crate::qp) fn transmit(self: &Arc<Qp>, send: &mut SendQueue) {
         while send.begun < send.pending.len() && send.backoff == Backoff::None {
             let position = send.begun;
-            let state = self.state();
             let is_started = send.pending.get(position).is_some_and(|one| one.is_started);
             // While the send queue drains, begun requests finish and no others begin.
-            if state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && is_started) {
-                break;
+            match state_of(self.state()).sends() {
+                Sends::Start => (),
+                Sends::Wait if is_started => (),
+                _ => break,
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
             let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
@@ -64,13 +67,13 @@ impl Qp {
             Outcome::Sent => RequestStage::Sent,
             Outcome::Failed(status) => RequestStage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
-            Outcome::Connect(number) => match (self.connect(send, number), self.kind) {
+            Outcome::Connect(number) => match self.connect(send, number) {
                 // A missing channel does not count as loss: packets would not need one.
-                (ConnectStatus::UnderWay, _) => {
+                ConnectStatus::UnderWay => {
                     send.backoff = Backoff::Connecting;
                     return false;
                 }
-                (_, IBV_QPT_UC | IBV_QPT_UD) => {
+                _ if !self.is_reliable() => {
                     return self.give_up(send, position, IBV_WC_SUCCESS);
                 }
                 _ => return self.wait_for_answer(send, position),
@@ -93,14 +96,11 @@ impl Qp {
         if self.kind == IBV_QPT_UD && now - since > DATAGRAM_TIMEOUT {
             return self.give_up(send, position, IBV_WC_SUCCESS);
         }
-        if let Some(timeout) = AckTimeout::from_low_bits(send.timeout)
-            .nanoseconds()
-            .filter(|_| self.kind != IBV_QPT_UD)
+        if let Some(patience) = send.retry_count.patience(send.timeout)
+            && self.is_reliable()
+            && now - since >= patience
         {
-            let total_timeout = timeout.saturating_mul(u64::from(send.retry_count) + 1);
-            if now - since >= total_timeout {
-                return self.give_up(send, position, IBV_WC_RETRY_EXC_ERR);
-            }
+            return self.give_up(send, position, status_code(Status::RetryExceeded));
         }
         // The peer may be about to become ready: check soon, then less often.
         let wait = ((now - since) / 4).clamp(200_000, 20_000_000);

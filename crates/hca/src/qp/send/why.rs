@@ -8,10 +8,13 @@ use crate::memory::explain::{access_names, explain, range_name};
 use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
+use crate::qp::terms::{is_answered, request_kind, right_to};
 use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
+use verbena_transport::Access;
+use verbena_wire::opcode::Kind;
 
 impl Qp {
     /// Reports a failed request, before the program can see its completion.
@@ -110,7 +113,7 @@ impl Qp {
                 );
             }
         }
-        match send.max_rd_atomic {
+        match send.outstanding.limit() {
             0 => "max_rd_atomic of the queue pair is 0, so it cannot send reads and atomics: set \
                   it with ibv_modify_qp, to RTS"
                 .to_owned(),
@@ -151,7 +154,7 @@ impl Qp {
                 access_names(right)
             );
         }
-        if responder.rd_atomic.load(Relaxed) == 0 && super::is_answered(request.opcode) {
+        if responder.rd_atomic.load(Relaxed) == 0 && is_answered(request.opcode) {
             return format!(
                 "{asked}: its max_dest_rd_atomic is 0, so it accepts no reads and atomics"
             );
@@ -196,29 +199,23 @@ fn no_answer_reason(send: &SendQueue) -> String {
         "queue pair {:#x} did not answer: timeout is {} (4.096 us times 2 to that power) and \
          retry_cnt {}; it does not exist, its process has ended, it is not in RTR or RTS, or it \
          is connected to another queue pair, port or packet number",
-        send.destination, send.timeout, send.retry_count
+        send.destination,
+        send.timeout.code(),
+        send.retry_count.value()
     )
 }
 
 /// Returns whether a request concerns one word of 8 bytes.
 fn word_of(opcode: ibv_wr_opcode) -> bool {
-    matches!(
-        opcode,
-        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD | IBV_WR_ATOMIC_WRITE
-    )
+    matches!(request_kind(opcode), Some(Kind::Atomic | Kind::AtomicWrite))
 }
 
 /// Returns the right that a request needs to the responder's memory; None if it names none.
 fn right_of(request: &SendRequest<'_>) -> Option<u32> {
-    Some(match request.opcode {
-        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_ATOMIC_WRITE => {
-            IBV_ACCESS_REMOTE_WRITE
-        }
-        IBV_WR_RDMA_READ => IBV_ACCESS_REMOTE_READ,
-        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => IBV_ACCESS_REMOTE_ATOMIC,
-        IBV_WR_FLUSH => Flush::of(request).access(),
-        _ => return None,
-    })
+    match request_kind(request.opcode)? {
+        Kind::Flush => Some(Flush::of(request).access()),
+        kind => Access::needed_by(kind).map(right_to),
+    }
 }
 
 pub(super) fn opcode_name(opcode: ibv_wr_opcode) -> &'static str {

@@ -21,7 +21,7 @@ mod transmit;
 
 use std::collections::VecDeque;
 
-use verbena_wire::opcode::Service;
+use verbena_wire::opcode::{Kind, Service};
 use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn};
 
 use self::congestion::Congestion;
@@ -32,7 +32,7 @@ use super::Reliable;
 use crate::access::RequesterAccess;
 use crate::completion::{SendCompletion, Status};
 use crate::order::Outstanding;
-use crate::request::{Addressee, Answer, MOST_LENGTH, Operation, SendRequest};
+use crate::request::{self, Addressee, Answer, MOST_LENGTH, SendRequest};
 use crate::retry::{Retries, RetryCount, RnrRetry};
 use crate::segment::Segments;
 
@@ -112,7 +112,6 @@ impl Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Sending,
-    Draining,
     Failed,
 }
 
@@ -199,11 +198,14 @@ impl Requester {
         if self.queue.len() >= self.configuration.capacity {
             return Err(PostError::Full(self.queue.len()));
         }
-        let eight = matches!(
-            request.operation,
-            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
-        );
-        if request.length > MOST_LENGTH || eight && request.length != 8 {
+        let kind = request.operation.kind();
+        let length = u64::from(request.length);
+        let is_word = matches!(kind, Kind::Atomic | Kind::AtomicWrite);
+        let checked = match is_word {
+            true => request::check_message(length, 8).and(request::check_word(length)),
+            false => request::check_message(length, MOST_LENGTH),
+        };
+        if checked.is_err() {
             return Err(PostError::Length(request.length));
         }
         match (self.configuration.service, request.addressee) {
@@ -211,12 +213,7 @@ impl Requester {
             | (Reliable::Xrc, Addressee::SharedReceiveQueue(_)) => {}
             _ => return Err(PostError::Addressee),
         }
-        let packets = match request.operation {
-            Operation::Send(_) | Operation::Write { .. } | Operation::Read { .. } => {
-                self.configuration.mtu.packets(request.length)
-            }
-            Operation::Atomic { .. } | Operation::AtomicWrite { .. } | Operation::Flush { .. } => 1,
-        };
+        let packets = request::packets(kind, length, self.configuration.mtu.bytes());
         let first = Psn::default();
         self.queue.push_back(Entry {
             request,
@@ -245,11 +242,6 @@ impl Requester {
         self.congestion.notified(self.limit);
     }
 
-    /// Returns the number of packets that may be outstanding.
-    pub fn window(&self) -> u32 {
-        self.congestion.window()
-    }
-
     /// Returns the number of requests that are posted and not complete.
     pub fn posted(&self) -> usize {
         self.queue.len()
@@ -270,25 +262,6 @@ impl Requester {
     pub fn awaits_acknowledgement(&self, until: Psn) -> bool {
         let is_refused = matches!(self.timer, Timer::ReceiverNotReady(_));
         self.started > 0 && self.oldest.precedes(until) && !is_refused
-    }
-
-    /// Enters send queue drain: started requests finish, no others start (specification 10.3.1.5).
-    pub fn drain(&mut self) {
-        if self.mode == Mode::Sending {
-            self.mode = Mode::Draining;
-        }
-    }
-
-    /// Leaves send queue drain.
-    pub fn resume(&mut self) {
-        if self.mode == Mode::Draining {
-            self.mode = Mode::Sending;
-        }
-    }
-
-    /// Returns whether every started request has ended.
-    pub fn is_drained(&self) -> bool {
-        self.started == 0
     }
 
     /// Returns whether the requester is in the error state.

@@ -9,7 +9,9 @@ use super::{Mode, Requester};
 use crate::access::RequesterAccess;
 use crate::completion::Status;
 use crate::disposition::{Disposition, Dropped};
+use crate::fault;
 use crate::request::{Answer, Operation};
+use crate::retry::Reaction;
 use crate::time::Instant;
 
 /// Whether an acknowledgement passes over a request whose response is missing: an implied NAK
@@ -74,16 +76,21 @@ impl Requester {
                 Passed::AResponse => self.recover(now, access),
             },
             Syndrome::RnrNak(timer) => match self.acknowledged_before(psn, now, access) {
-                Passed::Nothing => self.receiver_not_ready(timer, psn, now, access),
+                Passed::Nothing if self.mode == Mode::Failed => Disposition::Failed,
+                Passed::Nothing if !self.awaits_receiver(psn) => Disposition::Duplicate,
+                Passed::Nothing => match self.retries.react(fault::Answer::RnrNak) {
+                    Reaction::Fail(status) => self.refused(status, access),
+                    Reaction::Wait | Reaction::Repeat => self.receiver_not_ready(timer, now),
+                },
                 Passed::AResponse => self.recover(now, access),
             },
             Syndrome::Nak(code) => {
                 match (
                     self.acknowledged_before(psn, now, access),
-                    Status::of_refusal(code),
+                    self.retries.react(fault::Answer::Nak(code)),
                 ) {
-                    (Passed::Nothing, Some(status)) => self.refused(status, access),
-                    (Passed::AResponse, _) | (_, None) => self.recover(now, access),
+                    (Passed::Nothing, Reaction::Fail(status)) => self.refused(status, access),
+                    _ => self.recover(now, access),
                 }
             }
         }
@@ -217,7 +224,7 @@ impl Requester {
     fn accepted(&self) -> Disposition {
         match self.mode {
             Mode::Failed => Disposition::Failed,
-            Mode::Sending | Mode::Draining => Disposition::Accepted,
+            Mode::Sending => Disposition::Accepted,
         }
     }
 }

@@ -24,7 +24,6 @@ use verbena_wire::{Psn, RnrTimer};
 
 use super::{Cursor, Mode, Requester};
 use crate::access::RequesterAccess;
-use crate::completion::Status;
 use crate::disposition::Disposition;
 use crate::request::Answer;
 use crate::time::Instant;
@@ -188,7 +187,7 @@ impl Requester {
                     }
                     self.restart_timer(now);
                 }
-                Err(_) => self.fail(Status::RetryExceeded, access),
+                Err(status) => self.fail(status, access),
             },
             Timer::Acknowledgement(_) if self.probe.at.is_some_and(|at| at <= now) => {
                 self.probe.sent += 1;
@@ -332,8 +331,8 @@ impl Requester {
         if self.is_under_way() || matches!(self.timer, Timer::ReceiverNotReady(_)) {
             return Disposition::Duplicate;
         }
-        if self.retries.spend().is_err() {
-            return self.refused(Status::RetryExceeded, access);
+        if let Err(status) = self.retries.spend() {
+            return self.refused(status, access);
         }
         match (self.peer.may_keep(), self.front_answer()) {
             (true, Some(Answer::Acknowledgement)) => {
@@ -436,23 +435,14 @@ impl Requester {
         Cursor { entry: 0, packet }
     }
 
-    pub(super) fn receiver_not_ready(
-        &mut self,
-        timer: RnrTimer,
-        psn: Psn,
-        now: Instant,
-        access: &mut impl RequesterAccess,
-    ) -> Disposition {
-        if self.mode == Mode::Failed {
-            return Disposition::Failed;
-        }
+    /// Returns whether an RNR NAK for this packet is news.
+    pub(super) fn awaits_receiver(&self, psn: Psn) -> bool {
         let waits = matches!(self.timer, Timer::ReceiverNotReady(_));
-        if waits || self.oldest != psn {
-            return Disposition::Duplicate;
-        }
-        if self.retries.spend_rnr().is_err() {
-            return self.refused(Status::RnrRetryExceeded, access);
-        }
+        !waits && self.oldest == psn
+    }
+
+    /// Waits for the receiver.
+    pub(super) fn receiver_not_ready(&mut self, timer: RnrTimer, now: Instant) -> Disposition {
         self.timer = Timer::ReceiverNotReady(now.plus(timer.nanoseconds()));
         self.probe = Probe::NONE;
         Disposition::ReceiverNotReady

@@ -81,9 +81,6 @@ impl Requester {
         if at < self.started {
             return self.within_window(first.plus(packet), 1);
         }
-        if self.mode == Mode::Draining {
-            return false;
-        }
         match self
             .outstanding
             .may_start(entry.answer(), entry.request.fence)

@@ -20,18 +20,18 @@ pub use early::EarlyRequest;
 use std::collections::VecDeque;
 
 use verbena_wire::aeth::{Credits, Syndrome};
-use verbena_wire::opcode::{Kind, Operation};
+use verbena_wire::opcode::Operation;
 use verbena_wire::packet::Packet;
 use verbena_wire::{Mtu, PKey, Psn, Qpn, RnrTimer};
 
 use self::early::Early;
 use self::resource::Resource;
 use super::Reliable;
-use crate::access::{Receive, ResponderAccess};
-use crate::assembly;
-use crate::completion::{ReceiveCompletion, Received, Status, Tail};
+use crate::access::ResponderAccess;
+use crate::completion::Status;
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::{self, Answer, Consequence, Fault, Next, ReceiveFate};
+use crate::message::Inbound;
 
 /// Configuration of a responder, set at the transition to ready to receive.
 #[derive(Debug, Clone)]
@@ -53,28 +53,6 @@ pub struct Configuration {
     /// Maximum distance, in PSNs, of a kept early packet behind the missing one; with 0 all packets
     /// behind a gap must be retransmitted.
     pub early: u32,
-}
-
-/// A partially received message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Message {
-    Send {
-        receive: Receive,
-        received: u32,
-    },
-    Write {
-        region: crate::access::Region,
-        received: u32,
-    },
-}
-
-impl Message {
-    fn kind(&self) -> Kind {
-        match self {
-            Self::Send { .. } => Kind::Send,
-            Self::Write { .. } => Kind::Write,
-        }
-    }
 }
 
 /// The acknowledgement to send after all responses.
@@ -105,11 +83,13 @@ pub struct Responder {
     /// Message sequence number: completed messages, 24 bits.
     msn: u32,
     told: Told,
-    message: Option<Message>,
+    inbound: Inbound,
     resources: VecDeque<Resource>,
     acknowledgement: Option<Acknowledgement>,
     early: Early,
     mode: Mode,
+    /// The fault of a read that has failed during its response.
+    revoked: Option<Fault>,
 }
 
 impl Responder {
@@ -119,7 +99,8 @@ impl Responder {
             expected: configuration.initial_psn,
             msn: 0,
             told: Told::No,
-            message: None,
+            inbound: Inbound::default(),
+            revoked: None,
             resources: VecDeque::new(),
             acknowledgement: None,
             early: Early::default(),
@@ -133,9 +114,9 @@ impl Responder {
         self.expected
     }
 
-    /// Returns the number of completed messages, modulo 2^24.
-    pub fn message_sequence_number(&self) -> u32 {
-        self.msn
+    /// Returns the fault of a read that has failed during its response; its NAK is made.
+    pub fn revoked(&self) -> Option<Fault> {
+        self.revoked
     }
 
     /// Returns whether the responder has failed and ignores further requests.
@@ -160,7 +141,7 @@ impl Responder {
         self.acknowledgement = None;
         self.resources.clear();
         self.early.clear();
-        self.end_receive(Status::Flushed, access);
+        self.inbound.end_receive(Status::Flushed, access);
     }
 
     /// Handles a request. Call [`Self::next_early`] afterwards.
@@ -214,25 +195,14 @@ impl Responder {
             self.told = Told::No;
             self.withdraw_nak();
         }
-        match self
-            .validate(packet)
-            .and_then(|()| self.execute(packet, access))
-        {
+        let verdict = self
+            .inbound
+            .validate(packet, self.configuration.mtu, access)
+            .and_then(|()| self.execute(packet, access));
+        match verdict {
             Ok(()) => Disposition::Accepted,
             Err(fault) => Disposition::Refused(self.refuse(fault, access)),
         }
-    }
-
-    /// Checks opcode sequence and packet length.
-    fn validate(&self, packet: &Packet<'_>) -> Result<(), Fault> {
-        let operation = packet.headers.bth.opcode.operation();
-        let current = self.message.as_ref().map(Message::kind);
-        assembly::sequence(current, operation.kind(), operation.place())?;
-        assembly::length(
-            operation.place(),
-            packet.payload.len(),
-            self.configuration.mtu,
-        )
     }
 
     /// Handles a missing packet: sends one NAK (class B).
@@ -266,7 +236,7 @@ impl Responder {
             ReceiveFate::Untouched | ReceiveFate::Kept => consequence,
             ReceiveFate::Completed(status) => {
                 // The receive's completion replaces the event.
-                let told = self.end_receive(status, access);
+                let told = self.inbound.end_receive(status, access);
                 let event = if told { None } else { consequence.event };
                 Consequence {
                     event,
@@ -274,22 +244,6 @@ impl Responder {
                 }
             }
         }
-    }
-
-    /// Completes the current receive in error; returns whether there was one.
-    fn end_receive(&mut self, status: Status, access: &mut impl ResponderAccess) -> bool {
-        let Some(Message::Send { receive, received }) = self.message.take() else {
-            return false;
-        };
-        access.complete(ReceiveCompletion {
-            id: receive.id,
-            status,
-            received: Received::Send,
-            length: received,
-            tail: Tail::Nothing,
-            solicited: false,
-        });
-        true
     }
 
     /// Handles a duplicate request: nothing executes twice (9.7.4.1.1, 9.7.5.1.4).

@@ -8,6 +8,7 @@ use super::Responder;
 use crate::access::{Access, Region, ResponderAccess};
 use crate::disposition::{Disposition, Dropped};
 use crate::fault::Fault;
+use crate::order;
 use crate::segment::Segments;
 
 /// The content of a response.
@@ -65,9 +66,7 @@ impl Responder {
     /// completely.
     pub(super) fn make_room(&mut self) -> Result<(), Fault> {
         let most = self.configuration.max_dest_rd_atomic;
-        if most == 0 {
-            return Err(Fault::UnsupportedOpcode);
-        }
+        order::check_resources(most as u32)?;
         if self.resources.len() < most {
             return Ok(());
         }

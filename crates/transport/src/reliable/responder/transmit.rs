@@ -10,13 +10,14 @@ use verbena_wire::{EmitError, Psn};
 use super::resource::{Answered, Pending, Resource, Response};
 use super::{Acknowledgement, Mode, Responder};
 use crate::access::{Region, ResponderAccess};
+use crate::fault::{self, Answer, Fault};
 
 impl Responder {
     /// Writes the next packet to the front of `buffer` and returns its length; `None` if there is
     /// nothing to send.
     ///
     /// A read whose access right is revoked during its first response fails here; the caller must
-    /// check [`Responder::has_failed`] afterwards.
+    /// check [`Responder::revoked`] afterwards.
     ///
     /// # Errors
     ///
@@ -95,9 +96,9 @@ impl Responder {
                 length: segment.length,
                 ..region
             };
-            if access.read(piece, payload).is_err() {
+            if let Err(error) = access.read(piece, payload) {
                 return match resource.answered {
-                    Answered::NotYet => self.revoked(psn, buffer),
+                    Answered::NotYet => self.revoke(error.into(), psn, buffer),
                     Answered::Once => {
                         self.resources[at].pending = None;
                         self.poll_transmit(access, buffer)
@@ -121,12 +122,22 @@ impl Responder {
     }
 
     /// Refuses the rest of a read whose access right was revoked during its first response, as the
-    /// whole read would have been (class C). Later requests can no longer be answered in order.
-    fn revoked(&mut self, psn: Psn, buffer: &mut [u8]) -> Result<Option<usize>, EmitError> {
+    /// whole read would have been. Later requests can no longer be answered in order.
+    fn revoke(
+        &mut self,
+        fault: Fault,
+        psn: Psn,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, EmitError> {
+        self.revoked = Some(fault);
         self.mode = Mode::Failed;
         self.acknowledgement = None;
         self.resources.clear();
-        let syndrome = Syndrome::Nak(NakCode::RemoteAccessError);
+        let code = match fault.consequence(fault::Responder::Reliable).answer {
+            Answer::Nak(code) => code,
+            Answer::Silence | Answer::RnrNak => NakCode::RemoteOperationalError,
+        };
+        let syndrome = Syndrome::Nak(code);
         let aeth = Some(Aeth {
             syndrome,
             msn: self.msn,
