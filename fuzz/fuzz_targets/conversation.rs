@@ -17,17 +17,19 @@ use std::time::Instant;
 
 use libfuzzer_sys::fuzz_target;
 use verbena_rfio_auth::secrets::Secrets;
-use verbena_rfio_server::audit::Audit;
-use verbena_rfio_server::export::{Access, Export, Exports};
-use verbena_rfio_server::service::{Limits, Service};
-use verbena_rfio_server::session::conversation::{Context, Conversation, Next};
-use verbena_rfio_server::session::greeting::{Authenticator, LocalUsers, Origin};
 use verbena_rfio_common::socket::{Blocking, Socket};
 use verbena_rfio_protocol::frame::Kind;
 use verbena_rfio_protocol::handshake::Methods;
 use verbena_rfio_protocol::request::{Hello, Prove};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{ANY_ORDER, Header, IN_ORDER, Request};
+use verbena_rfio_server::audit::Audit;
+use verbena_rfio_server::export::{Access, Export, Exports};
+use verbena_rfio_server::service::{Limits, Service};
+use verbena_rfio_server::session::authenticator::{
+    Authenticator, ConnectionOrigin, LocalUserPolicy,
+};
+use verbena_rfio_server::session::connection::{Connection, Context, Next};
 
 /// Capacity of a socket in bytes while the peer does not read.
 const ROOM: usize = 64 << 10;
@@ -61,7 +63,7 @@ fn context() -> Context {
         service: Arc::new(service),
         authenticator: Authenticator::new(
             Secrets::default(),
-            LocalUsers::Own,
+            LocalUserPolicy::Own,
             Some(Access::ReadWrite),
         ),
         tls: None.into(),
@@ -118,8 +120,8 @@ fuzz_target!(|input: &[u8]| {
     client.set_nonblocking(true).expect("a socket can be");
     let server = Socket::unix(server);
     server.set_blocking(Blocking::No).expect("a socket can be");
-    let origin = Origin::Remote("192.0.2.1:9".parse().expect("an address"));
-    let mut conversation = Conversation::new(server, origin, &context, Instant::now());
+    let origin = ConnectionOrigin::Remote("192.0.2.1:9".parse().expect("an address"));
+    let mut connection = Connection::new(server, origin, &context, Instant::now());
     let mut waiting = &said[..said.len().min(4 * ROOM)];
     let mut answers = vec![0; ROOM];
     let mut jobs = Vec::new();
@@ -128,15 +130,15 @@ fuzz_target!(|input: &[u8]| {
         if let Ok(written) = client.write(waiting) {
             waiting = &waiting[written..];
         }
-        let next = conversation.pump(&context, Instant::now());
+        let next = connection.drive(&context, Instant::now());
         let taken = client.read(&mut answers).unwrap_or(0);
-        jobs.extend(conversation.jobs());
+        jobs.extend(connection.jobs());
         if matches!(next, Next::End) {
             return;
         }
         if !jobs.is_empty() && round % (1 + usize::from(manner) % 3) == 0 {
             let job = jobs.swap_remove((round * 7 + usize::from(manner)) % jobs.len());
-            conversation.resume(job.run(), &context);
+            connection.resume(job.run(), &context);
             continue;
         }
         match next {

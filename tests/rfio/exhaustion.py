@@ -115,7 +115,7 @@ def unfinished_writes(place: Place) -> Outcome:
     end."""
     with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:
         attacker = session(service)
-        status, body, _ = attacker.ask(OPEN, text(b"/hoarder") + WRITING)
+        status, body, _ = attacker.ask(OPEN, text(b"/held-open") + WRITING)
         assert status == 0
         request = body[:8] + struct.pack(">QIIB", 0, 64 << 10, 0, 0)
         attacker.send(WRITE, request, payload_length=64 << 10)

@@ -26,14 +26,14 @@ const BECOME_VISIBLE: Duration = Duration::from_millis(50);
 
 /// The server's access to an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub enum RemoteAccess {
     /// Write the requested data.
     Write,
     /// Read the data to be written.
     Read,
 }
 
-impl Right {
+impl RemoteAccess {
     fn flags(self) -> AccessFlags {
         match self {
             Self::Write => AccessFlags::LOCAL.remote_write(),
@@ -47,7 +47,7 @@ pub struct Area {
     // Declared first, so dropped before the region.
     windows: Vec<MemoryWindow>,
     lent: [bool; PARTS],
-    right: Right,
+    access: RemoteAccess,
     part: usize,
     region: Region,
 }
@@ -57,12 +57,12 @@ impl Area {
     ///
     /// # Errors
     /// Memory or windows cannot be allocated or registered.
-    pub fn new(adapter: &Adapter, part: usize, right: Right) -> Result<Self, FabricError> {
+    pub fn new(adapter: &Adapter, part: usize, access: RemoteAccess) -> Result<Self, FabricError> {
         let has_windows = adapter.has_windows();
         // A window for remote writes can only be bound to memory with local write access.
-        let access = match has_windows {
+        let own_access = match has_windows {
             true => AccessFlags::LOCAL.bindable(),
-            false => right.flags(),
+            false => access.flags(),
         };
         let count = if has_windows { PARTS } else { 0 };
         let windows = (0..count)
@@ -72,9 +72,9 @@ impl Area {
         Ok(Self {
             windows,
             lent: [false; PARTS],
-            right,
+            access,
             part,
-            region: adapter.domain().register(buffer, access)?,
+            region: adapter.domain().register(buffer, own_access)?,
         })
     }
 
@@ -108,7 +108,7 @@ impl Area {
         let key = match self.windows.get_mut(part) {
             Some(window) => {
                 let range = offset..offset + length;
-                bind(window, &self.region, range, self.right.flags())?;
+                bind(window, &self.region, range, self.access.flags())?;
                 self.lent[part] = true;
                 window.remote_key()
             }
@@ -125,7 +125,7 @@ impl Area {
     ///
     /// # Errors
     /// `invalidate` fails.
-    pub fn take_back(
+    pub fn end_loan(
         &mut self,
         part: usize,
         invalidate: impl FnOnce(&MemoryWindow) -> Result<(), FabricError>,
@@ -165,7 +165,7 @@ impl Area {
     ///
     /// # Errors
     /// `verdict` rejects the data for too long.
-    pub fn stays(
+    pub fn verify_in_place(
         &self,
         part: usize,
         length: usize,

@@ -97,7 +97,7 @@ impl Error {
 
     /// Converts an error of the handshake. A permanent refusal concerns the user: each further
     /// attempt would add another failure to the server's log.
-    pub(super) fn of_greeting(self) -> Self {
+    pub(super) fn of_handshake(self) -> Self {
         match self {
             Self::Refused(refusal)
                 if refusal.status == Status::BAD_VERSION
@@ -111,7 +111,7 @@ impl Error {
 
     /// Returns whether the request may succeed over another connection to a server that was
     /// reachable before: the connection was lost, or the server is busy or stops.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(..)
             | Self::Connection(_)
@@ -119,7 +119,7 @@ impl Error {
             | Self::TimedOut
             | Self::Fabric(_) => true,
             Self::Refused(refusal) => {
-                is_later(refusal.status)
+                is_temporary(refusal.status)
                     || matches!(
                         refusal.status,
                         Status::CONNECTION_DROPPED | Status::COMMUNICATION
@@ -131,7 +131,7 @@ impl Error {
 
     /// Returns whether authentication failed, so that no other request to that server can succeed
     /// either.
-    pub fn is_of_identity(&self) -> bool {
+    pub fn is_authentication_failure(&self) -> bool {
         matches!(
             self,
             Self::NotLetIn(_) | Self::Impostor | Self::CertificateRefused(_)
@@ -139,7 +139,7 @@ impl Error {
     }
 
     /// Returns a copy of the error for another operation that it affects.
-    pub fn again(&self) -> Self {
+    pub fn duplicate(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
             Some(errno) => io::Error::from_raw_os_error(errno),
             None => io::Error::new(error.kind(), error.to_string()),
@@ -181,7 +181,7 @@ impl Error {
 
 /// Returns whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and
 /// may be replaced by another one.
-pub(super) fn is_later(status: Status) -> bool {
+pub(super) fn is_temporary(status: Status) -> bool {
     matches!(
         status.as_errno(),
         Some(libc::EAGAIN) | Some(libc::ESHUTDOWN)

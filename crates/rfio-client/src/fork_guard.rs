@@ -2,23 +2,24 @@
 //! connections.
 //!
 //! A session is a position in a byte stream. Parent and child would share the stream but not the
-//! position, so each would receive replies meant for the other. The mark is in a page that the
-//! kernel zeroes in the child (madvise(2), `MADV_WIPEONFORK`), however it was forked; if there is
-//! no such page, the process id is used.
+//! position, so each would receive replies meant for the other. The generation is in a page that
+//! the kernel zeroes in the child (madvise(2), `MADV_WIPEONFORK`), however it was forked; if there
+//! is no such page, the process id is used.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Returns the mark of this process: different from that of its parent and of any earlier ancestor.
-pub fn mark() -> u64 {
+/// Returns the generation of this process: different from that of its parent and of any earlier
+/// ancestor.
+pub fn generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let Some(page) = page() else {
         return std::process::id().into();
     };
     match page.load(Ordering::Acquire) {
-        // A new process. Inherited marks are lower than this counter, which is inherited too.
+        // A new process. Inherited generations are lower than this counter, which is inherited too.
         0 => {
             let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
             match page.compare_exchange(0, fresh, Ordering::AcqRel, Ordering::Acquire) {
@@ -26,7 +27,7 @@ pub fn mark() -> u64 {
                 Err(other) => other,
             }
         }
-        mark => mark,
+        generation => generation,
     }
 }
 

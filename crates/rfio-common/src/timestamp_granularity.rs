@@ -20,16 +20,16 @@ const COARSE_TICK: Duration = Duration::from_millis(2100);
 /// is that of its beginning.
 const SLOW_WRITE: Duration = Duration::from_millis(1000);
 
-/// The longest time that a file without writers needs to settle.
+/// The longest time after which a change of a file without writers must alter its timestamps.
 pub const LONGEST: Duration = COARSE_TICK;
 
-/// Like [`is_settled`], for a file whose writers are known.
-pub fn is_settled_among(changed: i64, now: SystemTime, writers: Writers) -> bool {
+/// Like [`has_passed`], for a file whose writers are known.
+pub fn has_passed_among(changed: i64, now: SystemTime, writers: Writers) -> bool {
     let tick = match writers {
         Writers::Some => SLOW_WRITE,
         Writers::None | Writers::Unknown => Duration::ZERO,
     };
-    is_settled(changed, now) && distance(changed, now) > tick.as_nanos()
+    has_passed(changed, now) && distance(changed, now) > tick.as_nanos()
 }
 
 fn distance(changed: i64, now: SystemTime) -> u128 {
@@ -39,9 +39,10 @@ fn distance(changed: i64, now: SystemTime) -> u128 {
     (now - i128::from(changed)).unsigned_abs()
 }
 
-/// Returns whether a file whose inode was last changed at `changed` (nanoseconds since 1970) has
-/// settled at `now`. A time far in the future has settled: a change would set it back.
-pub fn is_settled(changed: i64, now: SystemTime) -> bool {
+/// Returns whether the granularity of timestamps has passed at `now` since the last change of an
+/// inode at `changed` (nanoseconds since 1970), so that a further change must alter them. For a
+/// time far in the future it has: a change would set the time back.
+pub fn has_passed(changed: i64, now: SystemTime) -> bool {
     let tick = match changed % 1_000_000_000 {
         0 => COARSE_TICK,
         _ => TICK,
@@ -59,11 +60,11 @@ mod tests {
         let after = |milliseconds| {
             UNIX_EPOCH + Duration::from_nanos(changed as u64) + Duration::from_millis(milliseconds)
         };
-        assert!(!is_settled(changed, after(0)));
-        assert!(!is_settled(changed, after(20)));
-        assert!(is_settled(changed, after(21)));
+        assert!(!has_passed(changed, after(0)));
+        assert!(!has_passed(changed, after(20)));
+        assert!(has_passed(changed, after(21)));
         let behind = UNIX_EPOCH + Duration::from_nanos(changed as u64) - Duration::from_secs(60);
-        assert!(is_settled(changed, behind), "a clock that was set back");
+        assert!(has_passed(changed, behind), "a clock that was set back");
     }
 
     #[test]
@@ -72,7 +73,7 @@ mod tests {
         let at = |milliseconds: u64| {
             UNIX_EPOCH + Duration::from_millis(1_700_000_000_000 + milliseconds)
         };
-        assert!(!is_settled(changed, at(1900)));
-        assert!(is_settled(changed, at(2200)));
+        assert!(!has_passed(changed, at(1900)));
+        assert!(has_passed(changed, at(2200)));
     }
 }

@@ -9,7 +9,7 @@ use verbena_rfio_protocol::types::Path;
 
 /// A file or directory on a server.
 #[derive(Debug)]
-pub struct Place {
+pub struct RemotePath {
     /// Server.
     pub address: Address,
     /// Path on the server.
@@ -18,7 +18,7 @@ pub struct Place {
     pub url: OsString,
 }
 
-impl Place {
+impl RemotePath {
     /// Parses `rfio://host[:port]/path`.
     ///
     /// # Errors

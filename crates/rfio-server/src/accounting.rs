@@ -17,7 +17,7 @@ use verbena_rfio_protocol::types::Path;
 use super::audit::ClientIdentity;
 use super::log::{Log, now, object, put_name};
 use super::metrics::{Carrier, count};
-use super::users::User;
+use super::users::UserCounters;
 
 /// The accounting log.
 #[derive(Debug)]
@@ -73,9 +73,9 @@ pub enum Flow {
 
 /// Bytes of file data, by direction and carrier.
 #[derive(Debug, Default)]
-pub struct Moved([[AtomicU64; 2]; 2]);
+pub struct ByteCounters([[AtomicU64; 2]; 2]);
 
-impl Moved {
+impl ByteCounters {
     /// Adds to a counter.
     pub fn add(&self, flow: Flow, carrier: Carrier, bytes: u64) {
         count(&self.0[flow as usize][carrier as usize], bytes);
@@ -105,7 +105,7 @@ pub struct FileAccount {
     path: Option<Path>,
     flags: OpenFlags,
     opened: u64,
-    moved: Moved,
+    moved: ByteCounters,
     failures: AtomicU64,
 }
 
@@ -116,7 +116,7 @@ impl FileAccount {
             path: accounting.log.is_some().then(|| path.clone()),
             flags,
             opened: now(),
-            moved: Moved::default(),
+            moved: ByteCounters::default(),
             failures: AtomicU64::new(0),
         }
     }
@@ -136,22 +136,22 @@ impl FileAccount {
 #[derive(Debug)]
 pub struct SessionAccount {
     began: u64,
-    moved: Moved,
+    moved: ByteCounters,
     files: AtomicU64,
     requests: AtomicU64,
     refusals: AtomicU64,
-    user: Arc<User>,
+    user: Arc<UserCounters>,
     end: OnceLock<&'static str>,
 }
 
 impl SessionAccount {
     /// Begins the account of a session just accepted.
-    pub fn begin(user: Arc<User>) -> Self {
+    pub fn begin(user: Arc<UserCounters>) -> Self {
         count(&user.sessions, 1);
-        count(&user.standing, 1);
+        count(&user.open_sessions, 1);
         Self {
             began: now(),
-            moved: Moved::default(),
+            moved: ByteCounters::default(),
             files: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
@@ -221,7 +221,7 @@ impl SessionAccount {
         if log.log.is_none() {
             return;
         }
-        let moved = Moved::default();
+        let moved = ByteCounters::default();
         moved.add(flow, Carrier::Stream, bytes);
         let mut record = object(json!({
             "access": if flow == Flow::Sent { "read" } else { "write" },
@@ -236,7 +236,7 @@ impl SessionAccount {
 
     /// Records the end of the session.
     pub fn end(&self, log: &Accounting, client: &ClientIdentity) {
-        self.user.standing.fetch_sub(1, Ordering::Relaxed);
+        self.user.open_sessions.fetch_sub(1, Ordering::Relaxed);
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut record = object(json!({
             "began_us": self.began,

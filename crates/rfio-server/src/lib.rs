@@ -17,7 +17,7 @@ pub mod export;
 pub mod exposition;
 pub mod fabric;
 pub mod fields;
-pub mod identity;
+pub mod local_user;
 pub mod log;
 pub mod metrics;
 pub mod quota;

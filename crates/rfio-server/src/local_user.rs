@@ -46,13 +46,13 @@ const MOST_GROUPS: usize = 65_536;
 
 /// A user of this host.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct LocalUser {
     user: u32,
     group: u32,
     groups: Vec<Gid>,
 }
 
-impl Identity {
+impl LocalUser {
     /// Looks up a name in the system's user database.
     ///
     /// # Errors
@@ -96,9 +96,9 @@ fn groups_of(name: &str, group: u32) -> io::Result<Vec<Gid>> {
 
 /// The local user that a user of the service acts as.
 #[derive(Debug, Clone)]
-enum Local {
+enum MappedUser {
     /// One user, looked up when the file was read.
-    Fixed(Arc<Identity>),
+    Fixed(Arc<LocalUser>),
     /// The local user of the same name.
     SameName,
 }
@@ -106,8 +106,8 @@ enum Local {
 /// Maps users to local users.
 #[derive(Debug, Default)]
 pub struct Mapping {
-    users: HashMap<String, Local>,
-    everybody: Option<Local>,
+    users: HashMap<String, MappedUser>,
+    everybody: Option<MappedUser>,
 }
 
 impl Mapping {
@@ -125,10 +125,10 @@ impl Mapping {
                 return Err(bad("expected USER LOCAL, as in 'ann ann' or '* ='".into()));
             };
             let local = match &local.raw[..] {
-                b"=" => Local::SameName,
+                b"=" => MappedUser::SameName,
                 _ => {
                     let name = local.user().map_err(bad)?;
-                    Local::Fixed(Arc::new(Identity::of(&name).map_err(bad)?))
+                    MappedUser::Fixed(Arc::new(LocalUser::of(&name).map_err(bad)?))
                 }
             };
             let earlier = match user.is_every_user() {
@@ -147,10 +147,10 @@ impl Mapping {
     ///
     /// # Errors
     /// Why there is none, as a message for the user.
-    pub fn identity(&self, user: &str) -> Result<Arc<Identity>, String> {
+    pub fn identity(&self, user: &str) -> Result<Arc<LocalUser>, String> {
         match self.users.get(user).or(self.everybody.as_ref()) {
-            Some(Local::Fixed(identity)) => Ok(Arc::clone(identity)),
-            Some(Local::SameName) => Identity::of(user).map(Arc::new),
+            Some(MappedUser::Fixed(identity)) => Ok(Arc::clone(identity)),
+            Some(MappedUser::SameName) => LocalUser::of(user).map(Arc::new),
             None => Err("this user has no local user on the server".into()),
         }
     }
@@ -158,9 +158,9 @@ impl Mapping {
 
 /// The mapping in force. It is replaced as a whole.
 #[derive(Debug)]
-pub struct Identities(RwLock<Arc<Mapping>>);
+pub struct UserMappings(RwLock<Arc<Mapping>>);
 
-impl Identities {
+impl UserMappings {
     /// Puts a mapping in force.
     ///
     /// # Errors
@@ -185,30 +185,30 @@ impl Identities {
 }
 
 /// The credentials of this thread.
-enum Acting {
+enum ThreadUser {
     /// Those of the daemon, as it was started.
     Daemon,
     /// Undefined: a change has begun and not ended.
     Unknown,
-    As(Arc<Identity>),
+    As(Arc<LocalUser>),
 }
 
 thread_local! {
-    static ACTING: RefCell<Acting> = const { RefCell::new(Acting::Daemon) };
+    static ACTING: RefCell<ThreadUser> = const { RefCell::new(ThreadUser::Daemon) };
 }
 
 /// Makes the thread act as a local user until the next call.
 ///
 /// # Errors
 /// The kernel refused a part of it. The thread must do nothing until another call succeeds.
-pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
+pub fn assume(identity: &Arc<LocalUser>) -> io::Result<()> {
     ACTING.with_borrow_mut(|acting| {
         match acting {
-            Acting::As(now) if *now == *identity => return Ok(()),
-            Acting::Daemon => give_up_capabilities()?,
+            ThreadUser::As(now) if *now == *identity => return Ok(()),
+            ThreadUser::Daemon => give_up_capabilities()?,
             _ => {}
         }
-        *acting = Acting::Unknown;
+        *acting = ThreadUser::Unknown;
         set_thread_groups(&identity.groups)?;
         set_file_system_group(identity.group)?;
         set_file_system_user(identity.user)?;
@@ -217,7 +217,7 @@ pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
                         in capabilities(7)";
             return Err(io::Error::other(what));
         }
-        *acting = Acting::As(Arc::clone(identity));
+        *acting = ThreadUser::As(Arc::clone(identity));
         Ok(())
     })
 }
@@ -226,7 +226,7 @@ pub fn assume(identity: &Arc<Identity>) -> io::Result<()> {
 /// export or the system's user database.
 pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     let user = ACTING.with_borrow(|acting| match acting {
-        Acting::As(identity) => Some(identity.user),
+        ThreadUser::As(identity) => Some(identity.user),
         _ => None,
     });
     let Some(user) = user else {
@@ -320,7 +320,7 @@ mod tests {
 
     /// Runs on a separate thread, whose credentials end with it.
     fn as_user(user: u32, groups: &[u32], work: impl FnOnce() + Send) {
-        let identity = Arc::new(Identity {
+        let identity = Arc::new(LocalUser {
             user,
             group: user,
             groups: groups.iter().copied().map(Gid::from_raw).collect(),

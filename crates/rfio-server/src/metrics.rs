@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_rfio_protocol::Request;
 
 use super::accounting::Flow;
-use super::exposition::page::{Format, Kind, Page};
+use super::exposition::page::{Format, MetricType, Page};
 use super::request_times::RequestTimes;
 
 const OPERATIONS: usize = 64;
@@ -45,7 +45,7 @@ macro_rules! counters {
         impl Metrics {
             fn render_counters(&self, page: &mut Page) {
                 $(
-                    page.family($name, Kind::Counter, $help);
+                    page.family($name, MetricType::Counter, $help);
                     page.sample($name, &[], self.$field.load(Ordering::Relaxed));
                 )*
             }
@@ -167,7 +167,7 @@ impl Metrics {
                 &self.refusals,
             ),
         ] {
-            page.family(name, Kind::Counter, help);
+            page.family(name, MetricType::Counter, help);
             for &operation in Request::OPERATIONS {
                 let value = table[usize::from(operation)].load(Ordering::Relaxed);
                 let label = Request::name_of(operation).unwrap_or("unknown");
@@ -176,7 +176,7 @@ impl Metrics {
         }
         self.times.render(&mut page);
         for Gauge { name, help, value } in gauges {
-            page.family(name, Kind::Gauge, help);
+            page.family(name, MetricType::Gauge, help);
             page.sample(name, &[], value);
         }
         page

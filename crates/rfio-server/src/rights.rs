@@ -316,7 +316,7 @@ impl Rights {
     fn numbers<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = Number> + 'a {
         let own = self.users.get(&subject.user).into_iter();
         let groups = self.memberships.get(&subject.user).into_iter().flatten();
-        // A token cannot make its bearer a member of a group that the file defines.
+        // A token cannot make its user a member of a group that the file defines.
         let of_token = subject.groups.iter().filter(|group| group.contains(':'));
         let of_token = of_token.filter_map(|group| self.groups.get(group));
         own.chain(groups).chain(of_token).copied()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::test_runner::Config as ProptestConfig;
-use verbena_rfio_client::exchange::{Errand, Given, Memory, Ticket};
-use verbena_rfio_client::{Address, Error, Exchange, Options};
+use verbena_rfio_client::connection::{Memory, Operation, OperationOutput, PendingOperation};
+use verbena_rfio_client::{Address, Error, MultiplexedConnection, Options};
 use verbena_rfio_common::scratch::Scratch;
 use verbena_rfio_protocol::request::{Checksum, OnHandle, Open, OpenFlags, Ping, Truncate};
 use verbena_rfio_protocol::types::{Handle, Path, Range};
@@ -15,8 +15,8 @@ use verbena_rfio_server::audit::Audit;
 use verbena_rfio_server::export::{Access, Export, Exports};
 use verbena_rfio_server::running::{Layout, Server};
 use verbena_rfio_server::service::{Limits, Service};
-use verbena_rfio_server::session::conversation::Context;
-use verbena_rfio_server::session::greeting::{Authenticator, LocalUsers};
+use verbena_rfio_server::session::authenticator::{Authenticator, LocalUserPolicy};
+use verbena_rfio_server::session::connection::Context;
 
 /// Returns a configuration with this number of cases, or that of `PROPTEST_CASES`.
 fn cases(few: u32) -> ProptestConfig {
@@ -45,7 +45,7 @@ fn server(limits: Limits) -> Running {
     let service = Service::new(Exports::new(vec![export]).unwrap(), limits, Audit::none()).unwrap();
     let context = Context {
         service: Arc::new(service),
-        authenticator: Authenticator::new(Default::default(), LocalUsers::Own, None),
+        authenticator: Authenticator::new(Default::default(), LocalUserPolicy::Own, None),
         tls: None.into(),
         tls_only: false,
     };
@@ -62,26 +62,26 @@ fn server(limits: Limits) -> Running {
 }
 
 impl Running {
-    fn exchange(&self) -> Arc<Exchange> {
+    fn connection(&self) -> Arc<MultiplexedConnection> {
         let address = Address::Socket(self.scratch.path("rfiod.sock"));
-        Exchange::connect(&address, &options()).unwrap()
+        MultiplexedConnection::connect(&address, &options()).unwrap()
     }
 }
 
-fn open(exchange: &Arc<Exchange>, name: &str) -> Handle {
+fn open(connection: &Arc<MultiplexedConnection>, name: &str) -> Handle {
     let request = Request::Open(Open {
         path: Path::new(name).unwrap(),
         flags: OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE,
         mode: 0o600,
     });
-    match exchange.call(request).unwrap() {
+    match connection.call(request).unwrap() {
         Reply::Opened(opened) => opened.handle,
         other => panic!("{other:?}"),
     }
 }
 
 #[derive(Debug, Clone)]
-enum Deed {
+enum Step {
     Write(u64, u8, usize),
     Read(u64, usize),
     Vector(Vec<(u64, u32)>),
@@ -91,16 +91,16 @@ enum Deed {
     Reopen,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn step() -> impl Strategy<Value = Step> {
     const FAR: u64 = 60_000;
     prop_oneof![
         4 => (0..FAR, any::<u8>(), 1usize..20_000)
-            .prop_map(|(offset, byte, length)| Deed::Write(offset, byte, length)),
-        6 => (0..FAR, 0usize..30_000).prop_map(|(offset, length)| Deed::Read(offset, length)),
-        2 => proptest::collection::vec((0..FAR, 0u32..5000), 0..20).prop_map(Deed::Vector),
-        1 => (0..FAR).prop_map(Deed::Truncate),
-        1 => Just(Deed::Examine),
-        1 => Just(Deed::Reopen),
+            .prop_map(|(offset, byte, length)| Step::Write(offset, byte, length)),
+        6 => (0..FAR, 0usize..30_000).prop_map(|(offset, length)| Step::Read(offset, length)),
+        2 => proptest::collection::vec((0..FAR, 0u32..5000), 0..20).prop_map(Step::Vector),
+        1 => (0..FAR).prop_map(Step::Truncate),
+        1 => Just(Step::Examine),
+        1 => Just(Step::Reopen),
     ]
 }
 
@@ -120,31 +120,31 @@ fn piece(model: &[u8], offset: u64, length: usize) -> Vec<u8> {
 /// Begins an operation without waiting for earlier ones; returns the result expected if it follows
 /// them.
 fn begin(
-    exchange: &Arc<Exchange>,
+    connection: &Arc<MultiplexedConnection>,
     handle: Handle,
-    deed: &Deed,
+    step: &Step,
     model: &mut Vec<u8>,
-) -> (Ticket, Expected) {
-    let (errand, memory, expected) = match deed {
-        Deed::Write(offset, byte, length) => {
+) -> (PendingOperation, Expected) {
+    let (operation, memory, expected) = match step {
+        Step::Write(offset, byte, length) => {
             let end = *offset as usize + length;
             model.resize(model.len().max(end), 0);
             model[*offset as usize..end].fill(*byte);
-            let errand = Errand::Write {
+            let operation = Operation::Write {
                 handle,
                 offset: *offset,
             };
-            (errand, vec![*byte; *length], Expected::Nothing)
+            (operation, vec![*byte; *length], Expected::Nothing)
         }
-        Deed::Read(offset, length) => {
-            let errand = Errand::Read {
+        Step::Read(offset, length) => {
+            let operation = Operation::Read {
                 handle,
                 offset: *offset,
             };
             let expected = Expected::Bytes(piece(model, *offset, *length));
-            (errand, vec![0xee; *length], expected)
+            (operation, vec![0xee; *length], expected)
         }
-        Deed::Vector(ranges) => {
+        Step::Vector(ranges) => {
             let expected = ranges
                 .iter()
                 .map(|&(offset, length)| piece(model, offset, length as usize));
@@ -153,79 +153,84 @@ fn begin(
             let ranges = ranges
                 .iter()
                 .map(|&(offset, length)| Range { offset, length });
-            let errand = Errand::Vector {
+            let operation = Operation::Vector {
                 handle,
                 ranges: ranges.collect(),
             };
-            (errand, vec![0xee; length], expected)
+            (operation, vec![0xee; length], expected)
         }
-        Deed::Truncate(size) => {
+        Step::Truncate(size) => {
             model.resize(*size as usize, 0);
             let request = Request::Truncate(Truncate {
                 handle,
                 size: *size,
             });
-            (Errand::Call(request), Vec::new(), Expected::Nothing)
+            (Operation::Call(request), Vec::new(), Expected::Nothing)
         }
-        Deed::Examine | Deed::Reopen => {
+        Step::Examine | Step::Reopen => {
             let request = Request::Examine(OnHandle { handle });
             let expected = Expected::Size(model.len() as u64);
-            (Errand::Call(request), Vec::new(), expected)
+            (Operation::Call(request), Vec::new(), expected)
         }
     };
-    (exchange.begin(errand, memory).unwrap(), expected)
+    (connection.begin(operation, memory).unwrap(), expected)
 }
 
-fn verify(given: &Given, memory: &dyn Memory, expected: &Expected, deed: &Deed) {
+fn verify(succeeded: &OperationOutput, memory: &dyn Memory, expected: &Expected, step: &Step) {
     let memory = memory.bytes();
-    match (given, expected) {
-        (Given::Written | Given::Reply(Reply::Truncated(_), 0), Expected::Nothing) => {}
-        (Given::Read(length), Expected::Bytes(bytes)) => {
-            assert!(memory[..*length] == bytes[..], "{deed:?} gave other bytes");
+    match (succeeded, expected) {
+        (
+            OperationOutput::Written | OperationOutput::Reply(Reply::Truncated(_), 0),
+            Expected::Nothing,
+        ) => {}
+        (OperationOutput::Read(length), Expected::Bytes(bytes)) => {
+            assert!(memory[..*length] == bytes[..], "{step:?} gave other bytes");
         }
-        (Given::Vector(lengths), Expected::Parts(parts)) => {
-            let Deed::Vector(ranges) = deed else {
-                panic!("{deed:?}")
+        (OperationOutput::Vector(lengths), Expected::Parts(parts)) => {
+            let Step::Vector(ranges) = step else {
+                panic!("{step:?}")
             };
             let mut at = 0;
             for ((&length, part), (_, whole)) in lengths.iter().zip(parts).zip(ranges) {
                 assert!(
                     memory[at..at + length as usize] == part[..],
-                    "{deed:?} gave other bytes"
+                    "{step:?} gave other bytes"
                 );
                 at += *whole as usize;
             }
         }
-        (Given::Reply(Reply::Examined(about), 0), Expected::Size(size)) => {
-            assert_eq!(about.attributes.size, *size, "{deed:?}");
+        (OperationOutput::Reply(Reply::Examined(about), 0), Expected::Size(size)) => {
+            assert_eq!(about.attributes.size, *size, "{step:?}");
         }
-        (given, _) => panic!("{deed:?} gave {given:?}"),
+        (succeeded, _) => panic!("{step:?} gave {succeeded:?}"),
     }
 }
 
-fn work(exchange: &Arc<Exchange>, name: &str, deeds: &[Deed]) -> Vec<u8> {
-    let mut handle = open(exchange, name);
+fn work(connection: &Arc<MultiplexedConnection>, name: &str, steps: &[Step]) -> Vec<u8> {
+    let mut handle = open(connection, name);
     let mut model = Vec::new();
     let mut begun = Vec::new();
-    let finish = |begun: &mut Vec<(Deed, Ticket, Expected)>| {
+    let finish = |begun: &mut Vec<(Step, PendingOperation, Expected)>| {
         // In reverse, since the order of waiting must not matter.
-        while let Some((deed, ticket, expected)) = begun.pop() {
-            let done = ticket.wait().unwrap();
+        while let Some((step, pending, expected)) = begun.pop() {
+            let done = pending.wait().unwrap();
             match &done.outcome {
-                Ok(given) => verify(given, &*done.memory, &expected, &deed),
-                Err(error) => panic!("{deed:?}: {error}"),
+                Ok(succeeded) => verify(succeeded, &*done.memory, &expected, &step),
+                Err(error) => panic!("{step:?}: {error}"),
             }
         }
     };
-    for deed in deeds {
-        let (ticket, expected) = begin(exchange, handle, deed, &mut model);
-        begun.push((deed.clone(), ticket, expected));
-        if matches!(deed, Deed::Reopen) {
+    for step in steps {
+        let (pending, expected) = begin(connection, handle, step, &mut model);
+        begun.push((step.clone(), pending, expected));
+        if matches!(step, Step::Reopen) {
             // Requests on the old handle are carried out before it is closed.
             let close = Request::Close(OnHandle { handle });
-            let closed = exchange.begin(Errand::Call(close), Vec::new()).unwrap();
+            let closed = connection
+                .begin(Operation::Call(close), Vec::new())
+                .unwrap();
             closed.wait().unwrap().outcome.unwrap();
-            handle = open(exchange, name);
+            handle = open(connection, name);
         }
         if begun.len() >= 25 {
             finish(&mut begun);
@@ -240,7 +245,7 @@ proptest! {
 
     #[test]
     fn concurrent_operations_on_a_file_equal_sequential_ones(
-        threads in proptest::collection::vec(proptest::collection::vec(deed(), 1..60), 1..4),
+        threads in proptest::collection::vec(proptest::collection::vec(step(), 1..60), 1..4),
         small in any::<bool>(),
     ) {
         // With little memory, reads are answered short and requests wait for memory; the results
@@ -256,13 +261,13 @@ proptest! {
             false => Limits { cache: 1 << 20, block: 16 << 10, ..Limits::default() },
         };
         let running = server(limits);
-        let exchange = running.exchange();
+        let connection = running.connection();
         std::thread::scope(|scope| {
-            for (number, deeds) in threads.iter().enumerate() {
-                let (exchange, running) = (&exchange, &running);
+            for (number, steps) in threads.iter().enumerate() {
+                let (connection, running) = (&connection, &running);
                 scope.spawn(move || {
                     let name = format!("/{number}");
-                    let model = work(exchange, &name, deeds);
+                    let model = work(connection, &name, steps);
                     let path = running.scratch.path("export").join(&name[1..]);
                     assert!(std::fs::read(path).unwrap() == model, "the file is another");
                 });
@@ -272,23 +277,26 @@ proptest! {
 }
 
 /// Begins eight slow requests: checksums over half a gigabyte each.
-fn begin_slow_ones(running: &Running, exchange: &Arc<Exchange>) -> Vec<Ticket> {
+fn begin_slow_ones(
+    running: &Running,
+    connection: &Arc<MultiplexedConnection>,
+) -> Vec<PendingOperation> {
     let path = running.scratch.path("export/large");
     std::fs::File::create(path)
         .unwrap()
         .set_len(1 << 30)
         .unwrap();
-    let handle = open(exchange, "/large");
+    let handle = open(connection, "/large");
     let slow = Request::Checksum(Checksum {
         handle,
         offset: 0,
-        block: exchange.terms().block,
+        block: connection.server_limits().block,
         count: 1024,
     });
     (0..8)
         .map(|_| {
-            exchange
-                .begin(Errand::Call(slow.clone()), Vec::new())
+            connection
+                .begin(Operation::Call(slow.clone()), Vec::new())
                 .unwrap()
         })
         .collect()
@@ -308,20 +316,20 @@ const TRIES: usize = 20;
 #[test]
 fn quick_requests_overtake_slow_ones() {
     let running = patient();
-    let exchange = running.exchange();
-    let other = open(&exchange, "/other");
+    let connection = running.connection();
+    let other = open(&connection, "/other");
     let overtakes = || {
-        let slow = begin_slow_ones(&running, &exchange);
-        exchange.call(Request::Ping(Ping {})).unwrap();
-        exchange
+        let slow = begin_slow_ones(&running, &connection);
+        connection.call(Request::Ping(Ping {})).unwrap();
+        connection
             .call(Request::Examine(OnHandle { handle: other }))
             .unwrap();
         let under_way = slow
             .iter()
-            .filter(|ticket| !ticket.is_done().unwrap())
+            .filter(|pending| !pending.is_done().unwrap())
             .count();
-        for ticket in slow {
-            ticket.wait().unwrap().outcome.unwrap();
+        for pending in slow {
+            pending.wait().unwrap().outcome.unwrap();
         }
         under_way > 0
     };
@@ -334,15 +342,15 @@ fn quick_requests_overtake_slow_ones() {
 #[test]
 fn canceled_operations_are_not_awaited() {
     let running = patient();
-    let exchange = running.exchange();
+    let connection = running.connection();
     let is_refused = || {
-        let slow = begin_slow_ones(&running, &exchange);
-        for ticket in &slow {
-            ticket.cancel().unwrap();
+        let slow = begin_slow_ones(&running, &connection);
+        for pending in &slow {
+            pending.cancel().unwrap();
         }
         let outcomes: Vec<_> = slow
             .into_iter()
-            .map(|ticket| ticket.wait().unwrap().outcome)
+            .map(|pending| pending.wait().unwrap().outcome)
             .collect();
         outcomes
             .iter()
@@ -354,32 +362,32 @@ fn canceled_operations_are_not_awaited() {
         "all are carried out all the same"
     );
     // The session and the file are unchanged.
-    let handle = open(&exchange, "/large");
-    let done = exchange
-        .begin(Errand::Read { handle, offset: 5 }, vec![1; 10])
+    let handle = open(&connection, "/large");
+    let done = connection
+        .begin(Operation::Read { handle, offset: 5 }, vec![1; 10])
         .unwrap()
         .wait()
         .unwrap();
-    assert_eq!(done.outcome.unwrap(), Given::Read(10));
+    assert_eq!(done.outcome.unwrap(), OperationOutput::Read(10));
     assert_eq!(done.memory.bytes(), [0; 10]);
 }
 
 #[test]
-fn polling_an_exchange_never_blocks() {
+fn polling_a_connection_never_blocks() {
     use rustix::event::{PollFd, PollFlags, poll};
     let running = server(Limits::default());
-    let exchange = running.exchange();
-    let handle = open(&exchange, "/f");
-    let written = exchange
-        .begin(Errand::Write { handle, offset: 0 }, vec![7; 100_000])
+    let connection = running.connection();
+    let handle = open(&connection, "/f");
+    let written = connection
+        .begin(Operation::Write { handle, offset: 0 }, vec![7; 100_000])
         .unwrap();
-    let read = exchange
-        .begin(Errand::Read { handle, offset: 0 }, vec![0; 100_000])
+    let read = connection
+        .begin(Operation::Read { handle, offset: 0 }, vec![0; 100_000])
         .unwrap();
     while !read.is_done().unwrap() {
-        let mut looked = [PollFd::from_borrowed_fd(exchange.events(), PollFlags::IN)];
+        let mut looked = [PollFd::from_borrowed_fd(connection.events(), PollFlags::IN)];
         poll(&mut looked, None).unwrap();
-        exchange.advance().unwrap();
+        connection.advance().unwrap();
     }
     assert!(written.is_done().unwrap());
     assert_eq!(read.wait().unwrap().memory.bytes(), [7; 100_000]);
@@ -390,20 +398,20 @@ fn a_lost_server_is_detected_without_a_request() {
     use rustix::event::{PollFd, PollFlags, poll};
     let Running { scratch, _server } = server(Limits::default());
     let address = Address::Socket(scratch.path("rfiod.sock"));
-    let exchange = Exchange::connect(&address, &options()).unwrap();
-    exchange.advance().unwrap();
-    assert!(!exchange.is_broken());
+    let connection = MultiplexedConnection::connect(&address, &options()).unwrap();
+    connection.advance().unwrap();
+    assert!(!connection.is_broken());
     drop(_server);
-    let mut looked = [PollFd::from_borrowed_fd(exchange.events(), PollFlags::IN)];
+    let mut looked = [PollFd::from_borrowed_fd(connection.events(), PollFlags::IN)];
     poll(&mut looked, None).unwrap();
-    exchange.advance().unwrap();
-    assert!(exchange.is_broken());
-    let errand = Errand::Read {
+    connection.advance().unwrap();
+    assert!(connection.is_broken());
+    let operation = Operation::Read {
         handle: Handle(1),
         offset: 0,
     };
     assert!(matches!(
-        exchange.begin(errand, vec![0; 5]),
+        connection.begin(operation, vec![0; 5]),
         Err(Error::Dropped(_))
     ));
 }
@@ -412,19 +420,19 @@ fn a_lost_server_is_detected_without_a_request() {
 #[test]
 fn a_forked_child_gets_an_error_and_the_parent_continues() {
     let running = server(Limits::default());
-    let exchange = running.exchange();
-    let handle = open(&exchange, "/f");
-    let ticket = exchange
-        .begin(Errand::Write { handle, offset: 0 }, vec![9; 50_000])
+    let connection = running.connection();
+    let handle = open(&connection, "/f");
+    let pending = connection
+        .begin(Operation::Write { handle, offset: 0 }, vec![9; 50_000])
         .unwrap();
     // SAFETY: the child calls only the functions under test, and _exit.
     #[allow(unsafe_code, reason = "fork(2)")]
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let told = matches!(exchange.call(Request::Ping(Ping {})), Err(Error::Forked))
-            && matches!(ticket.is_done(), Err(Error::Forked));
-        drop(ticket);
-        drop(exchange);
+        let told = matches!(connection.call(Request::Ping(Ping {})), Err(Error::Forked))
+            && matches!(pending.is_done(), Err(Error::Forked));
+        drop(pending);
+        drop(connection);
         // SAFETY: ends the child without running the parent's exit handlers.
         #[allow(unsafe_code, reason = "_exit(2)")]
         unsafe {
@@ -436,9 +444,12 @@ fn a_forked_child_gets_an_error_and_the_parent_continues() {
     #[allow(unsafe_code, reason = "waitpid(2)")]
     let waited = unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!((waited, status), (child, 0));
-    assert_eq!(ticket.wait().unwrap().outcome.unwrap(), Given::Written);
-    let read = exchange
-        .begin(Errand::Read { handle, offset: 0 }, vec![0; 50_000])
+    assert_eq!(
+        pending.wait().unwrap().outcome.unwrap(),
+        OperationOutput::Written
+    );
+    let read = connection
+        .begin(Operation::Read { handle, offset: 0 }, vec![0; 50_000])
         .unwrap();
     assert_eq!(read.wait().unwrap().memory.bytes(), [9; 50_000]);
 }

@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use verbena_rfio_client::exchange::Exchange;
-use verbena_rfio_client::exchange::connections::{self, Connections};
+use verbena_rfio_client::connection::MultiplexedConnection;
+use verbena_rfio_client::connection::connections::{self, Connections};
 use verbena_rfio_client::{Address, Error, Options};
 
 use super::forks;
@@ -16,15 +16,15 @@ pub type Guard = connections::Guard<'static>;
 static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 
 /// Locks the table, for fork(2).
-pub fn hold() -> Guard {
-    CONNECTIONS.hold()
+pub fn lock() -> Guard {
+    CONNECTIONS.lock()
 }
 
 /// Returns the connection to a server.
 ///
 /// # Errors
 /// Those of connecting.
-pub fn exchange(address: &Address) -> Result<Arc<Exchange>, Error> {
+pub fn connection(address: &Address) -> Result<Arc<MultiplexedConnection>, Error> {
     forks::prepare();
     CONNECTIONS.to(address)
 }

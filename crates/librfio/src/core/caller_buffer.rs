@@ -4,21 +4,21 @@
 use std::ffi::c_void;
 
 use verbena_rfio_client::Error;
-use verbena_rfio_client::exchange::Memory;
+use verbena_rfio_client::connection::Memory;
 
-use crate::door;
+use crate::ffi;
 
 /// Memory that its owner does not access until the request is finished.
-pub struct Foreign {
+pub struct CallerBuffer {
     start: *mut u8,
     length: usize,
 }
 
 // SAFETY: the thread that processes replies fills it, one thread at a time; its owner does not
 // access it meanwhile.
-unsafe impl Send for Foreign {}
+unsafe impl Send for CallerBuffer {}
 
-impl Memory for Foreign {
+impl Memory for CallerBuffer {
     fn bytes(&self) -> &[u8] {
         // SAFETY: `new` has checked the pointer, or a reference was given; the owner keeps the
         // memory valid and unchanged until the request is finished.
@@ -31,7 +31,7 @@ impl Memory for Foreign {
     }
 }
 
-impl Foreign {
+impl CallerBuffer {
     /// Returns a program's buffer.
     ///
     /// # Errors
@@ -40,7 +40,7 @@ impl Foreign {
         let start = match (length, start.is_null()) {
             (0, _) => std::ptr::NonNull::dangling().as_ptr(),
             (_, false) if length <= isize::MAX as usize => start.cast(),
-            _ => return Err(door::invalid("buffer")),
+            _ => return Err(ffi::invalid("buffer")),
         };
         Ok(Self { start, length })
     }
@@ -49,7 +49,7 @@ impl Foreign {
     ///
     /// # Safety
     /// The borrow must not end before the wait for the request that gets it.
-    pub unsafe fn filled(bytes: &mut [u8]) -> Self {
+    pub unsafe fn writable(bytes: &mut [u8]) -> Self {
         Self {
             start: bytes.as_mut_ptr(),
             length: bytes.len(),
@@ -61,7 +61,7 @@ impl Foreign {
     /// # Safety
     /// The borrow must not end before the wait for the request that gets it, which must only read
     /// from its memory.
-    pub unsafe fn looked_at(bytes: &[u8]) -> Self {
+    pub unsafe fn read_only(bytes: &[u8]) -> Self {
         Self {
             start: bytes.as_ptr().cast_mut(),
             length: bytes.len(),

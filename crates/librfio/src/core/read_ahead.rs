@@ -13,14 +13,14 @@ const MOST_AHEAD: usize = 16 << 20;
 
 /// Number of reads in progress per window: with each one that is consumed, another is sent, so that
 /// the path is never idle.
-const PIECES: usize = 4;
+const REQUESTS_PER_WINDOW: usize = 4;
 
 /// Default duration of retries after a lost connection.
 const RETRY: Duration = Duration::from_secs(30);
 
 /// How small reads are served (`rfiosetopt`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadMode {
     /// One request each.
     Direct,
     /// Through a buffer.
@@ -31,13 +31,13 @@ pub enum Reading {
     Streamed,
 }
 
-impl Reading {
+impl ReadMode {
     /// Returns how long a read is retried after a lost connection: `RFIO_RETRY` seconds, with the
     /// options that read ahead. Without them the error is returned at once.
     ///
     /// # Errors
     /// [`Error::Setup`] if `RFIO_RETRY` is not a number.
-    pub fn patience(self) -> Result<Duration, Error> {
+    pub fn timeout(self) -> Result<Duration, Error> {
         if !matches!(self, Self::Ahead | Self::Streamed) {
             return Ok(Duration::ZERO);
         }
@@ -52,8 +52,8 @@ impl Reading {
 
 /// The read-ahead state of a file: its options and its last fetch, whether buffered or direct.
 #[derive(Debug)]
-pub struct Course {
-    reading: Reading,
+pub struct ReadAhead {
+    reading: ReadMode,
     last: Option<Fetched>,
 }
 
@@ -72,8 +72,8 @@ impl Fetched {
     }
 }
 
-impl Course {
-    pub fn new(reading: Reading) -> Self {
+impl ReadAhead {
+    pub fn new(reading: ReadMode) -> Self {
         Self {
             reading,
             last: None,
@@ -85,26 +85,26 @@ impl Course {
     pub fn window(&self, offset: u64) -> usize {
         let followed = self.last.filter(|last| last.is_followed_by(offset));
         match (self.reading, followed) {
-            (Reading::Direct, _) => 0,
-            (Reading::Buffered, _) | (Reading::Ahead, None) => AHEAD,
-            (Reading::Ahead, Some(last)) => (2 * last.window).clamp(AHEAD, MOST_AHEAD),
-            (Reading::Streamed, _) => MOST_AHEAD,
+            (ReadMode::Direct, _) => 0,
+            (ReadMode::Buffered, _) | (ReadMode::Ahead, None) => AHEAD,
+            (ReadMode::Ahead, Some(last)) => (2 * last.window).clamp(AHEAD, MOST_AHEAD),
+            (ReadMode::Streamed, _) => MOST_AHEAD,
         }
     }
 
     /// Returns the bytes to keep in progress for the reads after the last fetch; zero if they are
     /// not sequential.
-    pub fn under_way(&self) -> usize {
+    pub fn bytes_in_progress(&self) -> usize {
         match (self.reading, self.last) {
-            (Reading::Ahead, Some(last)) if last.window > AHEAD => last.window,
-            (Reading::Streamed, Some(_)) => MOST_AHEAD,
+            (ReadMode::Ahead, Some(last)) if last.window > AHEAD => last.window,
+            (ReadMode::Streamed, Some(_)) => MOST_AHEAD,
             _ => 0,
         }
     }
 
     /// Returns the bytes of one of these reads.
-    pub fn piece(&self) -> usize {
-        (self.under_way() / PIECES).max(AHEAD)
+    pub fn request_bytes(&self) -> usize {
+        (self.bytes_in_progress() / REQUESTS_PER_WINDOW).max(AHEAD)
     }
 
     /// Records a fetch of `length` bytes.
@@ -118,9 +118,9 @@ impl Course {
     }
 
     /// Starts again on a new connection, with the smallest window.
-    pub fn begin_anew(&mut self) {
+    pub fn restart(&mut self) {
         *self = Self::new(match self.reading {
-            Reading::Streamed => Reading::Ahead,
+            ReadMode::Streamed => ReadMode::Ahead,
             other => other,
         });
     }
@@ -136,15 +136,15 @@ mod tests {
     use super::*;
 
     /// Returns the bytes of each fetch, for reads of `length` bytes at these offsets.
-    fn fetches(reading: Reading, offsets: impl Iterator<Item = u64>, length: usize) -> Vec<usize> {
-        let (mut course, mut kept, mut made) = (Course::new(reading), 0..0, Vec::new());
+    fn fetches(reading: ReadMode, offsets: impl Iterator<Item = u64>, length: usize) -> Vec<usize> {
+        let (mut read_ahead, mut kept, mut made) = (ReadAhead::new(reading), 0..0, Vec::new());
         for offset in offsets {
             let end = offset + length as u64;
             if kept.start <= offset && end <= kept.end {
                 continue;
             }
-            let fetched = course.window(offset).max(length);
-            course.fetched(offset, fetched);
+            let fetched = read_ahead.window(offset).max(length);
+            read_ahead.fetched(offset, fetched);
             kept = match fetched > length {
                 true => offset..offset + fetched as u64,
                 false => 0..0,
@@ -161,7 +161,7 @@ mod tests {
         const WHOLE: u64 = 256 << 20;
         for length in [1 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20, 5 << 20] {
             let offsets = (0..WHOLE).step_by(length);
-            for reading in [Reading::Ahead, Reading::Streamed] {
+            for reading in [ReadMode::Ahead, ReadMode::Streamed] {
                 let made = fetches(reading, offsets.clone(), length);
                 assert!(
                     made.len() <= 9 + 16 + 8,
@@ -175,7 +175,7 @@ mod tests {
     fn random_reads_fetch_at_most_one_buffer() {
         let offsets = (0..1000).map(|turn: u64| turn.wrapping_mul(7_919_000_003) % (1 << 40));
         for length in [1 << 10, 256 << 10] {
-            let made = fetches(Reading::Ahead, offsets.clone(), length);
+            let made = fetches(ReadMode::Ahead, offsets.clone(), length);
             assert!(made.iter().all(|&fetched| fetched <= AHEAD.max(length)));
         }
     }

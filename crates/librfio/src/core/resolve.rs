@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use verbena_rfio_client::{Address, Error, Location};
 use verbena_rfio_protocol::types::Path;
 
-use crate::door::invalid;
+use crate::ffi::invalid;
 
 /// The remote directory for paths without a host, like the process's working directory for system
 /// calls.
@@ -16,27 +16,27 @@ static REMOTE_DIRECTORY: Mutex<Option<(Address, Path)>> = Mutex::new(None);
 pub type Guard = MutexGuard<'static, Option<(Address, Path)>>;
 
 /// Locks the table, for fork(2).
-pub fn hold() -> Guard {
+pub fn lock() -> Guard {
     REMOTE_DIRECTORY
         .lock()
         .unwrap_or_else(|poison| poison.into_inner())
 }
 
 /// The location of a path.
-pub enum Place {
+pub enum ResolvedPath {
     /// Local.
-    Here(PathBuf),
+    Local(PathBuf),
     /// On a server.
-    There(Address, Path),
+    Remote(Address, Path),
 }
 
 /// Resolves a path.
 ///
 /// # Errors
 /// [`Error::Setup`] for an invalid remote path.
-pub fn find(text: &[u8]) -> Result<Place, Error> {
+pub fn find(text: &[u8]) -> Result<ResolvedPath, Error> {
     match Location::parse(text).map_err(|bad| Error::Setup(bad.to_string()))? {
-        Location::Remote(address, path) => Ok(Place::There(address, path)),
+        Location::Remote(address, path) => Ok(ResolvedPath::Remote(address, path)),
         Location::Local(local) => {
             let directory = REMOTE_DIRECTORY
                 .lock()
@@ -45,9 +45,9 @@ pub fn find(text: &[u8]) -> Result<Place, Error> {
                 (Some((address, directory)), false) => {
                     let joined = [directory.as_bytes(), b"/", text].concat();
                     let path = Path::new(joined).ok_or_else(|| invalid("path"))?;
-                    Ok(Place::There(address.clone(), path))
+                    Ok(ResolvedPath::Remote(address.clone(), path))
                 }
-                _ => Ok(Place::Here(local)),
+                _ => Ok(ResolvedPath::Local(local)),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 /// An object identifier, as encoded in DER.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Kind(Vec<u8>);
+pub struct AttributeType(Vec<u8>);
 
 /// The keywords of RFC 4514, section 3, and further ones that OpenSSL prints.
 const WORDS: [(&str, &[u8]); 25] = [
@@ -48,7 +48,7 @@ const WORDS: [(&str, &[u8]); 25] = [
     ),
 ];
 
-impl Kind {
+impl AttributeType {
     /// Returns the identifier with this element content.
     pub(super) fn of(content: &[u8]) -> Option<Self> {
         let kind = Self(content.to_vec());
@@ -57,7 +57,7 @@ impl Kind {
     }
 
     /// Parses a keyword, or digits with dots.
-    pub(super) fn written(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let word = WORDS
             .iter()
             .find(|(word, _)| word.eq_ignore_ascii_case(text));
@@ -125,7 +125,7 @@ impl Kind {
     }
 }
 
-impl std::fmt::Display for Kind {
+impl std::fmt::Display for AttributeType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if let Some(word) = self.word() {
             return f.write_str(word);
@@ -150,10 +150,14 @@ mod tests {
             ("UID", "0.9.2342.19200300.100.1.1"),
             ("emailAddress", "1.2.840.113549.1.9.1"),
         ] {
-            assert_eq!(Kind::written(word), Kind::from_digits(digits), "{word}");
+            assert_eq!(
+                AttributeType::parse(word),
+                AttributeType::from_digits(digits),
+                "{word}"
+            );
         }
         for (word, content) in WORDS {
-            assert_eq!(Kind::of(content).unwrap().to_string(), word);
+            assert_eq!(AttributeType::of(content).unwrap().to_string(), word);
         }
         for bad in [
             "",
@@ -165,15 +169,15 @@ mod tests {
             "X",
             "2.5.4.99999999999999999999",
         ] {
-            assert_eq!(Kind::written(bad), None, "{bad}");
+            assert_eq!(AttributeType::parse(bad), None, "{bad}");
         }
     }
 
     proptest! {
         #[test]
         fn attribute_types_round_trip(content in proptest::collection::vec(any::<u8>(), 0..12)) {
-            if let Some(kind) = Kind::of(&content) {
-                prop_assert_eq!(Kind::written(&kind.to_string()), Some(kind));
+            if let Some(kind) = AttributeType::of(&content) {
+                prop_assert_eq!(AttributeType::parse(&kind.to_string()), Some(kind));
             }
         }
     }

@@ -5,7 +5,7 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
 use super::name::Name;
-use super::written::bytes_of;
+use super::name_parser::bytes_of;
 
 /// The SHA-256 of a whole certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
     /// Parses hexadecimal digits, with colons or without.
-    pub fn written(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let digits: String = text.trim().chars().filter(|&one| one != ':').collect();
         bytes_of(&digits)?.try_into().ok().map(Self)
     }
@@ -27,7 +27,7 @@ impl std::fmt::Display for Fingerprint {
 
 /// A valid certificate shown by a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shown {
+pub struct ClientCertificate {
     /// The subject; `None` if it is empty or cannot be read.
     pub subject: Option<Name>,
     /// The fingerprint of the whole certificate.
@@ -38,7 +38,7 @@ pub struct Shown {
     pub uris: Vec<String>,
 }
 
-impl Shown {
+impl ClientCertificate {
     /// Reads a certificate.
     pub fn read(certificate: &CertificateDer<'_>) -> Self {
         let mut fingerprint = [0; 32];
@@ -59,7 +59,7 @@ impl Shown {
     }
 }
 
-impl std::fmt::Display for Shown {
+impl std::fmt::Display for ClientCertificate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.subject {
             Some(subject) => subject.fmt(f),
@@ -76,8 +76,8 @@ mod tests {
     fn fingerprints_are_read_in_openssls_format() {
         let digits = "ab".repeat(32);
         let colons = ["AB"; 32].join(":");
-        let one = Fingerprint::written(&digits).unwrap();
-        assert_eq!(Fingerprint::written(&format!(" {colons} ")), Some(one));
+        let one = Fingerprint::parse(&digits).unwrap();
+        assert_eq!(Fingerprint::parse(&format!(" {colons} ")), Some(one));
         assert_eq!(one.to_string(), digits);
         for bad in [
             "",
@@ -86,7 +86,7 @@ mod tests {
             &format!("{digits}ab"),
             &digits.replace('a', "g"),
         ] {
-            assert_eq!(Fingerprint::written(bad), None, "{bad}");
+            assert_eq!(Fingerprint::parse(bad), None, "{bad}");
         }
     }
 }

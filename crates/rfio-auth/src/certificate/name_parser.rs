@@ -5,9 +5,9 @@
 
 use std::str::FromStr;
 
+use super::attribute_type::AttributeType;
 use super::der;
-use super::kind::Kind;
-use super::name::{Attribute, Name, Part, Value};
+use super::name::{Attribute, AttributeValue, Name, Rdn};
 
 /// Why a text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum BadName {
         "'{0}' is not an attribute; write unnamed attributes as an object identifier (digits \
              and dots)"
     )]
-    Kind(String),
+    AttributeType(String),
     /// A character that must be escaped with `\`.
     #[error("write \\{0} for a {0} in a value")]
     Unescaped(char),
@@ -47,7 +47,7 @@ impl FromStr for Name {
     fn from_str(text: &str) -> Result<Self, BadName> {
         let parts = split(text, ',').into_iter().map(|part| {
             let attributes = split(part, '+').into_iter().map(attribute);
-            let mut part = attributes.collect::<Result<Part, _>>()?;
+            let mut part = attributes.collect::<Result<Rdn, _>>()?;
             part.sort();
             Ok(part)
         });
@@ -84,23 +84,23 @@ fn attribute(text: &str) -> Result<Attribute, BadName> {
         .split_once('=')
         .ok_or_else(|| BadName::NoValue(text.trim_end().to_owned()))?;
     let kind = kind.trim_end_matches(' ');
-    let kind = Kind::written(kind).ok_or_else(|| BadName::Kind(kind.to_owned()))?;
+    let kind = AttributeType::parse(kind).ok_or_else(|| BadName::AttributeType(kind.to_owned()))?;
     let value = value.trim_start_matches(' ');
     let value = match value.strip_prefix('#') {
         Some(digits) => encoded(&kind, digits.trim_end_matches(' '))?,
-        None => Value::Text(unescaped(value)?),
+        None => AttributeValue::Text(unescaped(value)?),
     };
     match (&value, kind.word()) {
-        (Value::Text(_), None) => Err(BadName::NeedsEncoding(kind.to_string())),
+        (AttributeValue::Text(_), None) => Err(BadName::NeedsEncoding(kind.to_string())),
         _ => Ok(Attribute { kind, value }),
     }
 }
 
-fn encoded(kind: &Kind, digits: &str) -> Result<Value, BadName> {
+fn encoded(kind: &AttributeType, digits: &str) -> Result<AttributeValue, BadName> {
     let bytes = bytes_of(digits);
     let element = bytes.as_deref().and_then(der::first);
     match element {
-        Some((element, [])) => Ok(Value::of(kind, element)),
+        Some((element, [])) => Ok(AttributeValue::of(kind, element)),
         _ => Err(BadName::Encoded(format!("#{digits}"))),
     }
 }
@@ -193,7 +193,7 @@ mod tests {
             ("", BadName::Nothing),
             ("CN=a,", BadName::Nothing),
             ("CN=a,Inc.", BadName::NoValue("Inc.".into())),
-            ("XY=a", BadName::Kind("XY".into())),
+            ("XY=a", BadName::AttributeType("XY".into())),
             ("O=\"a, b\"", BadName::Unescaped('"')),
             ("CN=a;O=b", BadName::Unescaped(';')),
             ("CN=a\\", BadName::Escape),

@@ -9,7 +9,7 @@ use rustls::{AlertDescription, CertificateError, Error};
 
 /// Returns the server's reason for rejecting a client's certificate, if the connection failed for
 /// that.
-pub fn why_refused_here(error: &io::Error) -> Option<String> {
+pub fn rejection_reason(error: &io::Error) -> Option<String> {
     match tls_error(error)? {
         Error::InvalidCertificate(why) => Some(words(why)),
         _ => None,
@@ -35,7 +35,7 @@ fn words(why: &CertificateError) -> String {
 
 /// Returns the reason in the server's alert, if the server ended the connection because of the
 /// client's certificate.
-pub fn why_refused_there(error: &io::Error) -> Option<&'static str> {
+pub fn rejection_by_server(error: &io::Error) -> Option<&'static str> {
     let Error::AlertReceived(alert) = tls_error(error)? else {
         return None;
     };
@@ -69,19 +69,19 @@ mod tests {
 
     #[test]
     fn only_certificate_refusals_give_a_reason() {
-        let here = |error| why_refused_here(&io::Error::other(error));
+        let here = |error| rejection_reason(&io::Error::other(error));
         assert_eq!(
             here(Error::InvalidCertificate(CertificateError::Revoked)).as_deref(),
             Some("it has been revoked")
         );
         assert_eq!(here(Error::DecryptError), None);
-        let there = |alert| why_refused_there(&io::Error::other(Error::AlertReceived(alert)));
+        let there = |alert| rejection_by_server(&io::Error::other(Error::AlertReceived(alert)));
         assert_eq!(
             there(AlertDescription::CertificateRevoked),
             Some("it has been revoked")
         );
         assert_eq!(there(AlertDescription::HandshakeFailure), None);
-        assert_eq!(why_refused_there(&io::Error::other("x")), None);
-        assert_eq!(why_refused_there(&io::Error::from_raw_os_error(5)), None);
+        assert_eq!(rejection_by_server(&io::Error::other("x")), None);
+        assert_eq!(rejection_by_server(&io::Error::from_raw_os_error(5)), None);
     }
 }

@@ -11,15 +11,15 @@ use verbena_rfio_protocol::request::{Checksum, Copy, OnHandle, Open, Truncate};
 use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
-use super::{Errand, Exchange, Given, Memory, Ticket};
+use super::{Memory, MultiplexedConnection, Operation, OperationOutput, PendingOperation};
 use crate::error::Error;
-use crate::lineage;
+use crate::fork_guard;
 use crate::session::unexpected;
 
 /// The file.
 #[derive(Debug)]
 pub struct SharedFile {
-    exchange: Arc<Exchange>,
+    connection: Arc<MultiplexedConnection>,
     handle: Handle,
     attributes: Attributes,
     open: bool,
@@ -32,7 +32,7 @@ impl SharedFile {
     /// # Errors
     /// The server refuses, or the connection fails.
     pub fn open(
-        exchange: Arc<Exchange>,
+        connection: Arc<MultiplexedConnection>,
         path: &Path,
         flags: u32,
         mode: u32,
@@ -42,13 +42,13 @@ impl SharedFile {
             flags,
             mode,
         });
-        match exchange.call(request)? {
+        match connection.call(request)? {
             Reply::Opened(opened) => Ok(Self {
-                exchange,
+                connection,
                 handle: opened.handle,
                 attributes: opened.attributes,
                 open: true,
-                process: lineage::mark(),
+                process: fork_guard::generation(),
             }),
             other => Err(unexpected(&other)),
         }
@@ -58,13 +58,13 @@ impl SharedFile {
     ///
     /// # Errors
     /// [`Error::Changed`] if it is another file; as [`SharedFile::open`].
-    pub fn again(
-        exchange: Arc<Exchange>,
+    pub fn reopen(
+        connection: Arc<MultiplexedConnection>,
         path: &Path,
         flags: u32,
         identity: (u64, u64),
     ) -> Result<Self, Error> {
-        let file = Self::open(exchange, path, flags, 0)?;
+        let file = Self::open(connection, path, flags, 0)?;
         match file.identity() == identity {
             true => Ok(file),
             false => Err(Error::Changed),
@@ -72,8 +72,8 @@ impl SharedFile {
     }
 
     /// Returns the connection.
-    pub fn exchange(&self) -> &Arc<Exchange> {
-        &self.exchange
+    pub fn connection(&self) -> &Arc<MultiplexedConnection> {
+        &self.connection
     }
 
     /// Returns the file's handle on the connection.
@@ -93,12 +93,12 @@ impl SharedFile {
 
     /// Returns the connection's protocol version.
     pub fn version(&self) -> u16 {
-        self.exchange.version()
+        self.connection.version()
     }
 
     /// Returns whether this process can still use the file.
     pub fn is_usable(&self) -> bool {
-        self.process == lineage::mark() && self.exchange.stands()
+        self.process == fork_guard::generation() && self.connection.is_usable()
     }
 
     /// Sends one request without data and returns its reply.
@@ -106,7 +106,7 @@ impl SharedFile {
     /// # Errors
     /// The server refuses, or the connection fails.
     pub fn call(&self, request: Request) -> Result<Reply, Error> {
-        self.exchange.call(request)
+        self.connection.call(request)
     }
 
     /// Returns the current attributes.
@@ -134,7 +134,9 @@ impl SharedFile {
         at: u64,
         length: u64,
     ) -> Result<Option<u64>, Error> {
-        if !Arc::ptr_eq(&self.exchange, &other.exchange) || self.exchange.version() < ANY_ORDER {
+        if !Arc::ptr_eq(&self.connection, &other.connection)
+            || self.connection.version() < ANY_ORDER
+        {
             return Ok(None);
         }
         let request = Request::Copy(Copy {
@@ -166,12 +168,12 @@ impl SharedFile {
             .collect();
         let mut memory = std::mem::take(packed);
         memory.resize(ranges.iter().map(|range| range.length as usize).sum(), 0);
-        let errand = Errand::Vector {
+        let operation = Operation::Vector {
             handle: self.handle,
             ranges: ranges.to_vec(),
         };
-        let done = self.begin(errand, memory)?.wait()?;
-        let Given::Vector(lengths) = done.outcome? else {
+        let done = self.begin(operation, memory)?.wait()?;
+        let OperationOutput::Vector(lengths) = done.outcome? else {
             return Err(Error::Dropped("before it replied"));
         };
         *packed = done.memory.into_bytes();
@@ -195,10 +197,10 @@ impl SharedFile {
     pub fn read(&self, offset: u64, memory: Vec<u8>) -> Result<(usize, Vec<u8>), Error> {
         let handle = self.handle;
         let done = self
-            .begin(Errand::Read { handle, offset }, memory)?
+            .begin(Operation::Read { handle, offset }, memory)?
             .wait()?;
         match done.outcome? {
-            Given::Read(length) => Ok((length, done.memory.into_bytes())),
+            OperationOutput::Read(length) => Ok((length, done.memory.into_bytes())),
             _ => Err(Error::Dropped("before it replied")),
         }
     }
@@ -210,7 +212,7 @@ impl SharedFile {
     /// [`Error::Changed`] if the file changes meanwhile; the server refuses, or the connection
     /// fails.
     pub fn checksum(&self) -> Result<u32, Error> {
-        let block = self.exchange.terms().block;
+        let block = self.connection.server_limits().block;
         let about = self.examine()?;
         let (mut sum, mut offset) = (0, 0);
         while offset < about.size {
@@ -284,9 +286,13 @@ impl SharedFile {
     /// Begins an operation on the file.
     ///
     /// # Errors
-    /// As [`Exchange::begin`].
-    pub fn begin(&self, errand: Errand, memory: impl Memory + 'static) -> Result<Ticket, Error> {
-        self.exchange.begin(errand, memory)
+    /// As [`MultiplexedConnection::begin`].
+    pub fn begin(
+        &self,
+        operation: Operation,
+        memory: impl Memory + 'static,
+    ) -> Result<PendingOperation, Error> {
+        self.connection.begin(operation, memory)
     }
 }
 

@@ -7,9 +7,9 @@
 //!
 //! # Rules
 //!
-//! - Beginning an operation never blocks. Exceptions: [`Exchange::lend`], which blocks until the
-//!   bytes have been sent, and the first operation on a connection for copies that justifies a data
-//!   queue pair.
+//! - Beginning an operation never blocks. Exceptions: [`MultiplexedConnection::begin_borrowed`],
+//!   which blocks until the bytes have been sent, and the first operation on a connection for
+//!   copies that justifies a data queue pair.
 //! - One waiting thread polls the network and receives for all threads; the others sleep. A thread
 //!   that has received a reply in the meantime, or left something unsent, wakes the polling thread,
 //!   which may otherwise wait for an event that has already been consumed. The library therefore
@@ -18,26 +18,26 @@
 //!   case. A wait fails only in a forked process, where nothing is touched.
 //! - A server counts as silent only while a thread waits for it: the time a client spends between
 //!   two waits does not count.
-//! - The data of a chunk stay in place in the landing area, and occupy that part of it, until they
+//! - The data of a chunk stay in place in the read area, and occupy that part of it, until they
 //!   have been consumed or can no longer be requested. Data behind a chunk stay in the socket until
 //!   they are wanted, so that they are read while they are in the processor's caches. A program
-//!   that waits on [`Exchange::events`] therefore has no chunks.
-//! - A program with an event loop waits on [`Exchange::events`] itself and then calls
-//!   [`Exchange::advance`].
+//!   that waits on [`MultiplexedConnection::events`] therefore has no chunks.
+//! - A program with an event loop waits on [`MultiplexedConnection::events`] itself and then calls
+//!   [`MultiplexedConnection::advance`].
 //! - In a process forked from the one that opened the connection, every call returns
 //!   [`Error::Forked`] and touches nothing.
 //!
-//! Sending, receiving and matching replies to operations is in `traffic`.
+//! Sending, receiving and matching replies to operations is in `multiplexer`.
 
-mod ahead;
-mod answers;
 pub mod connections;
-mod errand;
 mod file;
+mod multiplexer;
+mod operation;
 mod parts;
+mod pipelined;
+mod replies;
 #[cfg(test)]
 mod tests;
-mod traffic;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -49,18 +49,18 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use super::address::Address;
 use super::error::Error;
-use super::lineage;
+use super::fork_guard;
 use super::options::Options;
 use super::session::Session;
-use traffic::Traffic;
+use multiplexer::Multiplexer;
 
-pub use ahead::{Reads, Writes};
 pub use connections::Connections;
-pub use errand::{Done, Errand, Given, Memory};
 pub use file::SharedFile;
+pub use operation::{FinishedOperation, Memory, Operation, OperationOutput};
+pub use pipelined::{PipelinedReads, PipelinedWrites};
 
 /// A session shared by several threads.
-pub struct Exchange {
+pub struct MultiplexedConnection {
     state: Mutex<State>,
     /// Signalled when operations have ended, or when no thread polls the network any more.
     changed: Condvar,
@@ -74,36 +74,36 @@ pub struct Exchange {
 }
 
 struct State {
-    traffic: Traffic,
+    multiplexer: Multiplexer,
     /// Whether a thread polls the network, on behalf of all.
-    is_attended: bool,
+    is_polled: bool,
     /// Number of threads that wait for a change.
-    asleep: usize,
+    sleepers: usize,
     /// Number of operations that had ended when the polling thread began to wait.
     ended_before: u64,
 }
 
-impl Exchange {
+impl MultiplexedConnection {
     /// Connects, authenticates, and negotiates how data travel.
     ///
     /// # Errors
     /// Failures to connect, to authenticate or to negotiate.
     pub fn connect(address: &Address, options: &Options) -> Result<Arc<Self>, Error> {
-        Self::connect_within(address, options, options.patience)
+        Self::connect_within(address, options, options.timeout)
     }
 
-    /// Like [`Exchange::connect`], but fails if the session is not established within `patience`;
-    /// zero means no limit.
+    /// Like [`MultiplexedConnection::connect`], but fails if the session is not established within
+    /// `timeout`; zero means no limit.
     ///
     /// # Errors
-    /// As [`Exchange::connect`].
+    /// As [`MultiplexedConnection::connect`].
     pub fn connect_within(
         address: &Address,
         options: &Options,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Arc<Self>, Error> {
-        let mut session = Session::connect_within(address, options, patience)?;
-        session.decide_route()?;
+        let mut session = Session::connect_within(address, options, timeout)?;
+        session.choose_data_path()?;
         Self::of(session, address, false)
     }
 
@@ -112,27 +112,27 @@ impl Exchange {
     /// callers limit the number in flight.
     ///
     /// # Errors
-    /// As [`Exchange::connect`].
+    /// As [`MultiplexedConnection::connect`].
     pub fn for_copies(address: &Address, options: &Options) -> Result<Arc<Self>, Error> {
         Self::of(Session::connect(address, options)?, address, true)
     }
 
-    fn of(session: Session, address: &Address, ahead: bool) -> Result<Arc<Self>, Error> {
+    fn of(session: Session, address: &Address, pipelined: bool) -> Result<Arc<Self>, Error> {
         let system = |error: rustix::io::Errno| Error::Local("eventfd".into(), error.into());
         Ok(Arc::new(Self {
             socket: session.descriptor()?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(system)?,
             address: address.clone(),
-            terms: session.terms().clone(),
+            terms: session.server_limits().clone(),
             version: session.version(),
             state: Mutex::new(State {
-                traffic: Traffic::new(session, ahead),
-                is_attended: false,
-                asleep: 0,
+                multiplexer: Multiplexer::new(session, pipelined),
+                is_polled: false,
+                sleepers: 0,
                 ended_before: 0,
             }),
             changed: Condvar::new(),
-            process: lineage::mark(),
+            process: fork_guard::generation(),
         }))
     }
 
@@ -142,37 +142,38 @@ impl Exchange {
     }
 
     /// Returns the largest payload of one request, in bytes.
-    pub fn most_at_once(&self) -> usize {
-        self.lock().map_or(1, |state| state.traffic.most_at_once())
+    pub fn max_request_bytes(&self) -> usize {
+        self.lock()
+            .map_or(1, |state| state.multiplexer.max_request_bytes())
     }
 
     /// Returns whether data travel by RDMA, as far as that has been decided.
     pub fn uses_fabric(&self) -> bool {
         self.lock()
-            .is_ok_and(|state| state.traffic.session.uses_fabric())
+            .is_ok_and(|state| state.multiplexer.session.uses_fabric())
     }
 
     /// Decides how data travel, unless that is decided, and returns whether they travel by RDMA.
     ///
     /// # Errors
     /// Those of connecting a queue pair, if data must travel by RDMA or the session is lost.
-    pub fn decide_route(&self) -> Result<bool, Error> {
+    pub fn choose_data_path(&self) -> Result<bool, Error> {
         let mut state = self.lock()?;
-        state.traffic.decide_route()?;
-        Ok(state.traffic.session.uses_fabric())
+        state.multiplexer.choose_data_path()?;
+        Ok(state.multiplexer.session.uses_fabric())
     }
 
     /// Returns whether nothing is in flight and the server is not known to have closed the
     /// connection.
     pub fn is_idle(&self) -> bool {
         self.lock().is_ok_and(|state| {
-            let session = &state.traffic.session;
-            state.traffic.is_idle() && !session.is_broken() && !session.is_left()
+            let session = &state.multiplexer.session;
+            state.multiplexer.is_idle() && !session.is_broken() && !session.is_closed_by_peer()
         })
     }
 
     /// Returns the limits that the server announced.
-    pub fn terms(&self) -> &Accepted {
+    pub fn server_limits(&self) -> &Accepted {
         &self.terms
     }
 
@@ -184,52 +185,59 @@ impl Exchange {
     /// Returns whether the connection is unusable.
     pub fn is_broken(&self) -> bool {
         self.lock()
-            .map_or(true, |state| state.traffic.session.is_broken())
+            .map_or(true, |state| state.multiplexer.session.is_broken())
     }
 
     /// Returns whether the connection is usable, after receiving everything that is available.
-    pub fn stands(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.advance().is_ok() && !self.is_broken()
     }
 
     /// Begins an operation. It progresses whenever any thread waits for an operation or calls
-    /// [`Exchange::advance`].
+    /// [`MultiplexedConnection::advance`].
     ///
     /// # Errors
     /// Fails if the operation cannot be started, or in a forked process.
     pub fn begin(
         self: &Arc<Self>,
-        errand: Errand,
+        operation: Operation,
         memory: impl Memory + 'static,
-    ) -> Result<Ticket, Error> {
+    ) -> Result<PendingOperation, Error> {
         let mut state = self.lock()?;
-        let number = state.traffic.begin(errand, Box::new(memory))?;
-        state.traffic.send();
-        self.tell(&state);
-        Ok(self.ticket(number))
+        let number = state.multiplexer.begin(operation, Box::new(memory))?;
+        state.multiplexer.send();
+        self.notify(&state);
+        Ok(self.pending(number))
     }
 
-    /// Like [`Exchange::begin`], but may delay sending in order to batch requests: they are sent
-    /// when enough are queued, when another operation is begun with [`Exchange::begin`], or when a
-    /// thread waits for one.
+    /// Like [`MultiplexedConnection::begin`], but may delay sending in order to batch requests:
+    /// they are sent when enough are queued, when another operation is begun with
+    /// [`MultiplexedConnection::begin`], or when a thread waits for one.
     ///
     /// # Errors
-    /// As [`Exchange::begin`].
-    pub fn begin_with_others(
+    /// As [`MultiplexedConnection::begin`].
+    pub fn begin_batched(
         self: &Arc<Self>,
-        errand: Errand,
+        operation: Operation,
         memory: impl Memory + 'static,
-    ) -> Result<Ticket, Error> {
-        let number = self.lock()?.traffic.begin(errand, Box::new(memory))?;
-        Ok(self.ticket(number))
+    ) -> Result<PendingOperation, Error> {
+        let number = self
+            .lock()?
+            .multiplexer
+            .begin(operation, Box::new(memory))?;
+        Ok(self.pending(number))
     }
 
     /// Begins an operation that sends borrowed bytes, and blocks until they have been sent.
     ///
     /// # Errors
-    /// As [`Exchange::begin`]; [`Error::Setup`] if the operation sends no data.
+    /// As [`MultiplexedConnection::begin`]; [`Error::Setup`] if the operation sends no data.
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
-    pub fn lend(self: &Arc<Self>, errand: Errand, bytes: &[u8]) -> Result<Ticket, Error> {
+    pub fn begin_borrowed(
+        self: &Arc<Self>,
+        operation: Operation,
+        bytes: &[u8],
+    ) -> Result<PendingOperation, Error> {
         /// Aborts on unwinding: the bytes must not be accessed after this call returns.
         struct Waits;
         impl Drop for Waits {
@@ -237,29 +245,31 @@ impl Exchange {
                 std::process::abort();
             }
         }
-        let sends = match &errand {
-            Errand::Call(request) => request.brings_data(),
-            Errand::Write { .. } => true,
+        let sends = match &operation {
+            Operation::Call(request) => request.brings_data(),
+            Operation::Write { .. } => true,
             _ => false,
         };
         if !sends {
             return Err(Error::Setup("bytes are lent to be sent".into()));
         }
         let waits = Waits;
-        // SAFETY: `has_left` takes them from the operation before this function returns.
-        let lent = unsafe { Lent::new(bytes) };
-        let begun = self.begin(errand, lent).and_then(|ticket| {
-            let number = ticket.number.unwrap_or_default();
-            self.wait_until(None, |traffic| traffic.has_left(number).then_some(()))?;
-            Ok(ticket)
+        // SAFETY: `has_sent_all` takes them from the operation before this function returns.
+        let lent = unsafe { BorrowedBytes::new(bytes) };
+        let begun = self.begin(operation, lent).and_then(|pending| {
+            let number = pending.number.unwrap_or_default();
+            self.wait_until(None, |multiplexer| {
+                multiplexer.has_sent_all(number).then_some(())
+            })?;
+            Ok(pending)
         });
         std::mem::forget(waits);
         begun
     }
 
-    fn ticket(self: &Arc<Self>, number: u64) -> Ticket {
-        Ticket {
-            exchange: Arc::clone(self),
+    fn pending(self: &Arc<Self>, number: u64) -> PendingOperation {
+        PendingOperation {
+            connection: Arc::clone(self),
             number: Some(number),
         }
     }
@@ -267,10 +277,10 @@ impl Exchange {
     /// Sends one request without data and returns its reply.
     ///
     /// # Errors
-    /// As [`Ticket::reply`].
+    /// As [`PendingOperation::reply`].
     pub fn call(self: &Arc<Self>, request: Request) -> Result<Reply, Error> {
-        let ticket = self.begin(Errand::Call(request), Vec::new())?;
-        ticket.reply().map(|(reply, _)| reply)
+        let pending = self.begin(Operation::Call(request), Vec::new())?;
+        pending.reply().map(|(reply, _)| reply)
     }
 
     /// Sends and receives as much as possible without blocking.
@@ -279,26 +289,27 @@ impl Exchange {
     /// [`Error::Forked`] in a forked process.
     pub fn advance(&self) -> Result<(), Error> {
         let mut state = self.lock()?;
-        state.traffic.advance(None);
-        state.traffic.look_for_silence();
-        self.tell(&state);
+        state.multiplexer.advance(None);
+        state.multiplexer.check_timeout();
+        self.notify(&state);
         Ok(())
     }
 
-    /// Returns whether output waits for the socket to become writable; call [`Exchange::advance`]
-    /// when it does.
+    /// Returns whether output waits for the socket to become writable; call
+    /// [`MultiplexedConnection::advance`] when it does.
     pub fn wants_to_send(&self) -> bool {
-        self.lock().is_ok_and(|state| state.traffic.wants_to_send())
+        self.lock()
+            .is_ok_and(|state| state.multiplexer.wants_to_send())
     }
 
-    /// Returns a descriptor that becomes readable when [`Exchange::advance`] has something to
-    /// receive.
+    /// Returns a descriptor that becomes readable when [`MultiplexedConnection::advance`] has
+    /// something to receive.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, State>, Error> {
-        if self.process != lineage::mark() {
+        if self.process != fork_guard::generation() {
             return Err(Error::Forked);
         }
         Ok(self
@@ -310,9 +321,9 @@ impl Exchange {
     /// Wakes the polling thread if the socket did not take all output, or if an operation has ended
     /// that it may be waiting for. Wakes the sleeping threads too, since an operation may have
     /// ended.
-    fn tell(&self, state: &State) {
-        let has_ended = state.traffic.ended() != state.ended_before;
-        if state.is_attended && (state.traffic.wants_to_send() || has_ended) {
+    fn notify(&self, state: &State) {
+        let has_ended = state.multiplexer.ended() != state.ended_before;
+        if state.is_polled && (state.multiplexer.wants_to_send() || has_ended) {
             // Fails only if the counter is full, which wakes the thread all the same.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
@@ -320,7 +331,7 @@ impl Exchange {
     }
 
     fn wake_sleepers(&self, state: &State) {
-        if state.asleep > 0 {
+        if state.sleepers > 0 {
             self.changed.notify_all();
         }
     }
@@ -331,7 +342,7 @@ impl Exchange {
         mut state: MutexGuard<'a, State>,
         at_most: Option<Duration>,
     ) -> MutexGuard<'a, State> {
-        state.asleep += 1;
+        state.sleepers += 1;
         let mut state = match at_most {
             Some(at_most) => {
                 let woken = self.changed.wait_timeout(state, at_most);
@@ -342,7 +353,7 @@ impl Exchange {
                 woken.unwrap_or_else(|poison| poison.into_inner())
             }
         };
-        state.asleep -= 1;
+        state.sleepers -= 1;
         state
     }
 
@@ -351,36 +362,36 @@ impl Exchange {
     fn wait_until<T>(
         &self,
         wanted: Option<u64>,
-        mut look: impl FnMut(&mut Traffic) -> Option<T>,
+        mut look: impl FnMut(&mut Multiplexer) -> Option<T>,
     ) -> Result<T, Error> {
         let mut state = self.lock()?;
         let mut is_first = true;
         loop {
-            if let Some(found) = look(&mut state.traffic) {
+            if let Some(found) = look(&mut state.multiplexer) {
                 return Ok(found);
             }
-            if state.is_attended {
+            if state.is_polled {
                 is_first = false;
                 state = self.sleep(state, None);
                 continue;
             }
             // No thread has waited until now.
             if std::mem::take(&mut is_first) {
-                state.traffic.quiet.restart();
+                state.multiplexer.deadline.restart();
             }
-            state.traffic.advance(wanted);
+            state.multiplexer.advance(wanted);
             self.wake_sleepers(&state);
-            if let Some(found) = look(&mut state.traffic) {
+            if let Some(found) = look(&mut state.multiplexer) {
                 return Ok(found);
             }
-            state = self.attend(state, None, wanted)?;
+            state = self.poll_network(state, None, wanted)?;
             self.wake_sleepers(&state);
         }
     }
 
-    /// Returns the number of operations that have ended, for [`Exchange::pause`].
+    /// Returns the number of operations that have ended, for [`MultiplexedConnection::pause`].
     fn ended(&self) -> Result<u64, Error> {
-        Ok(self.lock()?.traffic.ended())
+        Ok(self.lock()?.multiplexer.ended())
     }
 
     /// Waits until an operation may have ended, for `at_most` at the longest. Returns at once if
@@ -388,11 +399,11 @@ impl Exchange {
     /// have received the reply of one that it had already checked.
     fn pause(&self, ended: u64, at_most: Option<Duration>) -> Result<(), Error> {
         let state = self.lock()?;
-        if state.traffic.ended() != ended {
+        if state.multiplexer.ended() != ended {
             return Ok(());
         }
-        if !state.is_attended {
-            let state = self.attend(state, at_most, None)?;
+        if !state.is_polled {
+            let state = self.poll_network(state, at_most, None)?;
             self.wake_sleepers(&state);
             return Ok(());
         }
@@ -402,22 +413,22 @@ impl Exchange {
     }
 
     /// Polls the network on behalf of all threads, for `at_most` at the longest.
-    fn attend<'a>(
+    fn poll_network<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         at_most: Option<Duration>,
         wanted: Option<u64>,
     ) -> Result<MutexGuard<'a, State>, Error> {
-        state.is_attended = true;
-        state.ended_before = state.traffic.ended();
-        let patience = state.traffic.patience();
+        state.is_polled = true;
+        state.ended_before = state.multiplexer.ended();
+        let timeout = state.multiplexer.poll_timeout();
         let mut events = PollFlags::IN;
-        events.set(PollFlags::OUT, state.traffic.wants_to_send());
+        events.set(PollFlags::OUT, state.multiplexer.wants_to_send());
         drop(state);
-        let patience = (!patience.is_zero()).then_some(patience);
-        let timeout = match (patience, at_most) {
-            (Some(patience), Some(at_most)) => Some(patience.min(at_most)),
-            (patience, at_most) => patience.or(at_most),
+        let timeout = (!timeout.is_zero()).then_some(timeout);
+        let timeout = match (timeout, at_most) {
+            (Some(timeout), Some(at_most)) => Some(timeout.min(at_most)),
+            (timeout, at_most) => timeout.or(at_most),
         };
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut looked = [
@@ -430,30 +441,30 @@ impl Exchange {
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         let mut state = self.lock()?;
-        state.is_attended = false;
+        state.is_polled = false;
         debug_assert!(
-            woken != Ok(0) || at_most.is_some() || state.traffic.ended() == state.ended_before,
+            woken != Ok(0) || at_most.is_some() || state.multiplexer.ended() == state.ended_before,
             "an operation ended without waking its waiter"
         );
-        state.traffic.advance(wanted);
-        state.traffic.look_for_silence();
+        state.multiplexer.advance(wanted);
+        state.multiplexer.check_timeout();
         Ok(state)
     }
 }
 
-impl Drop for Exchange {
+impl Drop for MultiplexedConnection {
     fn drop(&mut self) {
         // The parent process keeps using the session, so closing it here must send nothing on the
         // stream. Memory of operations in flight belongs to the parent and is left alone.
-        if self.process != lineage::mark()
+        if self.process != fork_guard::generation()
             && let Ok(state) = self.state.get_mut()
         {
-            state.traffic.forget();
+            state.multiplexer.forget();
         }
     }
 }
 
-impl std::fmt::Debug for Exchange {
+impl std::fmt::Debug for MultiplexedConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "exchange of process {}", self.process)
     }
@@ -462,21 +473,22 @@ impl std::fmt::Debug for Exchange {
 /// Handle of an operation in progress. Dropping it cancels the operation.
 #[derive(Debug)]
 #[must_use]
-pub struct Ticket {
-    exchange: Arc<Exchange>,
+pub struct PendingOperation {
+    connection: Arc<MultiplexedConnection>,
     number: Option<u64>,
 }
 
-impl Ticket {
+impl PendingOperation {
     /// Waits for the operation to end.
     ///
     /// # Errors
-    /// [`Error::Forked`] in a forked process. The operation's own error is in [`Done::outcome`].
-    pub fn wait(mut self) -> Result<Done, Error> {
+    /// [`Error::Forked`] in a forked process. The operation's own error is in
+    /// [`FinishedOperation::outcome`].
+    pub fn wait(mut self) -> Result<FinishedOperation, Error> {
         match self.number.take() {
             Some(number) => self
-                .exchange
-                .wait_until(None, |traffic| traffic.take(number)),
+                .connection
+                .wait_until(None, |multiplexer| multiplexer.take(number)),
             None => Err(Error::Dropped("earlier")),
         }
     }
@@ -484,11 +496,11 @@ impl Ticket {
     /// Waits for the reply to a call and returns it with the data that came with it.
     ///
     /// # Errors
-    /// The operation's own error; as [`Ticket::wait`].
+    /// The operation's own error; as [`PendingOperation::wait`].
     pub fn reply(self) -> Result<(Reply, Vec<u8>), Error> {
         let done = self.wait()?;
         match done.outcome? {
-            Given::Reply(reply, length) => {
+            OperationOutput::Reply(reply, length) => {
                 let mut bytes = done.memory.into_bytes();
                 bytes.truncate(length);
                 Ok((reply, bytes))
@@ -501,50 +513,51 @@ impl Ticket {
     /// progress on the connection meanwhile.
     ///
     /// # Errors
-    /// As [`Ticket::wait`].
+    /// As [`PendingOperation::wait`].
     pub fn look<T>(mut self, mut look: impl FnMut(&[u8]) -> T) -> Result<T, Error> {
         match self.number.take() {
-            Some(number) => self
-                .exchange
-                .wait_until(Some(number), |traffic| traffic.look(number, &mut look))?,
+            Some(number) => self.connection.wait_until(Some(number), |multiplexer| {
+                multiplexer.look(number, &mut look)
+            })?,
             None => Err(Error::Dropped("earlier")),
         }
     }
 
-    /// Returns whether the operation has ended, so that [`Ticket::wait`] would not block. Receives
-    /// available data unless another thread polls the network.
+    /// Returns whether the operation has ended, so that [`PendingOperation::wait`] would not block.
+    /// Receives available data unless another thread polls the network.
     ///
     /// # Errors
     /// [`Error::Forked`] in a forked process.
     pub fn is_done(&self) -> Result<bool, Error> {
-        let mut state = self.exchange.lock()?;
+        let mut state = self.connection.lock()?;
         let Some(number) = self.number else {
             return Ok(false);
         };
-        if !state.is_attended && !state.traffic.is_done(number) {
-            state.traffic.advance(None);
-            state.traffic.look_for_silence();
-            self.exchange.wake_sleepers(&state);
+        if !state.is_polled && !state.multiplexer.is_done(number) {
+            state.multiplexer.advance(None);
+            state.multiplexer.check_timeout();
+            self.connection.wake_sleepers(&state);
         }
-        Ok(state.traffic.is_done(number))
+        Ok(state.multiplexer.is_done(number))
     }
 
-    /// Returns whether the operation has ended. Unlike [`Ticket::is_done`] it reads nothing from
-    /// the network, which makes checking many tickets after one [`Exchange::advance`] cheap.
+    /// Returns whether the operation has ended. Unlike [`PendingOperation::is_done`] it reads
+    /// nothing from the network, which makes checking many operations after one
+    /// [`MultiplexedConnection::advance`] cheap.
     ///
     /// # Errors
     /// [`Error::Forked`] in a forked process.
     pub fn has_ended(&self) -> Result<bool, Error> {
-        let state = self.exchange.lock()?;
+        let state = self.connection.lock()?;
         Ok(self
             .number
-            .is_some_and(|number| state.traffic.is_done(number)))
+            .is_some_and(|number| state.multiplexer.is_done(number)))
     }
 
-    /// Returns a descriptor that becomes readable when [`Ticket::is_done`] may have changed. If
-    /// several threads use the connection, another one may consume the event.
+    /// Returns a descriptor that becomes readable when [`PendingOperation::is_done`] may have
+    /// changed. If several threads use the connection, another one may consume the event.
     pub fn events(&self) -> BorrowedFd<'_> {
-        self.exchange.events()
+        self.connection.events()
     }
 
     /// Cancels the operation. It still ends: with ECANCELED, or normally if it was too late to
@@ -553,32 +566,35 @@ impl Ticket {
     /// # Errors
     /// [`Error::Forked`] in a forked process.
     pub fn cancel(&self) -> Result<(), Error> {
-        let mut state = self.exchange.lock()?;
+        let mut state = self.connection.lock()?;
         if let Some(number) = self.number {
-            state.traffic.cancel(number);
-            self.exchange.tell(&state);
+            state.multiplexer.cancel(number);
+            self.connection.notify(&state);
         }
         Ok(())
     }
 }
 
-/// Waits until one of the tickets is done and returns its index, or `None` after `at_most` (`None`:
-/// no limit).
+/// Waits until one of the operations is done and returns its index, or `None` after `at_most`
+/// (`None`: no limit).
 ///
 /// # Errors
 /// [`Error::Forked`] in a forked process.
-pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option<usize>, Error> {
+pub fn wait_any(
+    operations: &[&PendingOperation],
+    at_most: Option<Duration>,
+) -> Result<Option<usize>, Error> {
     let begun = Instant::now();
-    let Some(first) = tickets.first() else {
+    let Some(first) = operations.first() else {
         return Ok(None);
     };
-    let are_of_one = tickets
+    let are_of_one = operations
         .iter()
-        .all(|ticket| Arc::ptr_eq(&ticket.exchange, &first.exchange));
+        .all(|pending| Arc::ptr_eq(&pending.connection, &first.connection));
     loop {
-        let ended = first.exchange.ended()?;
-        for (index, ticket) in tickets.iter().enumerate() {
-            if ticket.is_done()? {
+        let ended = first.connection.ended()?;
+        for (index, pending) in operations.iter().enumerate() {
+            if pending.is_done()? {
                 return Ok(Some(index));
             }
         }
@@ -591,33 +607,33 @@ pub fn wait_any(tickets: &[&Ticket], at_most: Option<Duration>) -> Result<Option
             true => left,
             false => Some(left.unwrap_or(ELSEWHERE).min(ELSEWHERE)),
         };
-        first.exchange.pause(ended, pause)?;
+        first.connection.pause(ended, pause)?;
     }
 }
 
 /// Interval at which [`wait_any`] checks other connections while it waits on one.
 const ELSEWHERE: Duration = Duration::from_millis(5);
 
-impl Drop for Ticket {
+impl Drop for PendingOperation {
     fn drop(&mut self) {
         if let Some(number) = self.number
-            && let Ok(mut state) = self.exchange.lock()
+            && let Ok(mut state) = self.connection.lock()
         {
-            state.traffic.abandon(number);
-            self.exchange.tell(&state);
+            state.multiplexer.abandon(number);
+            self.connection.notify(&state);
         }
     }
 }
 
 /// Borrowed bytes, read only by write operations.
-struct Lent(*const [u8]);
+struct BorrowedBytes(*const [u8]);
 
 #[allow(unsafe_code, reason = "bytes of a caller who waits")]
 // SAFETY: shared bytes, which any thread may read.
-unsafe impl Send for Lent {}
+unsafe impl Send for BorrowedBytes {}
 
 #[allow(unsafe_code, reason = "bytes of a caller who waits")]
-impl Lent {
+impl BorrowedBytes {
     /// # Safety
     /// The bytes must outlive the returned value.
     unsafe fn new(bytes: &[u8]) -> Self {
@@ -625,7 +641,7 @@ impl Lent {
     }
 }
 
-impl Memory for Lent {
+impl Memory for BorrowedBytes {
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
     fn bytes(&self) -> &[u8] {
         // SAFETY: `new` requires that the bytes outlive this value.

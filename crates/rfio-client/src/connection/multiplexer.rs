@@ -25,10 +25,13 @@ use verbena_rfio_protocol::request::{Cancel, Read, ReadVector, Write};
 use verbena_rfio_protocol::types::{Handle, Range, Window};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
-use super::errand::{Bounds, Done, Errand, Given, Memory, Piece, UnderWay, What};
+use super::operation::{
+    ActiveOperation, FinishedOperation, Memory, Operation, OperationOutput, RequestBounds,
+    Subrequest, SubrequestKind,
+};
 use super::parts::Parts;
 use crate::blocks::checksums_of;
-use crate::bounds::Wait;
+use crate::bounds::ReplyDeadline;
 use crate::data::PARTS;
 use crate::error::Error;
 use crate::options::Checksums;
@@ -52,47 +55,46 @@ const FRAME: usize = 128;
 
 /// A request without a reply yet.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct RequestInFlight {
     pub(super) id: u64,
-    operation: u16,
+    opcode: u16,
     /// Maximum length of the reply's data, in bytes.
     most: usize,
     /// Whether it was handed to the network completely.
     is_sent: bool,
     /// The subrequest; a cancel request has none.
-    pub(super) piece: Option<Piece>,
-    only_looks: bool,
+    pub(super) subrequest: Option<Subrequest>,
+    is_read_only: bool,
     /// The part of the read or write area that its window covers.
-    pub(super) window: Option<Lent>,
+    pub(super) window: Option<LentPart>,
 }
 
-/// A part of an area, covered by a window: of the landing area for reads, of the offering area for
-/// writes.
+/// A part of an area, covered by a window: of the read area, or of the write area.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Lent {
-    Landing(usize),
-    Offering(usize),
+pub(super) enum LentPart {
+    Read(usize),
+    Write(usize),
 }
 
 /// A frame being sent.
 #[derive(Debug)]
-struct Leaving {
+struct OutgoingFrame {
     id: u64,
-    front: Vec<u8>,
+    head: Vec<u8>,
     /// The data behind it: the operation, and the range of its memory.
     data: Option<(u64, Span<usize>)>,
     sent: usize,
 }
 
-impl Leaving {
+impl OutgoingFrame {
     fn length(&self) -> usize {
-        self.front.len() + self.data.as_ref().map_or(0, |(_, span)| span.len())
+        self.head.len() + self.data.as_ref().map_or(0, |(_, span)| span.len())
     }
 }
 
 /// A reply whose data are being received.
 #[derive(Debug)]
-struct Coming {
+struct IncomingReply {
     id: u64,
     outcome: Result<Reply, Refusal>,
     length: usize,
@@ -100,21 +102,21 @@ struct Coming {
 }
 
 /// Everything in progress on one session.
-pub struct Traffic {
+pub struct Multiplexer {
     pub(super) session: Session,
-    bounds: Bounds,
+    bounds: RequestBounds,
     /// Maximum number of requests in flight.
     most: usize,
-    coming: Option<Coming>,
-    flights: BTreeMap<u64, Flight>,
-    leaving: VecDeque<Leaving>,
-    pub(super) queue: VecDeque<Piece>,
-    pub(super) under_way: HashMap<u64, UnderWay>,
-    done: HashMap<u64, Done>,
+    incoming: Option<IncomingReply>,
+    in_flight: BTreeMap<u64, RequestInFlight>,
+    outgoing: VecDeque<OutgoingFrame>,
+    pub(super) queue: VecDeque<Subrequest>,
+    pub(super) active: HashMap<u64, ActiveOperation>,
+    done: HashMap<u64, FinishedOperation>,
     /// Operations that have ended since the session began.
     ended: u64,
-    pub(super) landing: Parts,
-    pub(super) offering: Parts,
+    pub(super) read_parts: Parts,
+    pub(super) write_parts: Parts,
     /// Memory of consumed chunks, for reuse.
     pub(super) spare: Vec<Vec<u8>>,
     /// Bytes of requests held back for batching.
@@ -122,44 +124,44 @@ pub struct Traffic {
     next: u64,
     broken: Option<Error>,
     /// Remaining time for the next answer.
-    pub(super) quiet: Wait,
+    pub(super) deadline: ReplyDeadline,
 }
 
-impl Traffic {
-    /// Creates the state of an idle session. With `ahead`, requests may be sent that the server
+impl Multiplexer {
+    /// Creates the state of an idle session. With `pipelined`, requests may be sent that the server
     /// processes only after earlier ones have ended.
-    pub fn new(session: Session, ahead: bool) -> Self {
-        let terms = session.terms();
-        let bounds = Bounds {
+    pub fn new(session: Session, pipelined: bool) -> Self {
+        let terms = session.server_limits();
+        let bounds = RequestBounds {
             bytes: (terms.most_payload as usize / PARTS).max(1),
             ranges: terms.most_ranges as usize,
         };
         // Leaves room for one cancel request in every case.
         let most = (terms.most_requests as usize).saturating_sub(1).max(1);
-        let quiet = Wait::new(session.patience());
+        let deadline = ReplyDeadline::new(session.timeout());
         Self {
             session,
             bounds,
-            most: if ahead { usize::MAX } else { most },
-            coming: None,
-            flights: BTreeMap::new(),
-            leaving: VecDeque::new(),
+            most: if pipelined { usize::MAX } else { most },
+            incoming: None,
+            in_flight: BTreeMap::new(),
+            outgoing: VecDeque::new(),
             queue: VecDeque::new(),
-            under_way: HashMap::new(),
+            active: HashMap::new(),
             done: HashMap::new(),
             ended: 0,
-            landing: Parts::default(),
-            offering: Parts::default(),
+            read_parts: Parts::default(),
+            write_parts: Parts::default(),
             spare: Vec::new(),
             held_back: 0,
             next: 1,
             broken: None,
-            quiet,
+            deadline,
         }
     }
 
     /// Returns the maximum length of one request, in bytes.
-    pub fn most_at_once(&self) -> usize {
+    pub fn max_request_bytes(&self) -> usize {
         self.bounds.bytes
     }
 
@@ -168,25 +170,28 @@ impl Traffic {
     ///
     /// # Errors
     /// The error of a broken session, or of an invalid operation.
-    pub fn begin(&mut self, errand: Errand, memory: Box<dyn Memory>) -> Result<u64, Error> {
+    pub fn begin(&mut self, operation: Operation, memory: Box<dyn Memory>) -> Result<u64, Error> {
         if let Some(why) = &self.broken {
-            return Err(why.again());
+            return Err(why.duplicate());
         }
         let number = self.next;
         self.next += 1;
-        let (under_way, pieces) = UnderWay::new(number, errand, memory, self.bounds)?;
-        let moves = |piece: &Piece| piece.length >= WORTH_A_WINDOW && piece.what.moves_data();
-        if pieces.iter().any(moves) {
-            self.decide_route()?;
+        let (active, subrequests) = ActiveOperation::new(number, operation, memory, self.bounds)?;
+        let moves = |subrequest: &Subrequest| {
+            subrequest.length >= WORTH_A_WINDOW && subrequest.kind.moves_data()
+        };
+        if subrequests.iter().any(moves) {
+            self.choose_data_path()?;
         }
-        if pieces.is_empty() {
-            self.has_ended(number, under_way);
+        if subrequests.is_empty() {
+            self.has_ended(number, active);
             return Ok(number);
         }
-        self.under_way.insert(number, under_way);
-        for piece in pieces {
-            self.held_back += FRAME + usize::from(piece.what.brings_data()) * piece.length;
-            self.queue.push_back(piece);
+        self.active.insert(number, active);
+        for subrequest in subrequests {
+            self.held_back +=
+                FRAME + usize::from(subrequest.kind.brings_data()) * subrequest.length;
+            self.queue.push_back(subrequest);
         }
         if self.held_back > HELD_BACK {
             self.send();
@@ -198,11 +203,11 @@ impl Traffic {
     ///
     /// # Errors
     /// Those of connecting a queue pair, if data must travel by RDMA or the session is lost.
-    pub fn decide_route(&mut self) -> Result<(), Error> {
-        if !self.session.is_undecided() || !self.is_idle() {
+    pub fn choose_data_path(&mut self) -> Result<(), Error> {
+        if !self.session.is_data_path_undecided() || !self.is_idle() {
             return Ok(());
         }
-        let decided = self.session.decide_route();
+        let decided = self.session.choose_data_path();
         if self.session.is_broken() {
             self.fail(Error::Dropped("earlier"));
         }
@@ -211,7 +216,7 @@ impl Traffic {
 
     /// Returns whether nothing is in progress.
     pub fn is_idle(&self) -> bool {
-        self.under_way.is_empty() && self.flights.is_empty()
+        self.active.is_empty() && self.in_flight.is_empty()
     }
 
     /// Returns the number of operations that have ended since the session began.
@@ -219,22 +224,22 @@ impl Traffic {
         self.ended
     }
 
-    fn has_ended(&mut self, number: u64, errand: UnderWay) {
+    fn has_ended(&mut self, number: u64, operation: ActiveOperation) {
         self.ended += 1;
-        match errand.is_abandoned {
-            false => drop(self.done.insert(number, errand.into_done())),
-            true => self.forget_landed(errand.landed),
+        match operation.is_abandoned {
+            false => drop(self.done.insert(number, operation.into_done())),
+            true => self.release_read_part(operation.read_part),
         }
     }
 
-    fn forget_landed(&mut self, landed: Option<usize>) {
-        if let Some(part) = landed {
-            self.landing.free(part);
+    fn release_read_part(&mut self, read_part: Option<usize>) {
+        if let Some(part) = read_part {
+            self.read_parts.free(part);
         }
     }
 
     /// Returns the result of an operation once it has ended; a result is returned once.
-    pub fn take(&mut self, number: u64) -> Option<Done> {
+    pub fn take(&mut self, number: u64) -> Option<FinishedOperation> {
         self.done.remove(&number)
     }
 
@@ -246,18 +251,18 @@ impl Traffic {
     ) -> Option<Result<T, Error>> {
         let done = self.done.remove(&number)?;
         let length = match done.outcome {
-            Ok(Given::Read(length)) => length,
+            Ok(OperationOutput::Read(length)) => length,
             Ok(_) => return Some(Err(Error::Setup("no data were read to be checked".into()))),
             Err(error) => {
-                self.forget_landed(done.landed);
+                self.release_read_part(done.read_part);
                 return Some(Err(error));
             }
         };
-        let looked = match (done.landed, self.session.data_path()) {
+        let looked = match (done.read_part, self.session.data_path()) {
             (Some(part), Some(data)) => data.content(part, length).map(look),
             _ => Ok(look(&done.memory.bytes()[..length])),
         };
-        self.forget_landed(done.landed);
+        self.release_read_part(done.read_part);
         let memory = done.memory.into_bytes();
         if self.spare.len() < PARTS && !memory.is_empty() {
             self.spare.push(memory);
@@ -267,16 +272,19 @@ impl Traffic {
 
     /// Returns whether all data that an operation writes have been sent. Its memory is not accessed
     /// any more then.
-    pub fn has_left(&mut self, number: u64) -> bool {
-        let waits = self.queue.iter().any(|piece| piece.errand == number);
-        let is_of_it = |(errand, _): &(u64, Span<usize>)| *errand == number;
-        let leaves = |leaving: &Leaving| leaving.data.as_ref().is_some_and(is_of_it);
-        if waits || self.leaving.iter().any(leaves) {
+    pub fn has_sent_all(&mut self, number: u64) -> bool {
+        let waits = self
+            .queue
+            .iter()
+            .any(|subrequest| subrequest.operation == number);
+        let is_of_it = |(operation, _): &(u64, Span<usize>)| *operation == number;
+        let sends_it = |outgoing: &OutgoingFrame| outgoing.data.as_ref().is_some_and(is_of_it);
+        if waits || self.outgoing.iter().any(sends_it) {
             return false;
         }
         let nothing = || Box::new(Vec::new());
-        if let Some(errand) = self.under_way.get_mut(&number) {
-            errand.memory = nothing();
+        if let Some(operation) = self.active.get_mut(&number) {
+            operation.memory = nothing();
         } else if let Some(done) = self.done.get_mut(&number) {
             done.memory = nothing();
         }
@@ -291,19 +299,20 @@ impl Traffic {
     /// Cancels an operation: drops its unsent subrequests, and asks the server to cancel those
     /// already sent. The operation still ends, refused or done.
     pub fn cancel(&mut self, number: u64) {
-        if let Some(errand) = self.under_way.get_mut(&number) {
-            errand.is_taken_back = true;
+        if let Some(operation) = self.active.get_mut(&number) {
+            operation.is_canceled = true;
         }
         let before = self.queue.len();
-        self.queue.retain(|piece| piece.errand != number);
+        self.queue
+            .retain(|subrequest| subrequest.operation != number);
         let dropped = before - self.queue.len();
-        let is_of_it = |flight: &&Flight| {
-            let mut piece = flight.piece.iter();
-            flight.only_looks && piece.any(|piece| piece.errand == number)
+        let is_of_it = |flight: &&RequestInFlight| {
+            let mut subrequest = flight.subrequest.iter();
+            flight.is_read_only && subrequest.any(|subrequest| subrequest.operation == number)
         };
         let asked: Vec<u64> = match self.session.version() >= ANY_ORDER {
             true => self
-                .flights
+                .in_flight
                 .values()
                 .filter(is_of_it)
                 .map(|flight| flight.id)
@@ -313,55 +322,59 @@ impl Traffic {
         for id in asked {
             // There is space for one such request at a time; without space the reply arrives as
             // usual.
-            if self.flights.len() <= self.most {
-                self.emit(&Request::Cancel(Cancel { id }), None, None);
+            if self.in_flight.len() <= self.most {
+                self.enqueue(&Request::Cancel(Cancel { id }), None, None);
             }
         }
-        self.drop_pieces(number, dropped, taken_back);
+        self.drop_subrequests(number, dropped, canceled);
         self.advance(None);
     }
 
     /// Abandons an operation: cancels it and discards its result.
     pub fn abandon(&mut self, number: u64) {
         if let Some(done) = self.done.remove(&number) {
-            self.forget_landed(done.landed);
+            self.release_read_part(done.read_part);
         }
-        if let Some(errand) = self.under_way.get_mut(&number) {
-            errand.is_abandoned = true;
+        if let Some(operation) = self.active.get_mut(&number) {
+            operation.is_abandoned = true;
             self.cancel(number);
         }
     }
 
-    fn drop_pieces(&mut self, number: u64, count: usize, why: fn() -> Error) {
-        if let Some(errand) = self.under_way.get_mut(&number)
+    fn drop_subrequests(&mut self, number: u64, count: usize, why: fn() -> Error) {
+        if let Some(operation) = self.active.get_mut(&number)
             && count > 0
         {
-            errand.left -= count;
-            errand.error.get_or_insert_with(why);
+            operation.left -= count;
+            operation.error.get_or_insert_with(why);
             self.end_if_done(number);
         }
     }
 
     /// Returns whether output is pending.
     pub fn wants_to_send(&self) -> bool {
-        !self.leaving.is_empty()
+        !self.outgoing.is_empty()
     }
 
     /// Returns how long to wait for the network at most; zero means no limit.
-    pub fn patience(&self) -> Duration {
-        let left = self.quiet.left();
+    pub fn poll_timeout(&self) -> Duration {
+        let left = self.deadline.left();
         left.map_or(Duration::ZERO, |left| left.max(Duration::from_millis(1)))
     }
 
     /// Sends and receives as much as possible without blocking. If `wanted` names an operation,
     /// receives nothing beyond its end.
     pub fn advance(&mut self, wanted: Option<u64>) {
-        self.act(|traffic| traffic.move_on(wanted));
+        self.act(|multiplexer| multiplexer.make_progress(wanted));
     }
 
     /// Sends as much as possible without blocking.
     pub fn send(&mut self) {
-        self.act(|traffic| traffic.depart().and_then(|()| traffic.flush()));
+        self.act(|multiplexer| {
+            multiplexer
+                .start_queued()
+                .and_then(|()| multiplexer.flush())
+        });
     }
 
     fn act(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Error>) {
@@ -373,8 +386,8 @@ impl Traffic {
     }
 
     /// Fails the session if an expected answer is overdue.
-    pub fn look_for_silence(&mut self) {
-        if !self.flights.is_empty() && self.broken.is_none() && self.quiet.is_over() {
+    pub fn check_timeout(&mut self) {
+        if !self.in_flight.is_empty() && self.broken.is_none() && self.deadline.is_over() {
             self.fail(Error::TimedOut);
         }
     }
@@ -382,74 +395,74 @@ impl Traffic {
     /// Ends the session and all operations.
     fn fail(&mut self, error: Error) {
         self.queue.clear();
-        self.leaving.clear();
-        self.flights.clear();
-        self.coming = None;
-        for (number, mut errand) in std::mem::take(&mut self.under_way) {
-            errand.left = 0;
-            errand.error = Some(error.again());
-            self.has_ended(number, errand);
+        self.outgoing.clear();
+        self.in_flight.clear();
+        self.incoming = None;
+        for (number, mut operation) in std::mem::take(&mut self.active) {
+            operation.left = 0;
+            operation.error = Some(error.duplicate());
+            self.has_ended(number, operation);
         }
-        self.session.give_up();
+        self.session.abort();
         self.broken = Some(error);
     }
 
     /// Leaves all memory as it is, since it belongs to another process.
     pub fn forget(&mut self) {
-        std::mem::forget(std::mem::take(&mut self.under_way));
+        std::mem::forget(std::mem::take(&mut self.active));
         std::mem::forget(std::mem::take(&mut self.done));
     }
 
-    fn move_on(&mut self, wanted: Option<u64>) -> Result<(), Error> {
+    fn make_progress(&mut self, wanted: Option<u64>) -> Result<(), Error> {
         loop {
-            self.depart()?;
+            self.start_queued()?;
             self.flush()?;
-            if wanted.is_some_and(|number| self.is_done(number)) || !self.arrive()? {
+            if wanted.is_some_and(|number| self.is_done(number)) || !self.receive()? {
                 return Ok(());
             }
         }
     }
 
     /// Turns queued subrequests into requests, as many as may be in flight.
-    fn depart(&mut self) -> Result<(), Error> {
+    fn start_queued(&mut self) -> Result<(), Error> {
         self.held_back = 0;
         if self.queue.is_empty() {
             return Ok(());
         }
-        let pieces = self
-            .flights
+        let subrequests = self
+            .in_flight
             .values()
-            .filter_map(|flight| flight.piece.as_ref());
-        let mut reads: Vec<Order> = pieces
-            .filter(|piece| piece.what.may_be_short())
-            .map(|piece| piece.what.order())
+            .filter_map(|flight| flight.subrequest.as_ref());
+        let mut reads: Vec<Order> = subrequests
+            .filter(|subrequest| subrequest.kind.may_be_short())
+            .map(|subrequest| subrequest.kind.order())
             .collect();
-        while self.flights.len() < self.most
-            && let Some(index) = self.may_leave(&reads)
+        while self.in_flight.len() < self.most
+            && let Some(index) = self.next_sendable(&reads)
         {
             // If all parts are in use, the subrequest waits for a free one; later ones do not
             // overtake it.
             let Some(window) = self.window_for(index)? else {
                 return Ok(());
             };
-            let Some(piece) = self.queue.remove(index) else {
+            let Some(subrequest) = self.queue.remove(index) else {
                 return Ok(());
             };
-            if piece.what.may_be_short() {
-                reads.push(piece.what.order());
+            if subrequest.kind.may_be_short() {
+                reads.push(subrequest.kind.order());
             }
-            let (window, lent) = window.unzip();
-            let request = self.request_of(&piece, window);
-            self.emit(&request, Some(piece), lent);
+            let (window, lent_part) = window.unzip();
+            let request = self.request_of(&subrequest, window);
+            self.enqueue(&request, Some(subrequest), lent_part);
         }
         Ok(())
     }
 
     /// Returns the first of the next queued subrequests that may be sent; `reads` are in flight.
-    fn may_leave(&self, reads: &[Order]) -> Option<usize> {
+    fn next_sendable(&self, reads: &[Order]) -> Option<usize> {
         let mut earlier: Vec<Order> = Vec::new();
-        for (index, piece) in self.queue.iter().take(NEXT).enumerate() {
-            let order = piece.what.order();
+        for (index, subrequest) in self.queue.iter().take(NEXT).enumerate() {
+            let order = subrequest.kind.order();
             let free = |other: &Order| !order.must_follow(other);
             if reads.iter().all(free) && earlier.iter().all(free) {
                 return Some(index);
@@ -462,37 +475,41 @@ impl Traffic {
     /// Opens a window for the data of a queued subrequest if they travel by RDMA; returns `None` if
     /// there is no space for it now.
     #[allow(clippy::option_option, reason = "no room, or no need of any")]
-    fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, Lent)>>, Error> {
-        let piece = &self.queue[index];
+    fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, LentPart)>>, Error> {
+        let subrequest = &self.queue[index];
         let checksums = self.session.checksums();
         let Some(data) = self.session.data_path() else {
             return Ok(Some(None));
         };
-        if piece.length < WORTH_A_WINDOW || !piece.what.moves_data() {
+        if subrequest.length < WORTH_A_WINDOW || !subrequest.kind.moves_data() {
             return Ok(Some(None));
         }
-        if matches!(piece.what, What::Write(..)) {
-            let (Some(part), Some(errand)) =
-                (self.offering.take(), self.under_way.get(&piece.errand))
-            else {
+        if matches!(subrequest.kind, SubrequestKind::Write(..)) {
+            let (Some(part), Some(operation)) = (
+                self.write_parts.take(),
+                self.active.get(&subrequest.operation),
+            ) else {
                 return Ok(None);
             };
-            let bytes = &errand.memory.bytes()[piece.at..piece.at + piece.length];
-            return Ok(Some(Some((data.offer(part, bytes)?, Lent::Offering(part)))));
+            let bytes = &operation.memory.bytes()[subrequest.at..subrequest.at + subrequest.length];
+            return Ok(Some(Some((
+                data.open_write_window(part, bytes)?,
+                LentPart::Write(part),
+            ))));
         }
-        let Some(part) = self.landing.take() else {
+        let Some(part) = self.read_parts.take() else {
             return Ok(None);
         };
         if checksums == Checksums::Off {
-            data.expect_notice()?;
+            data.post_receives()?;
         }
-        let window = data.open_landing(part, piece.length)?;
-        Ok(Some(Some((window, Lent::Landing(part)))))
+        let window = data.open_read_window(part, subrequest.length)?;
+        Ok(Some(Some((window, LentPart::Read(part)))))
     }
 
-    fn request_of(&self, piece: &Piece, window: Option<Window>) -> Request {
+    fn request_of(&self, subrequest: &Subrequest, window: Option<Window>) -> Request {
         let checksums = self.session.checksums() == Checksums::On;
-        let length = piece.length as u32;
+        let length = subrequest.length as u32;
         let read = |handle: Handle, offset: u64, window| {
             Request::Read(Read {
                 handle,
@@ -501,21 +518,24 @@ impl Traffic {
                 window,
             })
         };
-        match &piece.what {
-            What::Call(request) => request.clone(),
-            What::Read(handle, offset) | What::Part(handle, _, offset) => {
+        match &subrequest.kind {
+            SubrequestKind::Call(request) => request.clone(),
+            SubrequestKind::Read(handle, offset) | SubrequestKind::Part(handle, _, offset) => {
                 read(*handle, *offset, window)
             }
-            What::Vector(handle, _, ranges) => Request::ReadVector(ReadVector {
+            SubrequestKind::Vector(handle, _, ranges) => Request::ReadVector(ReadVector {
                 handle: *handle,
                 ranges: ranges.clone(),
                 checksums,
                 window,
             }),
-            What::Write(handle, offset) => {
-                let bytes = self.under_way.get(&piece.errand).map_or(&[][..], |errand| {
-                    &errand.memory.bytes()[piece.at..piece.at + piece.length]
-                });
+            SubrequestKind::Write(handle, offset) => {
+                let bytes = self
+                    .active
+                    .get(&subrequest.operation)
+                    .map_or(&[][..], |operation| {
+                        &operation.memory.bytes()[subrequest.at..subrequest.at + subrequest.length]
+                    });
                 Request::Write(Write {
                     handle: *handle,
                     range: Range {
@@ -523,7 +543,7 @@ impl Traffic {
                         length,
                     },
                     checksums: match checksums {
-                        true => checksums_of(*offset, bytes, self.session.terms().block),
+                        true => checksums_of(*offset, bytes, self.session.server_limits().block),
                         false => Vec::new(),
                     },
                     window,
@@ -533,48 +553,56 @@ impl Traffic {
     }
 
     /// Queues a request for sending.
-    fn emit(&mut self, request: &Request, piece: Option<Piece>, window: Option<Lent>) {
-        let data = match (&piece, request.brings_data()) {
-            (Some(piece), true) if piece.length > 0 => {
-                Some((piece.errand, piece.at..piece.at + piece.length))
-            }
+    fn enqueue(
+        &mut self,
+        request: &Request,
+        subrequest: Option<Subrequest>,
+        window: Option<LentPart>,
+    ) {
+        let data = match (&subrequest, request.brings_data()) {
+            (Some(subrequest), true) if subrequest.length > 0 => Some((
+                subrequest.operation,
+                subrequest.at..subrequest.at + subrequest.length,
+            )),
             _ => None,
         };
         let length = data.as_ref().map_or(0, |(_, span)| span.len());
-        let (id, front) = self.session.frame(request, length);
-        if self.flights.is_empty() {
-            self.quiet.restart();
+        let (id, head) = self.session.frame(request, length);
+        if self.in_flight.is_empty() {
+            self.deadline.restart();
         }
-        let most = piece.as_ref().map_or(0, |piece| piece.length);
-        let flight = Flight {
+        let most = subrequest
+            .as_ref()
+            .map_or(0, |subrequest| subrequest.length);
+        let flight = RequestInFlight {
             id,
-            operation: request.operation(),
+            opcode: request.operation(),
             most: request.most_data().min(most),
             is_sent: false,
-            piece,
-            only_looks: request.only_looks(),
+            subrequest,
+            is_read_only: request.is_read_only(),
             window,
         };
-        self.flights.insert(id, flight);
-        self.leaving.push_back(Leaving {
+        self.in_flight.insert(id, flight);
+        self.outgoing.push_back(OutgoingFrame {
             id,
-            front,
+            head,
             data,
             sent: 0,
         });
     }
 
     fn flush(&mut self) -> Result<(), Error> {
-        while !self.leaving.is_empty() {
-            let mut slices = Vec::with_capacity(2 * self.leaving.len().min(TOGETHER));
-            for one in self.leaving.iter().take(TOGETHER) {
-                let errand = one
-                    .data
-                    .as_ref()
-                    .and_then(|(errand, span)| Some((self.under_way.get(errand)?, span.clone())));
-                let data = errand.map_or(&[][..], |(errand, span)| &errand.memory.bytes()[span]);
-                let behind = one.sent.saturating_sub(one.front.len()).min(data.len());
-                let rest = [&one.front[one.sent.min(one.front.len())..], &data[behind..]];
+        while !self.outgoing.is_empty() {
+            let mut slices = Vec::with_capacity(2 * self.outgoing.len().min(TOGETHER));
+            for one in self.outgoing.iter().take(TOGETHER) {
+                let operation = one.data.as_ref().and_then(|(operation, span)| {
+                    Some((self.active.get(operation)?, span.clone()))
+                });
+                let data =
+                    operation.map_or(&[][..], |(operation, span)| &operation.memory.bytes()[span]);
+                let behind = one.sent.saturating_sub(one.head.len()).min(data.len());
+                let rest = [&one.head[one.sent.min(one.head.len())..], &data[behind..]];
                 let rest = rest.into_iter().filter(|rest| !rest.is_empty());
                 slices.extend(rest.map(IoSlice::new));
             }
@@ -583,15 +611,15 @@ impl Traffic {
                     return Ok(());
                 };
                 // A peer that takes data is not silent.
-                self.quiet.count(taken);
-                for one in &mut self.leaving {
+                self.deadline.count(taken);
+                for one in &mut self.outgoing {
                     let now = taken.min(one.length() - one.sent);
                     taken -= now;
                     one.sent += now;
                     if one.sent < one.length() {
                         break;
                     }
-                    if let Some(flight) = self.flights.get_mut(&one.id) {
+                    if let Some(flight) = self.in_flight.get_mut(&one.id) {
                         flight.is_sent = true;
                     }
                 }
@@ -600,28 +628,28 @@ impl Traffic {
                 return Ok(());
             }
             while self
-                .leaving
+                .outgoing
                 .front()
                 .is_some_and(|one| one.sent == one.length())
             {
-                self.leaving.pop_front();
+                self.outgoing.pop_front();
             }
         }
         Ok(())
     }
 
     /// Receives available data; returns whether a reply was completed.
-    fn arrive(&mut self) -> Result<bool, Error> {
-        if self.coming.is_none() {
-            let Some(front) = self.session.front()? else {
+    fn receive(&mut self) -> Result<bool, Error> {
+        if self.incoming.is_none() {
+            let Some(head) = self.session.frame_head()? else {
                 return Ok(false);
             };
-            self.quiet.count(HEADER + front.body.len());
-            let header = front.header;
-            let flight = self.flights.get(&header.id);
-            let flight = flight
-                .filter(|flight| flight.is_sent && header.kind == Kind::reply(flight.operation));
-            let oldest = self.flights.keys().next() == Some(&header.id);
+            self.deadline.count(HEADER + head.body.len());
+            let header = head.header;
+            let flight = self.in_flight.get(&header.id);
+            let flight =
+                flight.filter(|flight| flight.is_sent && header.kind == Kind::reply(flight.opcode));
+            let oldest = self.in_flight.keys().next() == Some(&header.id);
             let Some(flight) = flight.filter(|_| oldest || self.session.version() >= ANY_ORDER)
             else {
                 return Err(Error::Protocol(format!(
@@ -633,95 +661,100 @@ impl Traffic {
             if length > flight.most {
                 return Err(too_much());
             }
-            self.coming = Some(Coming {
+            self.incoming = Some(IncomingReply {
                 id: header.id,
-                outcome: reply::decode(header.kind.operation(), &front.body)?,
+                outcome: reply::decode(header.kind.operation(), &head.body)?,
                 length,
                 filled: 0,
             });
         }
-        let Some(coming) = &mut self.coming else {
+        let Some(incoming) = &mut self.incoming else {
             return Ok(false);
         };
-        let flight = self.flights.get(&coming.id);
+        let flight = self.in_flight.get(&incoming.id);
         // Only replies with data need memory to receive into; the memory of a write is read-only.
-        if coming.length > 0
-            && let Some(piece) = flight.and_then(|flight| flight.piece.as_ref())
-            && let Some(errand) = self.under_way.get_mut(&piece.errand)
+        if incoming.length > 0
+            && let Some(subrequest) = flight.and_then(|flight| flight.subrequest.as_ref())
+            && let Some(operation) = self.active.get_mut(&subrequest.operation)
         {
-            let place = &mut memory(errand, &mut self.spare)[piece.at..piece.at + coming.length];
-            while coming.filled < coming.length {
+            let place = &mut memory(operation, &mut self.spare)
+                [subrequest.at..subrequest.at + incoming.length];
+            while incoming.filled < incoming.length {
                 match self
                     .session
                     .stream()
-                    .receive_some(&mut place[coming.filled..])?
+                    .receive_some(&mut place[incoming.filled..])?
                 {
                     Some(more) => {
-                        coming.filled += more;
-                        self.quiet.count(more);
+                        incoming.filled += more;
+                        self.deadline.count(more);
                     }
                     None => return Ok(false),
                 }
             }
         }
-        if let Some(coming) = self.coming.take()
-            && let Some(flight) = self.flights.remove(&coming.id)
+        if let Some(incoming) = self.incoming.take()
+            && let Some(flight) = self.in_flight.remove(&incoming.id)
         {
-            self.answered(flight, coming.outcome, coming.length)?;
+            self.handle_reply(flight, incoming.outcome, incoming.length)?;
         }
         Ok(true)
     }
 
-    pub(super) fn piece_ended(&mut self, number: u64, error: Option<Error>) {
-        let Some(errand) = self.under_way.get_mut(&number) else {
+    pub(super) fn subrequest_ended(&mut self, number: u64, error: Option<Error>) {
+        let Some(operation) = self.active.get_mut(&number) else {
             return;
         };
-        errand.left -= 1;
+        operation.left -= 1;
         let failed = error.is_some();
         if let Some(error) = error {
-            errand.error.get_or_insert(error);
+            operation.error.get_or_insert(error);
         }
         self.end_if_done(number);
         // The rest of a failed operation is not requested.
         if failed {
             let before = self.queue.len();
-            self.queue.retain(|piece| piece.errand != number);
-            self.drop_pieces(number, before - self.queue.len(), taken_back);
+            self.queue
+                .retain(|subrequest| subrequest.operation != number);
+            self.drop_subrequests(number, before - self.queue.len(), canceled);
         }
     }
 
     /// Returns whether the rest of an operation is still requested.
     pub(super) fn is_wanted(&self, number: u64) -> bool {
-        let errand = self.under_way.get(&number);
-        errand.is_some_and(|errand| !errand.is_taken_back && errand.error.is_none())
+        let operation = self.active.get(&number);
+        operation.is_some_and(|operation| !operation.is_canceled && operation.error.is_none())
     }
 
     fn end_if_done(&mut self, number: u64) {
         let ended = self
-            .under_way
+            .active
             .get(&number)
-            .is_some_and(|errand| errand.left == 0);
-        if ended && let Some(errand) = self.under_way.remove(&number) {
-            self.has_ended(number, errand);
+            .is_some_and(|operation| operation.left == 0);
+        if ended && let Some(operation) = self.active.remove(&number) {
+            self.has_ended(number, operation);
         }
     }
 }
 
 /// Returns the memory of an operation, to be filled. A chunk gets its memory when its first data
 /// arrive, usually that of a chunk consumed just before.
-pub(super) fn memory<'a>(errand: &'a mut UnderWay, spare: &mut Vec<Vec<u8>>) -> &'a mut [u8] {
-    let missing = errand.missing_memory();
+pub(super) fn memory<'a>(
+    operation: &'a mut ActiveOperation,
+    spare: &mut Vec<Vec<u8>>,
+) -> &'a mut [u8] {
+    let missing = operation.missing_memory();
     if missing > 0 {
         let mut bytes = spare.pop().unwrap_or_default();
         if bytes.len() < missing {
             bytes.resize(missing, 0);
         }
-        errand.memory = Box::new(bytes);
+        operation.memory = Box::new(bytes);
     }
-    errand.memory.bytes_mut()
+    operation.memory.bytes_mut()
 }
 
-pub(super) fn taken_back() -> Error {
+pub(super) fn canceled() -> Error {
     Error::Refused(Refusal::new(
         Status::errno(libc::ECANCELED),
         "taken back before it was asked for",

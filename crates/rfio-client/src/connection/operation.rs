@@ -33,7 +33,7 @@ impl Memory for Vec<u8> {
 
 /// An operation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Errand {
+pub enum Operation {
     /// Sends one request; the memory holds its data, or receives those of the reply.
     Call(Request),
     /// Fills the memory from an offset of a file on, until it is full or the file ends.
@@ -43,8 +43,9 @@ pub enum Errand {
         /// Offset in the file, in bytes.
         offset: u64,
     },
-    /// Reads part of a file, at most [`super::Exchange::most_at_once`] bytes, which stay where they
-    /// landed until [`super::Ticket::look`] passes them on. It needs no memory.
+    /// Reads part of a file, at most [`super::MultiplexedConnection::max_request_bytes`] bytes,
+    /// which stay where they landed until [`super::PendingOperation::look`] passes them on. It
+    /// needs no memory.
     Chunk {
         /// The file.
         handle: Handle,
@@ -74,7 +75,7 @@ pub enum Errand {
 
 /// The result of an operation.
 #[derive(Debug, PartialEq)]
-pub enum Given {
+pub enum OperationOutput {
     /// The reply to a call, and the length of its data in bytes.
     Reply(Reply, usize),
     /// Number of bytes read; fewer than the memory holds only at the end of the file.
@@ -86,16 +87,16 @@ pub enum Given {
 }
 
 /// A finished operation: its result and the caller's memory.
-pub struct Done {
+pub struct FinishedOperation {
     /// The result.
-    pub outcome: Result<Given, Error>,
+    pub outcome: Result<OperationOutput, Error>,
     /// The caller's memory.
     pub memory: Box<dyn Memory>,
-    /// The part of the landing area where its data stay.
-    pub(super) landed: Option<usize>,
+    /// The part of the read area where its data stay.
+    pub(super) read_part: Option<usize>,
 }
 
-impl std::fmt::Debug for Done {
+impl std::fmt::Debug for FinishedOperation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}", self.outcome)
     }
@@ -103,7 +104,7 @@ impl std::fmt::Debug for Done {
 
 /// The server's limits for one request.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct RequestBounds {
     /// Bytes of data.
     pub bytes: usize,
     /// Ranges of a vector.
@@ -112,20 +113,20 @@ pub struct Bounds {
 
 /// A subrequest: the part of an operation that is one request.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct Subrequest {
     /// The operation's number.
-    pub errand: u64,
+    pub operation: u64,
     /// Offset of its data in the operation's memory.
     pub at: usize,
     /// Length of its data in bytes.
     pub length: usize,
     /// The request.
-    pub what: What,
+    pub kind: SubrequestKind,
 }
 
 /// The request of a subrequest.
 #[derive(Debug, Clone, PartialEq)]
-pub enum What {
+pub enum SubrequestKind {
     /// A request without changes.
     Call(Request),
     /// Read at this offset of the file.
@@ -139,18 +140,18 @@ pub enum What {
 }
 
 /// An operation in progress.
-pub struct UnderWay {
-    errand: Errand,
+pub struct ActiveOperation {
+    operation: Operation,
     /// The caller's memory.
     pub memory: Box<dyn Memory>,
-    /// The part of the landing area where its data stay.
-    pub landed: Option<usize>,
+    /// The part of the read area where its data stay.
+    pub read_part: Option<usize>,
     /// Number of subrequests that have not ended.
     pub left: usize,
     /// The first error.
     pub error: Option<Error>,
     /// Whether it was canceled: its remaining subrequests are not sent.
-    pub is_taken_back: bool,
+    pub is_canceled: bool,
     /// Whether it was abandoned: its result is discarded.
     pub is_abandoned: bool,
     /// Length in the memory at which the file was found to end.
@@ -161,7 +162,7 @@ pub struct UnderWay {
     reply: Option<(Reply, usize)>,
 }
 
-impl What {
+impl SubrequestKind {
     /// Returns its ordering constraints.
     pub fn order(&self) -> Order {
         match self {
@@ -193,59 +194,59 @@ impl What {
     }
 }
 
-impl UnderWay {
+impl ActiveOperation {
     /// Creates an operation and its subrequests, in order.
     ///
     /// # Errors
     /// [`Error::Setup`] if the operation exceeds a limit or its memory.
     pub fn new(
         number: u64,
-        errand: Errand,
+        operation: Operation,
         memory: Box<dyn Memory>,
-        bounds: Bounds,
-    ) -> Result<(Self, Vec<Piece>), Error> {
-        let length = match errand {
-            Errand::Chunk { length, .. } => length as usize,
+        bounds: RequestBounds,
+    ) -> Result<(Self, Vec<Subrequest>), Error> {
+        let length = match operation {
+            Operation::Chunk { length, .. } => length as usize,
             _ => memory.bytes().len(),
         };
-        let pieces = pieces(number, &errand, length, bounds)?;
-        let ranges = match &errand {
-            Errand::Vector { ranges, .. } => ranges.len(),
+        let subrequests = subrequests(number, &operation, length, bounds)?;
+        let ranges = match &operation {
+            Operation::Vector { ranges, .. } => ranges.len(),
             _ => 0,
         };
-        let under_way = Self {
-            errand,
+        let active = Self {
+            operation,
             memory,
-            landed: None,
-            left: pieces.len(),
+            read_part: None,
+            left: subrequests.len(),
             error: None,
-            is_taken_back: false,
+            is_canceled: false,
             is_abandoned: false,
             end: length,
             lengths: vec![0; ranges],
             ends: vec![u32::MAX; ranges],
             reply: None,
         };
-        Ok((under_way, pieces))
+        Ok((active, subrequests))
     }
 
     /// Returns the bytes of memory that must be allocated when its first data arrive.
     pub fn missing_memory(&self) -> usize {
-        match self.errand {
-            Errand::Chunk { length, .. } if self.memory.bytes().is_empty() => length as usize,
+        match self.operation {
+            Operation::Chunk { length, .. } if self.memory.bytes().is_empty() => length as usize,
             _ => 0,
         }
     }
 
     /// Returns whether its data may stay where they landed.
-    pub fn may_stay(&self) -> bool {
-        matches!(self.errand, Errand::Chunk { .. })
+    pub fn may_use_in_place(&self) -> bool {
+        matches!(self.operation, Operation::Chunk { .. })
     }
 
     /// Returns whether data of this version of the file are acceptable.
     pub fn takes_version(&self, found: u64) -> bool {
-        match self.errand {
-            Errand::Chunk { version, .. } => version.is_none_or(|version| version == found),
+        match self.operation {
+            Operation::Chunk { version, .. } => version.is_none_or(|version| version == found),
             _ => true,
         }
     }
@@ -262,7 +263,7 @@ impl UnderWay {
 
     /// Adds the lengths read of some ranges, from index `first` on. A short one was read up to the
     /// end of the file.
-    pub fn lengths_are(&mut self, first: usize, lengths: &[u32]) {
+    pub fn add_lengths(&mut self, first: usize, lengths: &[u32]) {
         for (place, length) in self.lengths.iter_mut().skip(first).zip(lengths) {
             *place += length;
         }
@@ -272,7 +273,8 @@ impl UnderWay {
     /// of the range come from a file that has grown since; there is a gap before them, so they do
     /// not count.
     pub fn range_ends_at(&mut self, range: usize, offset: u64) {
-        if let (Errand::Vector { ranges, .. }, Some(end)) = (&self.errand, self.ends.get_mut(range))
+        if let (Operation::Vector { ranges, .. }, Some(end)) =
+            (&self.operation, self.ends.get_mut(range))
         {
             let place = offset.saturating_sub(ranges[range].offset);
             *end = (*end).min(u32::try_from(place).unwrap_or(u32::MAX));
@@ -280,96 +282,104 @@ impl UnderWay {
     }
 
     /// Returns the result; no subrequest may be left.
-    pub fn into_done(self) -> Done {
+    pub fn into_done(self) -> FinishedOperation {
         debug_assert_eq!(self.left, 0);
-        let given = match (&self.errand, self.reply) {
-            (Errand::Call(_), Some((reply, data))) => Ok(Given::Reply(reply, data)),
-            (Errand::Call(_), None) => Err(Error::Dropped("before it replied")),
-            (Errand::Read { .. } | Errand::Chunk { .. }, _) => Ok(Given::Read(self.end)),
-            (Errand::Write { .. }, _) => Ok(Given::Written),
-            (Errand::Vector { .. }, _) => {
+        let given = match (&self.operation, self.reply) {
+            (Operation::Call(_), Some((reply, data))) => Ok(OperationOutput::Reply(reply, data)),
+            (Operation::Call(_), None) => Err(Error::Dropped("before it replied")),
+            (Operation::Read { .. } | Operation::Chunk { .. }, _) => {
+                Ok(OperationOutput::Read(self.end))
+            }
+            (Operation::Write { .. }, _) => Ok(OperationOutput::Written),
+            (Operation::Vector { .. }, _) => {
                 let lengths = self.lengths.iter().zip(&self.ends);
-                Ok(Given::Vector(
+                Ok(OperationOutput::Vector(
                     lengths.map(|(&length, &end)| length.min(end)).collect(),
                 ))
             }
         };
-        Done {
+        FinishedOperation {
             outcome: self.error.map_or(given, Err),
             memory: self.memory,
-            landed: self.landed,
+            read_part: self.read_part,
         }
     }
 }
 
-fn pieces(
+fn subrequests(
     number: u64,
-    errand: &Errand,
+    operation: &Operation,
     length: usize,
-    bounds: Bounds,
-) -> Result<Vec<Piece>, Error> {
-    let piece = |at: usize, length: usize, what: What| Piece {
-        errand: number,
+    bounds: RequestBounds,
+) -> Result<Vec<Subrequest>, Error> {
+    let subrequest = |at: usize, length: usize, kind: SubrequestKind| Subrequest {
+        operation: number,
         at,
         length,
-        what,
+        kind,
     };
     let most = bounds.bytes.max(1);
-    let cut = |what: &dyn Fn(u64) -> What, offset: u64| {
+    let cut = |kind: &dyn Fn(u64) -> SubrequestKind, offset: u64| {
         let ends = offset.checked_add(length as u64);
         ends.ok_or_else(|| Error::Setup("beyond the end of any file".into()))?;
         Ok((0..length)
             .step_by(most)
-            .map(|at| piece(at, most.min(length - at), what(offset + at as u64)))
+            .map(|at| subrequest(at, most.min(length - at), kind(offset + at as u64)))
             .collect())
     };
-    match errand {
-        Errand::Call(request) => {
+    match operation {
+        Operation::Call(request) => {
             let data = request.brings_data().then_some(length);
             let data = data.unwrap_or_else(|| request.most_data().min(length));
-            Ok(vec![piece(0, data, What::Call(request.clone()))])
+            Ok(vec![subrequest(
+                0,
+                data,
+                SubrequestKind::Call(request.clone()),
+            )])
         }
-        Errand::Chunk { length, .. } if *length as usize > most => Err(Error::Setup(format!(
+        Operation::Chunk { length, .. } if *length as usize > most => Err(Error::Setup(format!(
             "cannot read {length} bytes at once; the server allows {most}"
         ))),
-        Errand::Chunk { handle, offset, .. } | Errand::Read { handle, offset } => {
-            cut(&|at| What::Read(*handle, at), *offset)
+        Operation::Chunk { handle, offset, .. } | Operation::Read { handle, offset } => {
+            cut(&|at| SubrequestKind::Read(*handle, at), *offset)
         }
-        Errand::Write { handle, offset } => cut(&|at| What::Write(*handle, at), *offset),
-        Errand::Vector { handle, ranges } => {
+        Operation::Write { handle, offset } => {
+            cut(&|at| SubrequestKind::Write(*handle, at), *offset)
+        }
+        Operation::Vector { handle, ranges } => {
             let whole: usize = ranges.iter().map(|range| range.length as usize).sum();
             if whole > length {
                 return Err(Error::Setup(format!(
                     "ranges of {whole} bytes for {length} bytes of memory"
                 )));
             }
-            let mut pieces = Vec::new();
+            let mut subrequests = Vec::new();
             let (mut at, mut first) = (0, 0);
             for group in groups(ranges, bounds) {
                 let length = group.iter().map(|range| range.length as usize).sum();
                 if length <= most {
-                    let what = What::Vector(*handle, first, group.to_vec());
-                    pieces.push(piece(at, length, what));
+                    let kind = SubrequestKind::Vector(*handle, first, group.to_vec());
+                    subrequests.push(subrequest(at, length, kind));
                 } else {
                     let start = group[0].offset;
                     let end = start.checked_add(length as u64);
                     end.ok_or_else(|| Error::Setup("beyond the end of any file".into()))?;
-                    pieces.extend((0..length).step_by(most).map(|part| {
-                        let what = What::Part(*handle, first, start + part as u64);
-                        piece(at + part, most.min(length - part), what)
+                    subrequests.extend((0..length).step_by(most).map(|part| {
+                        let kind = SubrequestKind::Part(*handle, first, start + part as u64);
+                        subrequest(at + part, most.min(length - part), kind)
                     }));
                 }
                 at += length;
                 first += group.len();
             }
-            Ok(pieces)
+            Ok(subrequests)
         }
     }
 }
 
 /// Groups ranges into requests within the bounds. A range that is too long for one request is
 /// alone.
-fn groups(ranges: &[Range], bounds: Bounds) -> impl Iterator<Item = &[Range]> {
+fn groups(ranges: &[Range], bounds: RequestBounds) -> impl Iterator<Item = &[Range]> {
     let mut rest = ranges;
     std::iter::from_fn(move || {
         let mut sum = 0usize;
@@ -393,15 +403,15 @@ mod tests {
     proptest! {
         #[test]
         fn subrequests_cover_the_range_once_in_order(length in 0usize..5000, most in 1usize..700, offset in 0u64..1 << 40) {
-            let bounds = Bounds { bytes: most, ranges: 9 };
+            let bounds = RequestBounds { bytes: most, ranges: 9 };
             let handle = Handle(3);
-            let found = pieces(7, &Errand::Read { handle, offset }, length, bounds).unwrap();
+            let found = subrequests(7, &Operation::Read { handle, offset }, length, bounds).unwrap();
             let mut at = 0;
-            for piece in &found {
-                prop_assert_eq!((piece.errand, piece.at), (7, at));
-                prop_assert_eq!(&piece.what, &What::Read(handle, offset + at as u64));
-                prop_assert!((1..=most).contains(&piece.length));
-                at += piece.length;
+            for subrequest in &found {
+                prop_assert_eq!((subrequest.operation, subrequest.at), (7, at));
+                prop_assert_eq!(&subrequest.kind, &SubrequestKind::Read(handle, offset + at as u64));
+                prop_assert!((1..=most).contains(&subrequest.length));
+                at += subrequest.length;
             }
             prop_assert_eq!(at, length);
         }
@@ -410,20 +420,20 @@ mod tests {
         /// the file was first found to end.
         #[test]
         fn a_split_range_has_no_gap(found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
-            let errand = Errand::Vector {
+            let operation = Operation::Vector {
                 handle: Handle(3),
                 ranges: vec![Range { offset: 1000, length: 200 }],
             };
-            let bounds = Bounds { bytes: 100, ranges: 9 };
-            let (mut under_way, pieces) = UnderWay::new(7, errand, Box::new(vec![0; 200]), bounds).unwrap();
-            prop_assert_eq!(pieces.len(), 2);
+            let bounds = RequestBounds { bytes: 100, ranges: 9 };
+            let (mut active, subrequests) = ActiveOperation::new(7, operation, Box::new(vec![0; 200]), bounds).unwrap();
+            prop_assert_eq!(subrequests.len(), 2);
             for part in if first_is_first { [0, 1] } else { [1, 0] } {
                 let length = [found, behind][part];
-                under_way.lengths_are(0, &[length]);
-                under_way.range_ends_at(0, 1000 + 100 * part as u64 + u64::from(length));
-                under_way.left -= 1;
+                active.add_lengths(0, &[length]);
+                active.range_ends_at(0, 1000 + 100 * part as u64 + u64::from(length));
+                active.left -= 1;
             }
-            prop_assert_eq!(under_way.into_done().outcome.unwrap(), Given::Vector(vec![found]));
+            prop_assert_eq!(active.into_done().outcome.unwrap(), OperationOutput::Vector(vec![found]));
         }
 
         #[test]
@@ -433,7 +443,7 @@ mod tests {
             most in 1usize..20,
         ) {
             let ranges: Vec<Range> = lengths.iter().map(|&length| Range { offset: 5, length }).collect();
-            let cut: Vec<&[Range]> = groups(&ranges, Bounds { bytes, ranges: most }).collect();
+            let cut: Vec<&[Range]> = groups(&ranges, RequestBounds { bytes, ranges: most }).collect();
             prop_assert_eq!(cut.concat(), ranges.clone());
             for group in cut {
                 let sum: usize = group.iter().map(|range| range.length as usize).sum();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Errand, SharedFile, Ticket};
+use super::{Operation, PendingOperation, SharedFile};
 use crate::error::Error;
 
 /// Maximum number of reads in flight by RDMA: one arrives while the previous one is consumed. If
@@ -21,23 +21,23 @@ const WRITES_BY_RDMA: usize = crate::data::PARTS;
 
 /// Returns how many operations may be in flight.
 fn ahead(file: &SharedFile, by_rdma: usize) -> usize {
-    let most = match file.exchange().uses_fabric() {
+    let most = match file.connection().uses_fabric() {
         true => by_rdma,
         false => AHEAD_BY_STREAM,
     };
-    most.min(file.exchange().terms().most_requests as usize)
+    most.min(file.connection().server_limits().most_requests as usize)
 }
 
 /// Reads in flight.
 #[derive(Debug)]
-pub struct Reads<'a> {
+pub struct PipelinedReads<'a> {
     file: &'a SharedFile,
     version: Option<u64>,
     /// Offset, length in bytes, and ticket of each read.
-    due: VecDeque<(u64, u32, Ticket)>,
+    due: VecDeque<(u64, u32, PendingOperation)>,
 }
 
-impl<'a> Reads<'a> {
+impl<'a> PipelinedReads<'a> {
     /// Creates an empty queue of reads of a file; with a version, data of any other version are an
     /// error.
     pub fn of(file: &'a SharedFile, version: Option<u64>) -> Self {
@@ -53,19 +53,19 @@ impl<'a> Reads<'a> {
         self.due.len() < ahead(self.file, AHEAD_BY_RDMA)
     }
 
-    /// Starts a read of at most [`super::Exchange::most_at_once`] bytes.
+    /// Starts a read of at most [`super::MultiplexedConnection::max_request_bytes`] bytes.
     ///
     /// # Errors
-    /// As [`super::Exchange::begin`].
+    /// As [`super::MultiplexedConnection::begin`].
     pub fn start(&mut self, offset: u64, length: u32) -> Result<(), Error> {
-        let errand = Errand::Chunk {
+        let operation = Operation::Chunk {
             handle: self.file.handle(),
             offset,
             length,
             version: self.version,
         };
-        let ticket = self.file.begin(errand, Vec::new())?;
-        self.due.push_back((offset, length, ticket));
+        let pending = self.file.begin(operation, Vec::new())?;
+        self.due.push_back((offset, length, pending));
         Ok(())
     }
 
@@ -79,8 +79,8 @@ impl<'a> Reads<'a> {
         mut look: impl FnMut(u64, u32, &[u8]) -> T,
     ) -> Result<Option<T>, Error> {
         match self.due.pop_front() {
-            Some((offset, length, ticket)) => {
-                ticket.look(|data| look(offset, length, data)).map(Some)
+            Some((offset, length, pending)) => {
+                pending.look(|data| look(offset, length, data)).map(Some)
             }
             None => Ok(None),
         }
@@ -89,34 +89,35 @@ impl<'a> Reads<'a> {
 
 /// Writes in flight.
 #[derive(Debug, Default)]
-pub struct Writes {
-    due: VecDeque<Ticket>,
+pub struct PipelinedWrites {
+    due: VecDeque<PendingOperation>,
 }
 
-impl Writes {
+impl PipelinedWrites {
     /// Starts to write all bytes at an offset; first waits for earlier writes if too many are in
     /// flight. The bytes have been sent when this returns.
     ///
     /// # Errors
     /// A write failed.
     pub fn start(&mut self, file: &SharedFile, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let most = file.exchange().most_at_once();
+        let most = file.connection().max_request_bytes();
         for (index, chunk) in bytes.chunks(most).enumerate() {
             while self.due.len() >= ahead(file, WRITES_BY_RDMA) {
                 self.finish_oldest()?;
             }
-            let errand = Errand::Write {
+            let operation = Operation::Write {
                 handle: file.handle(),
                 offset: offset + (index * most) as u64,
             };
-            self.due.push_back(file.exchange().lend(errand, chunk)?);
+            self.due
+                .push_back(file.connection().begin_borrowed(operation, chunk)?);
         }
         Ok(())
     }
 
     fn finish_oldest(&mut self) -> Result<(), Error> {
         match self.due.pop_front() {
-            Some(ticket) => ticket.wait()?.outcome.map(drop),
+            Some(pending) => pending.wait()?.outcome.map(drop),
             None => Ok(()),
         }
     }

@@ -4,26 +4,26 @@ use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};
 use verbena_rfio_protocol::types::{Handle, Range};
 
-use super::errand::{Piece, What};
-use super::traffic::{Flight, Lent, Traffic, memory, taken_back};
+use super::multiplexer::{LentPart, Multiplexer, RequestInFlight, canceled, memory};
+use super::operation::{Subrequest, SubrequestKind};
 use crate::blocks::{check, check_ranges};
 use crate::error::Error;
 use crate::options::Checksums;
 use crate::session::{too_much, unexpected};
 
-impl Traffic {
+impl Multiplexer {
     /// Handles the reply of a request, whose data have arrived.
-    pub(super) fn answered(
+    pub(super) fn handle_reply(
         &mut self,
-        flight: Flight,
+        flight: RequestInFlight,
         outcome: Result<Reply, Refusal>,
         streamed: usize,
     ) -> Result<(), Error> {
-        let Some(piece) = flight.piece else {
-            self.quiet.restart();
+        let Some(subrequest) = flight.subrequest else {
+            self.deadline.restart();
             return Ok(());
         };
-        let landed = match &outcome {
+        let announced = match &outcome {
             Ok(Reply::ReadDone(done)) => done.length as usize,
             Ok(Reply::ReadVectorDone(done)) => {
                 let lengths = done.lengths.iter().map(|&length| length as usize);
@@ -31,43 +31,43 @@ impl Traffic {
             }
             _ => 0,
         };
-        let place = self.place(flight.id, flight.window, streamed, landed)?;
-        let judged = match outcome {
-            Ok(reply) => self.judge(&piece, reply, streamed, landed, place),
+        let part = self.release_window(flight.id, flight.window, streamed, announced)?;
+        let evaluated = match outcome {
+            Ok(reply) => self.evaluate(&subrequest, reply, streamed, announced, part),
             Err(refusal) => Err(Error::Refused(refusal)),
         };
-        let number = piece.errand;
-        if let Some(part) = place
+        let number = subrequest.operation;
+        if let Some(part) = part
             && self
-                .under_way
+                .active
                 .get(&number)
-                .is_none_or(|errand| errand.landed != Some(part))
+                .is_none_or(|operation| operation.read_part != Some(part))
         {
-            self.landing.free(part);
+            self.read_parts.free(part);
         }
         // Many short answers may take no longer than one long one.
-        if !matches!(judged, Ok(Some(_))) {
-            self.quiet.restart();
+        if !matches!(evaluated, Ok(Some(_))) {
+            self.deadline.restart();
         }
-        match judged {
-            Ok(None) => self.piece_ended(number, None),
+        match evaluated {
+            Ok(None) => self.subrequest_ended(number, None),
             // The rest of a short answer is requested before operations that were begun later.
             Ok(Some(rest)) if self.is_wanted(number) => self.queue.push_front(rest),
-            Ok(Some(_)) => self.piece_ended(number, Some(taken_back())),
+            Ok(Some(_)) => self.subrequest_ended(number, Some(canceled())),
             Err(error @ (Error::Protocol(_) | Error::Fabric(_))) => return Err(error),
-            Err(error) => self.piece_ended(number, Some(error)),
+            Err(error) => self.subrequest_ended(number, Some(error)),
         }
         Ok(())
     }
 
-    /// Ends the loan of a request's window. Returns the part of the landing area that holds the
+    /// Ends the loan of a request's window. Returns the part of the read area that holds the
     /// data, if any; it stays reserved.
-    fn place(
+    fn release_window(
         &mut self,
         request: u64,
-        window: Option<Lent>,
+        window: Option<LentPart>,
         streamed: usize,
-        landed: usize,
+        announced: usize,
     ) -> Result<Option<usize>, Error> {
         let checksums = self.session.checksums();
         let Some(data) = self.session.data_path() else {
@@ -75,62 +75,70 @@ impl Traffic {
         };
         match window {
             None => Ok(None),
-            Some(Lent::Offering(part)) => {
-                data.close_offering(part)?;
-                self.offering.free(part);
+            Some(LentPart::Write(part)) => {
+                data.close_write_window(part)?;
+                self.write_parts.free(part);
                 Ok(None)
             }
-            Some(Lent::Landing(part)) => {
-                let has_landed = streamed == 0 && landed > 0;
+            Some(LentPart::Read(part)) => {
+                let is_in_part = streamed == 0 && announced > 0;
                 // With checksums there is no immediate: they show whether the data have arrived.
-                if has_landed && checksums == Checksums::Off {
-                    data.landed(request)?;
+                if is_in_part && checksums == Checksums::Off {
+                    data.wait_for_immediate(request)?;
                 }
-                data.close_landing(part)?;
-                if !has_landed {
-                    self.landing.free(part);
+                data.close_read_window(part)?;
+                if !is_in_part {
+                    self.read_parts.free(part);
                 }
-                Ok(has_landed.then_some(part))
+                Ok(is_in_part.then_some(part))
             }
         }
     }
 
     /// Evaluates a reply: returns `None` if the subrequest has ended, or the rest of it.
-    fn judge(
+    fn evaluate(
         &mut self,
-        piece: &Piece,
+        subrequest: &Subrequest,
         reply: Reply,
         streamed: usize,
         announced: usize,
-        place: Option<usize>,
-    ) -> Result<Option<Piece>, Error> {
-        if announced > piece.length {
+        part: Option<usize>,
+    ) -> Result<Option<Subrequest>, Error> {
+        if announced > subrequest.length {
             return Err(too_much());
         }
-        match (&piece.what, reply) {
-            (What::Call(_), reply) => {
-                if let Some(errand) = self.under_way.get_mut(&piece.errand) {
-                    errand.replied(reply, streamed);
+        match (&subrequest.kind, reply) {
+            (SubrequestKind::Call(_), reply) => {
+                if let Some(operation) = self.active.get_mut(&subrequest.operation) {
+                    operation.replied(reply, streamed);
                 }
                 Ok(None)
             }
-            (What::Write(..), Reply::Written(written)) => match written.length as usize {
-                length if length == piece.length => Ok(None),
+            (SubrequestKind::Write(..), Reply::Written(written)) => match written.length as usize {
+                length if length == subrequest.length => Ok(None),
                 _ => Err(Error::Protocol("not everything was written".into())),
             },
-            (What::Read(handle, offset) | What::Part(handle, _, offset), Reply::ReadDone(done)) => {
-                let errand = self.under_way.get(&piece.errand);
-                if errand.is_some_and(|errand| !errand.takes_version(done.version)) {
+            (
+                SubrequestKind::Read(handle, offset) | SubrequestKind::Part(handle, _, offset),
+                Reply::ReadDone(done),
+            ) => {
+                let operation = self.active.get(&subrequest.operation);
+                if operation.is_some_and(|operation| !operation.takes_version(done.version)) {
                     return Err(Error::Changed);
                 }
-                let is_all = piece.at == 0 && (announced == piece.length || done.end);
-                self.fetch(piece, place, streamed, announced, is_all, |data, block| {
-                    check(*offset, data, &done.checksums, block)
-                })?;
-                self.after_read(piece, *handle, *offset, &done)
+                let is_all = subrequest.at == 0 && (announced == subrequest.length || done.end);
+                self.take_data(
+                    subrequest,
+                    part,
+                    streamed,
+                    announced,
+                    is_all,
+                    |data, block| check(*offset, data, &done.checksums, block),
+                )?;
+                self.after_read(subrequest, *handle, *offset, &done)
             }
-            (What::Vector(_, first, ranges), Reply::ReadVectorDone(done)) => self
-                .after_vector(piece, *first, ranges, &done, place, streamed, announced)
+            (SubrequestKind::Vector(_, first, ranges), Reply::ReadVectorDone(done)) => self
+                .after_vector(subrequest, *first, ranges, &done, part, streamed, announced)
                 .map(|()| None),
             (_, other) => Err(unexpected(&other)),
         }
@@ -142,73 +150,76 @@ impl Traffic {
         clippy::too_many_arguments,
         reason = "a request, its reply, and where its data are"
     )]
-    fn fetch(
+    fn take_data(
         &mut self,
-        piece: &Piece,
-        place: Option<usize>,
+        subrequest: &Subrequest,
+        part: Option<usize>,
         streamed: usize,
         announced: usize,
         is_all: bool,
         right: impl Fn(&[u8], u32) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        if place.is_none() && streamed != announced {
+        if part.is_none() && streamed != announced {
             return Err(Error::Protocol(format!(
                 "{streamed} bytes arrived, {announced} were announced"
             )));
         }
-        let (checksums, block) = (self.session.checksums(), self.session.terms().block);
+        let (checksums, block) = (self.session.checksums(), self.session.server_limits().block);
         let verdict = |data: &[u8]| match checksums {
             Checksums::On => right(data, block),
             Checksums::Off => Ok(()),
         };
-        let Some(errand) = self.under_way.get_mut(&piece.errand) else {
+        let Some(operation) = self.active.get_mut(&subrequest.operation) else {
             return Ok(());
         };
-        let span = piece.at..piece.at + announced;
-        match (place, self.session.data_path()) {
+        let span = subrequest.at..subrequest.at + announced;
+        match (part, self.session.data_path()) {
             (Some(part), Some(data)) => {
-                if is_all && errand.may_stay() && data.stays(part, announced, verdict)? {
-                    errand.landed = Some(part);
+                if is_all
+                    && operation.may_use_in_place()
+                    && data.verify_in_place(part, announced, verdict)?
+                {
+                    operation.read_part = Some(part);
                     return Ok(());
                 }
-                data.copy_out(part, &mut memory(errand, &mut self.spare)[span], verdict)
+                data.copy_out(part, &mut memory(operation, &mut self.spare)[span], verdict)
             }
-            _ => verdict(&memory(errand, &mut self.spare)[span]),
+            _ => verdict(&memory(operation, &mut self.spare)[span]),
         }
     }
 
     fn after_read(
         &mut self,
-        piece: &Piece,
+        subrequest: &Subrequest,
         handle: Handle,
         offset: u64,
         done: &ReadDone,
-    ) -> Result<Option<Piece>, Error> {
+    ) -> Result<Option<Subrequest>, Error> {
         let length = done.length as usize;
-        let is_short = length < piece.length;
-        if length == 0 && !done.end && piece.length > 0 {
+        let is_short = length < subrequest.length;
+        if length == 0 && !done.end && subrequest.length > 0 {
             return Err(Error::Protocol("an empty reply before the end".into()));
         }
-        if let Some(errand) = self.under_way.get_mut(&piece.errand) {
-            match piece.what {
-                What::Part(_, range, _) => {
-                    errand.lengths_are(range, &[done.length]);
+        if let Some(operation) = self.active.get_mut(&subrequest.operation) {
+            match subrequest.kind {
+                SubrequestKind::Part(_, range, _) => {
+                    operation.add_lengths(range, &[done.length]);
                     if is_short && done.end {
-                        errand.range_ends_at(range, offset + length as u64);
+                        operation.range_ends_at(range, offset + length as u64);
                     }
                 }
-                _ if is_short && done.end => errand.ends_at(piece.at + length),
+                _ if is_short && done.end => operation.ends_at(subrequest.at + length),
                 _ => {}
             }
         }
         let at = offset + length as u64;
-        Ok((is_short && !done.end).then(|| Piece {
-            errand: piece.errand,
-            at: piece.at + length,
-            length: piece.length - length,
-            what: match piece.what {
-                What::Part(_, range, _) => What::Part(handle, range, at),
-                _ => What::Read(handle, at),
+        Ok((is_short && !done.end).then(|| Subrequest {
+            operation: subrequest.operation,
+            at: subrequest.at + length,
+            length: subrequest.length - length,
+            kind: match subrequest.kind {
+                SubrequestKind::Part(_, range, _) => SubrequestKind::Part(handle, range, at),
+                _ => SubrequestKind::Read(handle, at),
             },
         }))
     }
@@ -219,11 +230,11 @@ impl Traffic {
     )]
     fn after_vector(
         &mut self,
-        piece: &Piece,
+        subrequest: &Subrequest,
         first: usize,
         ranges: &[Range],
         done: &ReadVectorDone,
-        place: Option<usize>,
+        part: Option<usize>,
         streamed: usize,
         announced: usize,
     ) -> Result<(), Error> {
@@ -240,15 +251,16 @@ impl Traffic {
                 "the lengths of a vector do not fit the request".into(),
             ));
         }
-        self.fetch(piece, place, streamed, announced, false, |data, _| {
+        self.take_data(subrequest, part, streamed, announced, false, |data, _| {
             check_ranges(ranges, &done.lengths, &done.checksums, data)
         })?;
-        let Some(errand) = self.under_way.get_mut(&piece.errand) else {
+        let Some(operation) = self.active.get_mut(&subrequest.operation) else {
             return Ok(());
         };
         // The data arrived packed; each range is moved to its own location, the last one first.
-        let memory = &mut errand.memory.bytes_mut()[piece.at..piece.at + piece.length];
-        let (mut from, mut to) = (announced, piece.length);
+        let memory =
+            &mut operation.memory.bytes_mut()[subrequest.at..subrequest.at + subrequest.length];
+        let (mut from, mut to) = (announced, subrequest.length);
         for (&length, range) in lengths.rev() {
             from -= length as usize;
             to -= range.length as usize;
@@ -256,7 +268,7 @@ impl Traffic {
                 memory.copy_within(from..from + length as usize, to);
             }
         }
-        errand.lengths_are(first, &done.lengths);
+        operation.add_lengths(first, &done.lengths);
         Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! Selects the part of a tree to copy, and the treatment of existing files.
 
 use super::pattern::Pattern;
-use super::pipeline::Facts;
+use super::pipeline::FileFacts;
 
 /// How to treat an existing file at the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Existing {
+pub enum ExistingFiles {
     /// Replace it.
     #[default]
     Replace,
@@ -15,9 +15,9 @@ pub enum Existing {
     KeepNewer,
 }
 
-impl Existing {
+impl ExistingFiles {
     /// Returns whether an existing file is left as it is.
-    pub fn stays(self, there: &Facts, source: &Facts) -> bool {
+    pub fn stays(self, there: &FileFacts, source: &FileFacts) -> bool {
         match self {
             Self::Replace => false,
             Self::Keep => true,
@@ -31,7 +31,7 @@ impl Existing {
 
 /// Whether paths that match a pattern are copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum FilterAction {
     /// Copied.
     Include,
     /// Not copied, nor is anything below.
@@ -40,22 +40,22 @@ pub enum Verdict {
 
 /// A pattern, and the verdict on paths that match it.
 #[derive(Debug, Clone)]
-pub struct Rule {
+pub struct FilterRule {
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: FilterAction,
     /// The pattern.
     pub pattern: Pattern,
 }
 
 /// The rules of a copy. The first match decides; a path without a match is copied.
 #[derive(Debug, Clone, Default)]
-pub struct Choice {
-    rules: Vec<Rule>,
+pub struct Filter {
+    rules: Vec<FilterRule>,
 }
 
-impl Choice {
+impl Filter {
     /// Makes a choice from rules in order.
-    pub fn of(rules: Vec<Rule>) -> Self {
+    pub fn of(rules: Vec<FilterRule>) -> Self {
         Self { rules }
     }
 
@@ -65,7 +65,7 @@ impl Choice {
         self.rules
             .iter()
             .find(|rule| rule.pattern.fits(path, is_directory))
-            .is_none_or(|rule| rule.verdict == Verdict::Include)
+            .is_none_or(|rule| rule.verdict == FilterAction::Include)
     }
 }
 
@@ -75,29 +75,29 @@ mod tests {
 
     #[test]
     fn the_first_that_fits_decides() {
-        let rule = |verdict, text| Rule {
+        let rule = |verdict, text| FilterRule {
             verdict,
             pattern: Pattern::new(text).unwrap(),
         };
-        let choice = Choice::of(vec![
-            rule(Verdict::Include, "keep.o"),
-            rule(Verdict::Exclude, "*.o"),
+        let filter = Filter::of(vec![
+            rule(FilterAction::Include, "keep.o"),
+            rule(FilterAction::Exclude, "*.o"),
         ]);
-        assert!(choice.takes(b"a/keep.o", false));
-        assert!(!choice.takes(b"a/other.o", false));
-        assert!(choice.takes(b"a/other.c", false));
+        assert!(filter.takes(b"a/keep.o", false));
+        assert!(!filter.takes(b"a/other.o", false));
+        assert!(filter.takes(b"a/other.c", false));
     }
 
     #[test]
     fn newer_files_stay() {
-        let at = |modified, size| Facts {
+        let at = |modified, size| FileFacts {
             size,
             mode: 0,
             modified,
             allocated: size,
             extended: Vec::new(),
         };
-        let newer = Existing::KeepNewer;
+        let newer = ExistingFiles::KeepNewer;
         assert!(newer.stays(&at(2, 1), &at(1, 1)));
         assert!(newer.stays(&at(1, 1), &at(1, 1)));
         assert!(!newer.stays(&at(1, 2), &at(1, 1)));

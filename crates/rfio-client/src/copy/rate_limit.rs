@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 /// A rate limit in bytes per second, shared by all sessions of a copy. The delay follows the data,
 /// so a copy of `n` bytes takes at least `n / rate` seconds with any number of sessions.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimit {
     rate: u64,
     /// When the data moved so far will have used up its time.
     paid: Mutex<Option<Instant>>,
 }
 
-impl Pace {
+impl RateLimit {
     /// Makes a limit of `rate` bytes per second, at least one.
     pub fn new(rate: u64) -> Self {
         Self {
@@ -45,18 +45,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_lanes_share_one_rate() {
-        let (pace, start) = (Pace::new(1000), Instant::now());
+    fn all_sessions_share_one_rate() {
+        let (rate_limit, start) = (RateLimit::new(1000), Instant::now());
         // Three sessions at the same time wait one after the other.
-        let dues: Vec<_> = (0..3).map(|_| pace.due(start, 500) - start).collect();
+        let dues: Vec<_> = (0..3).map(|_| rate_limit.due(start, 500) - start).collect();
         assert_eq!(dues, [500, 1000, 1500].map(Duration::from_millis));
     }
 
     #[test]
     fn an_idle_time_is_not_saved_up() {
-        let (pace, start) = (Pace::new(1000), Instant::now());
-        pace.due(start, 1000);
+        let (rate_limit, start) = (RateLimit::new(1000), Instant::now());
+        rate_limit.due(start, 1000);
         let later = start + Duration::from_secs(10);
-        assert_eq!(pace.due(later, 1000), later + Duration::from_secs(1));
+        assert_eq!(rate_limit.due(later, 1000), later + Duration::from_secs(1));
     }
 }

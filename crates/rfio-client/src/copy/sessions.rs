@@ -17,14 +17,14 @@ const STEP: u64 = 16 << 20;
 
 /// Number of sessions that share the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lanes {
+pub enum SessionCount {
     /// A fixed number.
     Exactly(usize),
     /// One, and more while processors are idle.
     AsProcessorsAllow,
 }
 
-impl Lanes {
+impl SessionCount {
     /// Returns the maximum number of sessions.
     pub fn most(self) -> usize {
         match self {
@@ -47,11 +47,15 @@ impl Lanes {
         self.least().max(self.most().min(processors() / 4))
     }
 
-    /// Returns the object that session `lane` opened, or `None` if an optional session could not be
-    /// opened; the other sessions then do its work.
-    pub fn opened<T>(self, lane: usize, what: Result<T, Error>) -> Result<Option<T>, Error> {
+    /// Returns the object that session number `session_number` opened, or `None` if an optional
+    /// session could not be opened; the other sessions then do its work.
+    pub fn opened<T>(
+        self,
+        session_number: usize,
+        what: Result<T, Error>,
+    ) -> Result<Option<T>, Error> {
         match what {
-            Err(_) if lane >= self.least() => Ok(None),
+            Err(_) if session_number >= self.least() => Ok(None),
             other => other.map(Some),
         }
     }
@@ -83,9 +87,11 @@ impl Lanes {
                     }
                 };
                 while others.len() + 1 < most && is_due(others.len()) {
-                    let lane = others.len() + 1;
+                    let session_number = others.len() + 1;
                     // If no thread can be created, the existing sessions do the work.
-                    match Builder::new().spawn_scoped(scope, move || work(lane, &mut |_| {})) {
+                    match Builder::new()
+                        .spawn_scoped(scope, move || work(session_number, &mut |_| {}))
+                    {
                         Ok(other) => others.push(other),
                         Err(_) => break,
                     }
@@ -134,9 +140,9 @@ mod tests {
     }
 
     /// Returns the number of sessions that work of `chunks` chunks started.
-    fn count(lanes: Lanes, chunks: u64) -> usize {
+    fn count(session_count: SessionCount, chunks: u64) -> usize {
         let seen = AtomicUsize::new(0);
-        let shared = lanes.share(chunks * u64::from(CHUNK), |_, moved| {
+        let shared = session_count.share(chunks * u64::from(CHUNK), |_, moved| {
             seen.fetch_add(1, Ordering::Relaxed);
             moved(CHUNK.into());
             Ok(())
@@ -147,24 +153,24 @@ mod tests {
 
     #[test]
     fn fixed_number_of_sessions_is_limited_by_the_size() {
-        assert_eq!(count(Lanes::Exactly(3), 100), 3);
-        assert_eq!(count(Lanes::Exactly(3), 9), 2);
-        assert_eq!(count(Lanes::Exactly(3), 0), 1);
+        assert_eq!(count(SessionCount::Exactly(3), 100), 3);
+        assert_eq!(count(SessionCount::Exactly(3), 9), 2);
+        assert_eq!(count(SessionCount::Exactly(3), 0), 1);
         // The first additional session needs 16 MiB moved.
-        assert_eq!(count(Lanes::AsProcessorsAllow, 100), 1);
+        assert_eq!(count(SessionCount::AsProcessorsAllow, 100), 1);
     }
 
     #[test]
     fn error_of_any_session_is_returned() {
         for failing in 0..3 {
-            let shared = Lanes::Exactly(3).share(100 << 20, |lane, moved| {
+            let shared = SessionCount::Exactly(3).share(100 << 20, |session_number, moved| {
                 moved(1);
-                match lane == failing {
+                match session_number == failing {
                     true => Err(Error::Changed),
                     false => Ok(()),
                 }
             });
-            assert!(matches!(shared, Err(Error::Changed)), "lane {failing}");
+            assert!(matches!(shared, Err(Error::Changed)), "session {failing}");
         }
     }
 
@@ -175,12 +181,15 @@ mod tests {
             let why = verbena_rfio_protocol::reply::Refusal::new(status, "full");
             Err::<(), _>(Error::Refused(why))
         };
-        for (lanes, needed) in [(Lanes::Exactly(2), 2), (Lanes::AsProcessorsAllow, 1)] {
-            assert!(lanes.opened(needed - 1, refused()).is_err());
-            assert!(matches!(lanes.opened(needed, refused()), Ok(None)));
+        for (session_count, needed) in [
+            (SessionCount::Exactly(2), 2),
+            (SessionCount::AsProcessorsAllow, 1),
+        ] {
+            assert!(session_count.opened(needed - 1, refused()).is_err());
+            assert!(matches!(session_count.opened(needed, refused()), Ok(None)));
             let lost = || Err::<(), _>(Error::TimedOut);
-            assert!(lanes.opened(needed - 1, lost()).is_err());
-            assert!(matches!(lanes.opened(needed, lost()), Ok(None)));
+            assert!(session_count.opened(needed - 1, lost()).is_err());
+            assert!(matches!(session_count.opened(needed, lost()), Ok(None)));
         }
     }
 }

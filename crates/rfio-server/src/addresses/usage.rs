@@ -43,7 +43,7 @@ impl Bucket {
 
 /// A host, or a network as a whole, to which limits apply.
 #[derive(Debug, Default)]
-pub(super) struct Party(Mutex<Used>);
+pub(super) struct AddressUsage(Mutex<Used>);
 
 #[derive(Debug, Default)]
 pub(super) struct Used {
@@ -52,7 +52,7 @@ pub(super) struct Used {
     pub(super) bytes: Option<Bucket>,
 }
 
-impl Party {
+impl AddressUsage {
     pub(super) fn lock(&self) -> MutexGuard<'_, Used> {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }

@@ -14,9 +14,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
-use verbena_rfio_common::nameless;
+use verbena_rfio_common::tmpfile;
 
-use crate::export::Named;
+use crate::export::DirectoryEntry;
 
 /// Bytes of a name that its hidden name begins with: a name of 255 bytes leaves no space for the
 /// suffix.
@@ -24,29 +24,29 @@ const KEPT: usize = 200;
 
 /// A file without its final name; a hidden name is removed on drop unless the file gets its name.
 #[derive(Debug)]
-pub struct Arriving<'a> {
-    destination: &'a Named,
+pub struct Upload<'a> {
+    destination: &'a DirectoryEntry,
     /// The number of its session.
     session: u64,
     file: OwnedFd,
     hidden: Option<Vec<u8>>,
 }
 
-impl<'a> Arriving<'a> {
+impl<'a> Upload<'a> {
     /// Creates the file, empty, with access for its writer alone. `session` distinguishes the
     /// writers of one service.
     ///
     /// # Errors
     /// The file cannot be created.
-    pub fn begin(destination: &'a Named, session: u64) -> Result<Self, Errno> {
+    pub fn begin(destination: &'a DirectoryEntry, session: u64) -> Result<Self, Errno> {
         match Self::without_name(destination, session)? {
-            Some(arriving) => Ok(arriving),
+            Some(upload) => Ok(upload),
             None => Self::under_hidden_name(destination, session),
         }
     }
 
-    fn without_name(destination: &'a Named, session: u64) -> Result<Option<Self>, Errno> {
-        let file = nameless::make(&destination.parent)?;
+    fn without_name(destination: &'a DirectoryEntry, session: u64) -> Result<Option<Self>, Errno> {
+        let file = tmpfile::make(&destination.parent)?;
         Ok(file.map(|file| Self {
             destination,
             session,
@@ -55,7 +55,7 @@ impl<'a> Arriving<'a> {
         }))
     }
 
-    fn under_hidden_name(destination: &'a Named, session: u64) -> Result<Self, Errno> {
+    fn under_hidden_name(destination: &'a DirectoryEntry, session: u64) -> Result<Self, Errno> {
         let make = |hidden: &[u8]| make_and_lock(destination, hidden);
         let (hidden, file) = hide(destination, session, make)?;
         Ok(Self {
@@ -76,9 +76,9 @@ impl<'a> Arriving<'a> {
     /// # Errors
     /// EEXIST if the name is taken.
     pub fn rename_to_new(mut self) -> Result<(), Errno> {
-        let Named { parent, name, .. } = self.destination;
+        let DirectoryEntry { parent, name, .. } = self.destination;
         match &self.hidden {
-            None if nameless::link(&self.file, parent, name.as_bytes())? => Ok(()),
+            None if tmpfile::link(&self.file, parent, name.as_bytes())? => Ok(()),
             None => Err(Errno::EXIST),
             Some(hidden) => {
                 let flags = RenameFlags::NOREPLACE;
@@ -94,9 +94,9 @@ impl<'a> Arriving<'a> {
     /// # Errors
     /// The kernel's error of linkat(2) or renameat(2).
     pub fn rename(mut self) -> Result<(), Errno> {
-        let Named { parent, name, .. } = self.destination;
+        let DirectoryEntry { parent, name, .. } = self.destination;
         if self.hidden.is_none() {
-            if nameless::link(&self.file, parent, name.as_bytes())? {
+            if tmpfile::link(&self.file, parent, name.as_bytes())? {
                 return Ok(());
             }
             let (hidden, ()) = hide(self.destination, self.session, |hidden| {
@@ -112,7 +112,7 @@ impl<'a> Arriving<'a> {
     }
 }
 
-impl Drop for Arriving<'_> {
+impl Drop for Upload<'_> {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
             // Before closing the file releases the lock. If it fails, the next writer of this name
@@ -124,7 +124,7 @@ impl Drop for Arriving<'_> {
 
 /// Finds a free hidden name for a file. Returns it with the result of `take`.
 fn hide<T>(
-    destination: &Named,
+    destination: &DirectoryEntry,
     session: u64,
     take: impl Fn(&[u8]) -> Result<Option<T>, Errno>,
 ) -> Result<(Vec<u8>, T), Errno> {
@@ -134,7 +134,7 @@ fn hide<T>(
     for who in ["", &own] {
         let hidden = hidden_name(&destination.name, who);
         let mut taken = take(&hidden)?;
-        if taken.is_none() && take_away_if_left(destination, &hidden) {
+        if taken.is_none() && remove_if_abandoned(destination, &hidden) {
             taken = take(&hidden)?;
         }
         if let Some(taken) = taken {
@@ -152,7 +152,7 @@ fn hidden_name(name: &OsStr, who: &str) -> Vec<u8> {
 /// Creates and locks a hidden file. It must be new, so that another user's file under the name is
 /// never written to. Returns `None` if the name is taken, or was removed before the file was
 /// locked.
-fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, Errno> {
+fn make_and_lock(destination: &DirectoryEntry, hidden: &[u8]) -> Result<Option<OwnedFd>, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = match rustix::fs::openat(&destination.parent, hidden, flags, mode) {
@@ -171,15 +171,19 @@ fn make_and_lock(destination: &Named, hidden: &[u8]) -> Result<Option<OwnedFd>, 
 }
 
 /// Gives an unnamed file a hidden name, under its lock; returns `None` if the name is taken.
-fn lock_and_link(file: &OwnedFd, destination: &Named, hidden: &[u8]) -> Result<Option<()>, Errno> {
+fn lock_and_link(
+    file: &OwnedFd,
+    destination: &DirectoryEntry,
+    hidden: &[u8],
+) -> Result<Option<()>, Errno> {
     // The file has no other user. On a file system without locks other writers have none either.
     let _ = rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive);
-    let linked = nameless::link(file, &destination.parent, hidden)?;
+    let linked = tmpfile::link(file, &destination.parent, hidden)?;
     Ok(linked.then_some(()))
 }
 
 /// Removes an abandoned file under the hidden name; returns whether the name is free.
-fn take_away_if_left(destination: &Named, hidden: &[u8]) -> bool {
+fn remove_if_abandoned(destination: &DirectoryEntry, hidden: &[u8]) -> bool {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let left = match rustix::fs::openat(&destination.parent, hidden, flags, Mode::empty()) {
         Ok(left) => left,
@@ -208,10 +212,10 @@ mod tests {
 
     use super::*;
 
-    fn named(scratch: &Scratch) -> Named {
+    fn named(scratch: &Scratch) -> DirectoryEntry {
         let flags = OFlags::PATH | OFlags::DIRECTORY;
         let parent = rustix::fs::open(scratch.path(""), flags, Mode::empty()).unwrap();
-        Named::of(parent, "f".into())
+        DirectoryEntry::of(parent, "f".into())
     }
 
     fn names(scratch: &Scratch) -> Vec<String> {
@@ -227,9 +231,9 @@ mod tests {
     fn rename_leaves_no_temporary_file() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        let arriving = Arriving::under_hidden_name(&destination, 0).unwrap();
+        let upload = Upload::under_hidden_name(&destination, 0).unwrap();
         assert_eq!(names(&scratch), [".f.rfio"]);
-        arriving.rename().unwrap();
+        upload.rename().unwrap();
         assert_eq!(names(&scratch), ["f"]);
     }
 
@@ -237,7 +241,7 @@ mod tests {
     fn an_abandoned_upload_is_removed() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        drop(Arriving::under_hidden_name(&destination, 0).unwrap());
+        drop(Upload::under_hidden_name(&destination, 0).unwrap());
         assert!(names(&scratch).is_empty());
     }
 
@@ -246,10 +250,10 @@ mod tests {
         let scratch = Scratch::new();
         fs::write(scratch.path(".f.rfio"), "half").unwrap();
         let destination = named(&scratch);
-        let arriving = Arriving::under_hidden_name(&destination, 0).unwrap();
+        let upload = Upload::under_hidden_name(&destination, 0).unwrap();
         assert_eq!(names(&scratch), [".f.rfio"]);
         assert_eq!(fs::read(scratch.path(".f.rfio")).unwrap(), b"");
-        arriving.rename().unwrap();
+        upload.rename().unwrap();
     }
 
     /// Hidden names keep only the beginning of a name, and one session writes many files at a time.
@@ -258,15 +262,15 @@ mod tests {
         let scratch = Scratch::new();
         let long = |end: &str| {
             let name = "f".repeat(KEPT) + end;
-            Named::of(named(&scratch).parent, name.into())
+            DirectoryEntry::of(named(&scratch).parent, name.into())
         };
         let destinations = ["one", "two", "three", "four"].map(long);
-        let arriving: Vec<_> = destinations
+        let uploads: Vec<_> = destinations
             .iter()
-            .map(|destination| Arriving::under_hidden_name(destination, 7).unwrap())
+            .map(|destination| Upload::under_hidden_name(destination, 7).unwrap())
             .collect();
         assert_eq!(names(&scratch).len(), destinations.len());
-        for one in arriving {
+        for one in uploads {
             one.rename().unwrap();
         }
         assert_eq!(names(&scratch).len(), destinations.len());
@@ -276,8 +280,8 @@ mod tests {
     fn two_writers_of_a_name_have_separate_temporary_files() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        let one = Arriving::under_hidden_name(&destination, 1).unwrap();
-        let other = Arriving::under_hidden_name(&destination, 2).unwrap();
+        let one = Upload::under_hidden_name(&destination, 1).unwrap();
+        let other = Upload::under_hidden_name(&destination, 2).unwrap();
         fs::File::from(one.file().try_clone_to_owned().unwrap())
             .write_all(b"one")
             .unwrap();
@@ -294,7 +298,7 @@ mod tests {
         fs::write(scratch.path("precious"), "kept").unwrap();
         std::os::unix::fs::symlink("precious", scratch.path(".f.rfio")).unwrap();
         let destination = named(&scratch);
-        Arriving::under_hidden_name(&destination, 0)
+        Upload::under_hidden_name(&destination, 0)
             .unwrap()
             .rename()
             .unwrap();
@@ -304,28 +308,28 @@ mod tests {
 
     /// Returns an unnamed file with this content, or `None` if the file system does not support
     /// them.
-    fn without_name<'a>(destination: &'a Named, content: &str) -> Option<Arriving<'a>> {
-        let arriving = Arriving::without_name(destination, 0).unwrap();
-        if arriving.is_none() {
+    fn without_name<'a>(destination: &'a DirectoryEntry, content: &str) -> Option<Upload<'a>> {
+        let upload = Upload::without_name(destination, 0).unwrap();
+        if upload.is_none() {
             eprintln!("skipped: the temporary directory has no files without names");
         }
-        let arriving = arriving?;
-        fs::File::from(arriving.file().try_clone_to_owned().unwrap())
+        let upload = upload?;
+        fs::File::from(upload.file().try_clone_to_owned().unwrap())
             .write_all(content.as_bytes())
             .unwrap();
-        Some(arriving)
+        Some(upload)
     }
 
     #[test]
     fn a_tmpfile_is_invisible_until_it_is_linked() {
         let scratch = Scratch::new();
         let destination = named(&scratch);
-        let Some(arriving) = without_name(&destination, "new") else {
+        let Some(upload) = without_name(&destination, "new") else {
             return;
         };
         drop(without_name(&destination, "given up"));
         assert!(names(&scratch).is_empty());
-        arriving.rename().unwrap();
+        upload.rename().unwrap();
         assert_eq!(names(&scratch), ["f"]);
         assert_eq!(fs::read(scratch.path("f")).unwrap(), b"new");
     }
@@ -357,10 +361,10 @@ mod tests {
         let scratch = Scratch::new();
         fs::create_dir_all(scratch.path("f/inside")).unwrap();
         let destination = named(&scratch);
-        let Some(arriving) = without_name(&destination, "new") else {
+        let Some(upload) = without_name(&destination, "new") else {
             return;
         };
-        assert_eq!(arriving.rename(), Err(Errno::ISDIR));
+        assert_eq!(upload.rename(), Err(Errno::ISDIR));
         assert_eq!(names(&scratch), ["f"]);
         assert!(scratch.path("f/inside").is_dir());
     }

@@ -11,7 +11,7 @@ use crate::rights::{Need, Operations};
 
 /// An open parent directory, and a name in it.
 #[derive(Debug)]
-pub struct Named {
+pub struct DirectoryEntry {
     /// The parent.
     pub parent: OwnedFd,
     /// The name.
@@ -22,7 +22,7 @@ pub struct Named {
     pub(super) path: Option<Vec<u8>>,
 }
 
-impl Named {
+impl DirectoryEntry {
     /// Returns a name in a directory that was not found by a requested path.
     pub fn of(parent: OwnedFd, name: OsString) -> Self {
         Self {
@@ -48,17 +48,17 @@ impl Named {
     ///
     /// # Errors
     /// EACCES if the user's rights do not permit it.
-    pub fn may_become(&self, to: &Self, permit: &Permit<'_>, takes: Takes) -> io::Result<()> {
+    pub fn may_become(&self, to: &Self, permit: &Permit<'_>, takes: NameChange) -> io::Result<()> {
         let (Some((rights, user)), Some(from), Some(to)) = (&permit.rights, &self.path, &to.path)
         else {
             return Ok(());
         };
         let is_same_directory = parent_of(from) == parent_of(to);
         let needs = match takes {
-            Takes::Away if !is_same_directory => Operations::DELETE,
+            NameChange::Away if !is_same_directory => Operations::DELETE,
             // The new name gives access to the data as well.
-            Takes::Shared => Operations::READ.and(Operations::WRITE),
-            Takes::Away => Operations::WRITE,
+            NameChange::Shared => Operations::READ.and(Operations::WRITE),
+            NameChange::Away => Operations::WRITE,
         };
         match rights.allow(user, from, Need::All(needs)) && rights.may_move(user, from, to) {
             true => Ok(()),
@@ -69,7 +69,7 @@ impl Named {
 
 /// Effect of a new name on the old one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takes {
+pub enum NameChange {
     /// The old name is removed.
     Away,
     /// The old name stays.

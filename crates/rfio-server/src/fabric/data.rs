@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use verbena_rfio_common::fabric::{FabricError, Outcome, Pair, Purpose};
+use verbena_rfio_common::fabric::{FabricError, Pair, PairCompletion, Purpose};
 use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_verbs::{Opcode, Region};
 
@@ -82,7 +82,7 @@ pub struct DataPair {
     // Declared first, so dropped before the memory of transfers and the token's region.
     pair: Pair,
     under_way: Option<(u64, Transfer)>,
-    greeting: GreetingRegion,
+    token_region: TokenRegion,
     admission: Admission,
     _share: Share,
     next: u64,
@@ -93,9 +93,9 @@ pub struct DataPair {
 }
 
 /// Memory that receives the token.
-struct GreetingRegion(Region);
+struct TokenRegion(Region);
 
-impl std::fmt::Debug for GreetingRegion {
+impl std::fmt::Debug for TokenRegion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("greeting region")
     }
@@ -114,15 +114,15 @@ impl DataPair {
         now: Instant,
     ) -> Result<(Self, Endpoint, [u8; TOKEN_BYTES]), FabricError> {
         let pair = Pair::new(fabric.adapter(), Purpose::Initiator)?;
-        let greeting = register(fabric.adapter(), TOKEN_BYTES)?;
-        pair.receive(0, Some(greeting.segment(0, TOKEN_BYTES)?))?;
+        let token_region = register(fabric.adapter(), TOKEN_BYTES)?;
+        pair.receive(0, Some(token_region.segment(0, TOKEN_BYTES)?))?;
         pair.connect(peer)?;
         let (admission, token) = Admission::begin(now);
         let endpoint = pair.endpoint();
         let data = Self {
             pair,
             under_way: None,
-            greeting: GreetingRegion(greeting),
+            token_region: TokenRegion(token_region),
             admission,
             _share: share,
             next: 1,
@@ -137,16 +137,17 @@ impl DataPair {
     /// # Errors
     /// As `admit`.
     pub fn admit(&mut self, now: Instant) -> Result<(), FabricError> {
-        let (pair, greeting) = (&self.pair, &self.greeting.0);
+        let (pair, token_region) = (&self.pair, &self.token_region.0);
         self.admission.admit(now, || {
             // The client's send was acknowledged before it requested a transfer, so the receive is
             // complete or about to be.
             match pair.spin(Duration::from_millis(2))? {
-                Some(Outcome::Received(_, length, None)) if length as usize == TOKEN_BYTES => {}
+                Some(PairCompletion::Received(_, length, None))
+                    if length as usize == TOKEN_BYTES => {}
                 _ => return Err(FabricError::Late("the token")),
             }
             let mut shown = [0; TOKEN_BYTES];
-            greeting.read(0, &mut shown)?;
+            token_region.read(0, &mut shown)?;
             Ok(shown)
         })
     }
@@ -252,7 +253,7 @@ impl DataPair {
         }
         match outcome {
             None => Ok(None),
-            Some(Outcome::Sent(id)) if id == due => {
+            Some(PairCompletion::Sent(id)) if id == due => {
                 Ok(self.under_way.take().map(|(_, transfer)| match transfer {
                     Transfer::Outgoing(..) => Finished::Sent,
                     Transfer::Incoming(slot) => Finished::Arrived(Arrived(slot)),

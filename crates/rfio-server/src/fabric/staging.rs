@@ -135,12 +135,12 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Bounds, Budget};
+    use crate::budget::{Budget, BudgetBounds};
 
     #[test]
     fn slots_are_bounded_disjoint_and_reusable() {
         let staging = Staging::new(Arena::new(2 * 4096).unwrap(), 4096);
-        let bounds = Bounds {
+        let bounds = BudgetBounds {
             bytes: 1,
             bytes_per_user: 1,
             pinned_per_user: 1,

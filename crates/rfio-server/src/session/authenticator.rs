@@ -14,15 +14,15 @@ use verbena_rfio_protocol::request::{Hello, OpenFlags, Present, Prove, Redeem};
 use verbena_rfio_protocol::status::Status;
 use verbena_rfio_protocol::{IN_ORDER, NEWEST, common_version};
 
-use super::bearer::Bearer;
 use super::confinement::Confinement;
 use super::scopes::Scopes;
+use super::tls_identity::TlsIdentity;
 use crate::export::Access;
-use crate::tickets::{Tickets, Untimely};
+use crate::tickets::{TicketRefusal, Tickets};
 
 /// Which local users are accepted on the kernel's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LocalUsers {
+pub enum LocalUserPolicy {
     /// The user that runs the service, and root.
     Own,
     /// These, in addition.
@@ -39,7 +39,7 @@ pub const ANONYMOUS: &str = "anonymous";
 pub struct Authenticator {
     secrets: RwLock<Arc<Secrets>>,
     /// Local users accepted on a Unix socket.
-    pub local: LocalUsers,
+    pub local: LocalUserPolicy,
     /// Access of anonymous clients; `None` refuses them.
     pub anonymous: Option<Access>,
     /// Tickets that are accepted.
@@ -52,14 +52,14 @@ pub struct Authenticator {
 
 /// Origin of a connection.
 #[derive(Debug, Clone)]
-pub enum Origin {
+pub enum ConnectionOrigin {
     /// The network.
     Remote(std::net::SocketAddr),
     /// This host, with the peer's user id.
     Local(u32),
 }
 
-impl std::fmt::Display for Origin {
+impl std::fmt::Display for ConnectionOrigin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Remote(address) => write!(f, "{address}"),
@@ -70,18 +70,18 @@ impl std::fmt::Display for Origin {
 
 /// A welcome that was sent and awaits its answer.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingWelcome {
     hello: Hello,
     version: u16,
     nonce: [u8; 32],
     method: u32,
     local_user: Option<String>,
-    bearer: Option<Bearer>,
+    tls_identity: Option<TlsIdentity>,
 }
 
 /// An authenticated client.
 #[derive(Debug)]
-pub struct Known {
+pub struct AuthenticatedClient {
     /// The user's name.
     pub user: String,
     /// Whether the name is anonymous, so that clients of different addresses are different users.
@@ -119,7 +119,7 @@ impl Authenticator {
     }
 
     /// Returns an authenticator for these secrets that accepts no tickets.
-    pub fn new(secrets: Secrets, local: LocalUsers, anonymous: Option<Access>) -> Self {
+    pub fn new(secrets: Secrets, local: LocalUserPolicy, anonymous: Option<Access>) -> Self {
         Self {
             secrets: RwLock::new(Arc::new(secrets)),
             local,
@@ -131,7 +131,7 @@ impl Authenticator {
     }
 
     /// Returns the authenticator with these tickets accepted.
-    pub fn taking(self, tickets: Tickets) -> Self {
+    pub fn with_tickets(self, tickets: Tickets) -> Self {
         Self { tickets, ..self }
     }
 
@@ -148,28 +148,28 @@ impl Authenticator {
         Arc::clone(&issuers.unwrap_or_else(|poison| poison.into_inner()))
     }
 
-    fn believes(&self, uid: u32) -> bool {
+    fn accepts_local_user(&self, uid: u32) -> bool {
         let own = rustix::process::geteuid().as_raw();
         match &self.local {
             _ if uid == own || uid == 0 => true,
-            LocalUsers::Own => false,
-            LocalUsers::Named(names) => names.contains(&peer::name_of(uid)),
-            LocalUsers::All => true,
+            LocalUserPolicy::Own => false,
+            LocalUserPolicy::Named(names) => names.contains(&peer::name_of(uid)),
+            LocalUserPolicy::All => true,
         }
     }
 
-    /// Answers a client's hello and chooses the authentication method. `bearer` is the owner of the
-    /// certificate shown under TLS. Tokens are accepted on encrypted channels only.
+    /// Answers a client's hello and chooses the authentication method. `tls_identity` is the owner
+    /// of the certificate shown under TLS. Tokens are accepted on encrypted channels only.
     ///
     /// # Errors
     /// Refuses if no version or no method is in common.
     pub fn welcome(
         &self,
         hello: Hello,
-        origin: &Origin,
-        bearer: Option<Bearer>,
+        origin: &ConnectionOrigin,
+        tls_identity: Option<TlsIdentity>,
         is_encrypted: bool,
-    ) -> Result<(Welcome, Pending), Refusal> {
+    ) -> Result<(Welcome, PendingWelcome), Refusal> {
         let Some(version) = common_version(hello.lowest, hello.highest) else {
             let spoken = format!(
                 "the client supports versions {} to {}, the server {IN_ORDER} to {NEWEST}",
@@ -179,15 +179,19 @@ impl Authenticator {
         };
         let offered = Methods(hello.methods);
         let local_user = match origin {
-            Origin::Local(uid) if offered.has(Methods::PEER) && self.believes(*uid) => {
+            ConnectionOrigin::Local(uid)
+                if offered.has(Methods::PEER) && self.accepts_local_user(*uid) =>
+            {
                 Some(peer::name_of(*uid))
             }
             _ => None,
         };
-        let is_somebodys = bearer.as_ref().is_some_and(|bearer| bearer.user.is_some());
+        let is_somebodys = tls_identity
+            .as_ref()
+            .is_some_and(|tls_identity| tls_identity.user.is_some());
         let method = if local_user.is_some() {
             Methods::PEER
-        } else if offered.has(Methods::TICKET) && self.tickets.are_taken() {
+        } else if offered.has(Methods::TICKET) && self.tickets.are_accepted() {
             Methods::TICKET
         } else if offered.has(Methods::TOKEN) && is_encrypted && !self.issuers().is_empty() {
             Methods::TOKEN
@@ -198,7 +202,7 @@ impl Authenticator {
         } else if offered.has(Methods::ANONYMOUS) && self.anonymous.is_some() {
             Methods::ANONYMOUS
         } else {
-            let reason = no_way(offered, bearer.as_ref());
+            let reason = no_method(offered, tls_identity.as_ref());
             return Err(Refusal::new(Status::errno(libc::EACCES), reason));
         };
         let nonce = random();
@@ -209,13 +213,13 @@ impl Authenticator {
         };
         Ok((
             welcome,
-            Pending {
+            PendingWelcome {
                 hello,
                 version,
                 nonce,
                 method,
                 local_user,
-                bearer,
+                tls_identity,
             },
         ))
     }
@@ -224,17 +228,17 @@ impl Authenticator {
     ///
     /// # Errors
     /// Refuses an unknown user, a wrong proof, or a message that does not belong to the method.
-    pub fn judge(
+    pub fn verify_proof(
         &self,
-        pending: &Pending,
+        pending: &PendingWelcome,
         prove: &Prove,
         channel: &[u8],
-    ) -> Result<Known, Refusal> {
+    ) -> Result<AuthenticatedClient, Refusal> {
         let denied = || {
             let wrong = "access denied: unknown user or wrong secret";
             // The owner of a certificate may not be aware that a secret was tried in its place.
-            let reason = match &pending.bearer {
-                Some(bearer) => format!("{wrong}, and {}", not_known(bearer)),
+            let reason = match &pending.tls_identity {
+                Some(tls_identity) => format!("{wrong}, and {}", unknown_certificate(tls_identity)),
                 None => wrong.into(),
             };
             Refusal::new(Status::errno(libc::EACCES), reason)
@@ -244,9 +248,12 @@ impl Authenticator {
             Methods::PEER | Methods::CERTIFICATE => {
                 let user = match pending.method {
                     Methods::PEER => pending.local_user.clone(),
-                    _ => pending.bearer.as_ref().and_then(|one| one.user.clone()),
+                    _ => pending
+                        .tls_identity
+                        .as_ref()
+                        .and_then(|one| one.user.clone()),
                 };
-                Ok(Known {
+                Ok(AuthenticatedClient {
                     user: user.ok_or_else(denied)?,
                     is_nobody: false,
                     confinement: None,
@@ -259,7 +266,7 @@ impl Authenticator {
             }
             Methods::ANONYMOUS => {
                 let rights = self.anonymous.ok_or_else(denied)?;
-                Ok(Known {
+                Ok(AuthenticatedClient {
                     user: ANONYMOUS.into(),
                     is_nobody: true,
                     confinement: None,
@@ -278,7 +285,7 @@ impl Authenticator {
                 if !handshake.verify(Purpose::Client, &prove.proof) || secret.is_none() {
                     return Err(denied());
                 }
-                Ok(Known {
+                Ok(AuthenticatedClient {
                     user: user.to_owned(),
                     is_nobody: false,
                     confinement: None,
@@ -289,7 +296,7 @@ impl Authenticator {
                     version: pending.version,
                 })
             }
-            _ => Err(out_of_place("Prove")),
+            _ => Err(out_of_order("Prove")),
         }
     }
 
@@ -300,12 +307,12 @@ impl Authenticator {
     /// access.
     pub fn redeem(
         &self,
-        pending: &Pending,
+        pending: &PendingWelcome,
         redeem: &Redeem,
         channel: &[u8],
-    ) -> Result<Known, Refusal> {
+    ) -> Result<AuthenticatedClient, Refusal> {
         if pending.method != Methods::TICKET {
-            return Err(out_of_place("Redeem"));
+            return Err(out_of_order("Redeem"));
         }
         let claims = &redeem.claims;
         let secrets = self.tickets.issuers();
@@ -328,7 +335,7 @@ impl Authenticator {
             _ => Access::ReadWrite,
         };
         let (user, issuer) = (claims.user.as_str(), claims.issuer.as_str());
-        Ok(Known {
+        Ok(AuthenticatedClient {
             user: match user {
                 "" => format!("{ANONYMOUS}@{issuer}"),
                 user => format!("{user}@{issuer}"),
@@ -349,17 +356,21 @@ impl Authenticator {
     ///
     /// # Errors
     /// Refuses a token that the issuers' rules reject.
-    pub fn present(&self, pending: &Pending, present: &Present) -> Result<Known, Refusal> {
+    pub fn present(
+        &self,
+        pending: &PendingWelcome,
+        present: &Present,
+    ) -> Result<AuthenticatedClient, Refusal> {
         if pending.method != Methods::TOKEN {
-            return Err(out_of_place("Present"));
+            return Err(out_of_order("Present"));
         }
-        let judged = self.issuers().judge(present.token.as_slice());
-        let bearer = judged.map_err(|bad| {
+        let verified = self.issuers().verify_token(present.token.as_slice());
+        let token = verified.map_err(|bad| {
             let reason = format!("access denied: invalid token: {bad}");
             Refusal::new(Status::errno(libc::EACCES), reason)
         })?;
-        let scopes = Scopes::new(bearer);
-        Ok(Known {
+        let scopes = Scopes::new(token);
+        Ok(AuthenticatedClient {
             user: scopes.user().to_owned(),
             is_nobody: false,
             confinement: None,
@@ -376,11 +387,11 @@ impl Authenticator {
 }
 
 /// Explains why none of the client's methods is available.
-fn no_way(offered: Methods, bearer: Option<&Bearer>) -> String {
+fn no_method(offered: Methods, tls_identity: Option<&TlsIdentity>) -> String {
     let no_other = "no common authentication method";
-    match bearer {
+    match tls_identity {
         _ if offered.has(Methods::TICKET) => "this server accepts no tickets".into(),
-        Some(bearer) => format!("access denied: {}", not_known(bearer)),
+        Some(tls_identity) => format!("access denied: {}", unknown_certificate(tls_identity)),
         None if offered.has(Methods::CERTIFICATE) => {
             format!("{no_other}: this server requests no certificates, or the client sent none")
         }
@@ -388,10 +399,10 @@ fn no_way(offered: Methods, bearer: Option<&Bearer>) -> String {
     }
 }
 
-fn not_known(bearer: &Bearer) -> String {
+fn unknown_certificate(tls_identity: &TlsIdentity) -> String {
     format!(
         "no user is mapped to the certificate of {}",
-        bearer.certificate
+        tls_identity.certificate
     )
 }
 
@@ -405,20 +416,20 @@ fn taggers(handshake: &Handshake<'_>) -> Option<(Tagger, Tagger)> {
     })
 }
 
-fn out_of_place(what: &str) -> Refusal {
+fn out_of_order(what: &str) -> Refusal {
     let reason = format!("{what} does not match the selected authentication method");
     Refusal::new(Status::errno(libc::EPROTO), reason)
 }
 
 /// Maps to EAGAIN if another ticket may be accepted, else to EACCES.
-fn status_of(untimely: &Untimely) -> Status {
+fn status_of(untimely: &TicketRefusal) -> Status {
     match untimely {
-        Untimely::BeforeTheStart | Untimely::Crowd(_) => Status::errno(libc::EAGAIN),
+        TicketRefusal::BeforeTheStart | TicketRefusal::Crowd(_) => Status::errno(libc::EAGAIN),
         _ => Status::errno(libc::EACCES),
     }
 }
 
-impl Pending {
+impl PendingWelcome {
     fn handshake<'a>(&'a self, secret: &'a [u8], channel: &'a [u8]) -> Handshake<'a> {
         Handshake {
             secret,
@@ -437,7 +448,7 @@ impl Pending {
 
 #[cfg(test)]
 mod tests {
-    use verbena_rfio_auth::certificate::{Fingerprint, Shown};
+    use verbena_rfio_auth::certificate::{ClientCertificate, Fingerprint};
     use verbena_rfio_protocol::types::Text;
 
     use super::*;
@@ -446,7 +457,7 @@ mod tests {
 
     fn authenticator(anonymous: Option<Access>) -> Authenticator {
         let secrets = Secrets::parse(&format!("ann:{SECRET}")).unwrap();
-        Authenticator::new(secrets, LocalUsers::Own, anonymous)
+        Authenticator::new(secrets, LocalUserPolicy::Own, anonymous)
     }
 
     fn hello(user: &str, methods: u32) -> Hello {
@@ -459,11 +470,11 @@ mod tests {
         }
     }
 
-    fn remote() -> Origin {
-        Origin::Remote("192.0.2.1:9".parse().unwrap())
+    fn remote() -> ConnectionOrigin {
+        ConnectionOrigin::Remote("192.0.2.1:9".parse().unwrap())
     }
 
-    fn prove(pending: &Pending, secret: &str) -> Prove {
+    fn prove(pending: &PendingWelcome, secret: &str) -> Prove {
         let (hello, server_nonce) = (&pending.hello, &pending.nonce);
         let handshake = Handshake {
             secret: secret.as_bytes(),
@@ -489,7 +500,7 @@ mod tests {
             let (_, pending) = authenticator
                 .welcome(hello(user, Methods::SECRET), &remote(), None, false)
                 .unwrap();
-            let verdict = authenticator.judge(&pending, &prove(&pending, secret), b"");
+            let verdict = authenticator.verify_proof(&pending, &prove(&pending, secret), b"");
             assert_eq!(verdict.is_ok(), accepted, "{user}");
         }
     }
@@ -505,7 +516,7 @@ mod tests {
             .unwrap();
         assert!(
             authenticator
-                .judge(&second, &prove(&first, SECRET), b"")
+                .verify_proof(&second, &prove(&first, SECRET), b"")
                 .is_err()
         );
     }
@@ -524,7 +535,7 @@ mod tests {
             .unwrap();
         assert_eq!(welcome.method, Methods::ANONYMOUS);
         let known = open
-            .judge(&pending, &Prove { proof: [0; 32] }, b"")
+            .verify_proof(&pending, &Prove { proof: [0; 32] }, b"")
             .unwrap();
         assert_eq!(
             (known.user.as_str(), known.rights),
@@ -539,21 +550,21 @@ mod tests {
         let (welcome, pending) = authenticator
             .welcome(
                 hello("somebody", Methods::PEER),
-                &Origin::Local(own),
+                &ConnectionOrigin::Local(own),
                 None,
                 false,
             )
             .unwrap();
         assert_eq!(welcome.method, Methods::PEER);
         let known = authenticator
-            .judge(&pending, &Prove { proof: [0; 32] }, b"")
+            .verify_proof(&pending, &Prove { proof: [0; 32] }, b"")
             .unwrap();
         assert_eq!(known.user, peer::own_name());
         assert!(
             authenticator
                 .welcome(
                     hello("x", Methods::PEER),
-                    &Origin::Local(4_000_000),
+                    &ConnectionOrigin::Local(4_000_000),
                     None,
                     false
                 )
@@ -580,25 +591,25 @@ mod tests {
             .unwrap();
         assert_eq!(welcome.version, NEWEST);
         let known = authenticator
-            .judge(&pending, &prove(&pending, SECRET), b"")
+            .verify_proof(&pending, &prove(&pending, SECRET), b"")
             .unwrap();
         assert_eq!(known.version, NEWEST);
         let proof = prove(&pending, SECRET);
-        let deceived = Pending {
+        let deceived = PendingWelcome {
             version: IN_ORDER,
             ..pending
         };
-        assert!(authenticator.judge(&deceived, &proof, b"").is_err());
+        assert!(authenticator.verify_proof(&deceived, &proof, b"").is_err());
     }
 
-    fn bearer(user: Option<&str>) -> Option<Bearer> {
-        let certificate = Shown {
+    fn tls_identity(user: Option<&str>) -> Option<TlsIdentity> {
+        let certificate = ClientCertificate {
             subject: Some("CN=Ann,O=Example".parse().unwrap()),
-            fingerprint: Fingerprint::written(&"07".repeat(32)).unwrap(),
+            fingerprint: Fingerprint::parse(&"07".repeat(32)).unwrap(),
             hosts: Vec::new(),
             uris: Vec::new(),
         };
-        Some(Bearer {
+        Some(TlsIdentity {
             certificate,
             user: user.map(str::to_owned),
         })
@@ -608,17 +619,21 @@ mod tests {
     #[test]
     fn a_mapped_certificate_takes_precedence_over_a_secret() {
         let (secret, certificate) = (Methods::SECRET, Methods::CERTIFICATE);
-        for (offered, bearer, chosen) in [
-            (secret | certificate, bearer(Some("ann")), Some(certificate)),
-            (secret | certificate, bearer(None), Some(secret)),
+        for (offered, tls_identity, chosen) in [
+            (
+                secret | certificate,
+                tls_identity(Some("ann")),
+                Some(certificate),
+            ),
+            (secret | certificate, tls_identity(None), Some(secret)),
             (secret | certificate, None, Some(secret)),
-            (secret, bearer(Some("ann")), Some(secret)),
-            (certificate, bearer(Some("ann")), Some(certificate)),
-            (certificate, bearer(None), None),
+            (secret, tls_identity(Some("ann")), Some(secret)),
+            (certificate, tls_identity(Some("ann")), Some(certificate)),
+            (certificate, tls_identity(None), None),
             (certificate, None, None),
         ] {
             let greeted =
-                authenticator(None).welcome(hello("x", offered), &remote(), bearer, false);
+                authenticator(None).welcome(hello("x", offered), &remote(), tls_identity, false);
             let method = greeted.ok().map(|(welcome, _)| welcome.method);
             assert_eq!(method, chosen, "{offered}");
         }
@@ -629,31 +644,36 @@ mod tests {
         let authenticator = authenticator(None);
         let hello = hello("root", Methods::CERTIFICATE);
         let (_, pending) = authenticator
-            .welcome(hello, &remote(), bearer(Some("ann")), false)
+            .welcome(hello, &remote(), tls_identity(Some("ann")), false)
             .unwrap();
         let known = authenticator
-            .judge(&pending, &Prove { proof: [0; 32] }, b"key")
+            .verify_proof(&pending, &Prove { proof: [0; 32] }, b"key")
             .unwrap();
         assert_eq!((known.user.as_str(), known.is_nobody), ("ann", false));
         // Without a user in the file the certificate is refused, whichever way this state was
         // reached.
-        let nobodys = Pending {
-            bearer: bearer(None),
+        let nobodys = PendingWelcome {
+            tls_identity: tls_identity(None),
             ..pending
         };
         let proof = Prove { proof: [0; 32] };
-        assert!(authenticator.judge(&nobodys, &proof, b"key").is_err());
+        assert!(
+            authenticator
+                .verify_proof(&nobodys, &proof, b"key")
+                .is_err()
+        );
     }
 
     #[test]
     fn an_unmapped_certificate_is_named_in_the_refusal() {
         let secrets = authenticator(None);
         for offered in [Methods::CERTIFICATE, Methods::CERTIFICATE | Methods::SECRET] {
-            let greeted = secrets.welcome(hello("ann", offered), &remote(), bearer(None), false);
+            let greeted =
+                secrets.welcome(hello("ann", offered), &remote(), tls_identity(None), false);
             let refusal = match greeted {
                 Err(refusal) => refusal,
                 Ok((_, pending)) => secrets
-                    .judge(&pending, &prove(&pending, "fedcba9876543210"), b"")
+                    .verify_proof(&pending, &prove(&pending, "fedcba9876543210"), b"")
                     .unwrap_err(),
             };
             let reason = refusal.reason.as_str();

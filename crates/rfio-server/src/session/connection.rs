@@ -1,11 +1,11 @@
 //! The life cycle of a connection: handshake, authentication, requests, end.
 //!
-//! The state machine never blocks. [`Conversation::pump`] does everything that is possible now and
+//! The state machine never blocks. [`Connection::drive`] does everything that is possible now and
 //! returns its next need; the event loop calls it again then, and hands the jobs in
-//! [`Conversation::jobs`] to the workers. `lane` decides which requests run concurrently; each is
-//! answered when it is done.
+//! [`Connection::jobs`] to the workers. `scheduler` decides which requests run concurrently; each
+//! is answered when it is done.
 //!
-//! `entrance` implements the part before the session is established, `serving` the part after it.
+//! `handshake` implements the part before the session is established, `serving` the part after it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -22,18 +22,18 @@ use verbena_rfio_protocol::reply::{self, Refusal};
 use verbena_rfio_protocol::types::Range;
 use verbena_rfio_protocol::{Header, Request, Status};
 
+use super::authenticator::{AuthenticatedClient, Authenticator, ConnectionOrigin, PendingWelcome};
 use super::channel::Channel;
-use super::greeting::{Authenticator, Known, Origin, Pending};
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
-use super::serving::{Finished, Job, Standing, Task};
+use super::serving::{EstablishedSession, Finished, Job, Task};
 use crate::accounting::Flow;
-use crate::addresses::Presence;
+use crate::addresses::AddressShare;
 use crate::audit::ClientIdentity;
-use crate::budget::{Account, Grant};
+use crate::budget::{Account, MemoryGrant};
 use crate::engine::{Answer, Segment};
 use crate::metrics::{Carrier, count};
-use crate::request_times::Kind as Timed;
+use crate::request_times::RequestKind;
 use crate::service::Service;
 
 /// Frames handled per turn before other connections get theirs.
@@ -65,7 +65,7 @@ pub struct Context {
     /// Decides which clients are admitted.
     pub authenticator: Authenticator,
     /// TLS, if configured.
-    pub tls: RwLock<Option<tls::Server>>,
+    pub tls: RwLock<Option<tls::TlsServer>>,
     /// Whether connections without TLS are refused.
     pub tls_only: bool,
 }
@@ -73,7 +73,7 @@ pub struct Context {
 impl Context {
     /// Returns the TLS configuration for new connections: the server's certificate, and the rules
     /// for client certificates.
-    fn tls(&self) -> Option<tls::Server> {
+    fn tls(&self) -> Option<tls::TlsServer> {
         self.tls
             .read()
             .unwrap_or_else(|poison| poison.into_inner())
@@ -81,7 +81,7 @@ impl Context {
     }
 
     /// Replaces the TLS configuration for new connections.
-    pub fn replace_tls(&self, tls: Option<tls::Server>) {
+    pub fn replace_tls(&self, tls: Option<tls::TlsServer>) {
         *self
             .tls
             .write()
@@ -114,17 +114,17 @@ pub struct Interest {
 
 /// A request that will be answered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked {
+pub(super) struct AcceptedRequest {
     pub header: Header,
     /// Category under which its latency is recorded.
-    kind: Timed,
+    kind: RequestKind,
     /// When it had been received completely.
     whole: Instant,
 }
 
 /// Result of checking the requests in progress.
 #[derive(Debug)]
-pub(super) enum Progress {
+pub(super) enum ServingProgress {
     /// Something progressed; there may be more.
     Moved,
     /// The event loop has to do this first.
@@ -135,18 +135,18 @@ pub(super) enum Progress {
 pub(super) enum Stage {
     /// Nothing received yet; plain or TLS is undecided.
     Unknown,
-    Greeting,
-    Proving(Pending),
+    Handshake,
+    Proving(PendingWelcome),
     /// Authenticated, and waiting for a free session.
-    Waiting(Box<Known>, Asked, Instant),
-    Standing(Box<Standing>),
+    Waiting(Box<AuthenticatedClient>, AcceptedRequest, Instant),
+    Established(Box<EstablishedSession>),
     /// Pending output is sent, then the connection ends.
     Ending,
 }
 
 /// A connection.
 #[derive(Debug)]
-pub struct Conversation {
+pub struct Connection {
     pub(super) channel: Option<Channel>,
     pub(super) stage: Stage,
     input: Input,
@@ -160,9 +160,9 @@ pub struct Conversation {
     pub(super) client: ClientIdentity,
     /// The account charged for its memory.
     pub(super) account: Account,
-    pub(super) origin: Origin,
+    pub(super) origin: ConnectionOrigin,
     /// The session's share of its address's limits.
-    pub(super) presence: Option<Presence>,
+    pub(super) address_share: Option<AddressShare>,
     /// Whether a rate limit delays its next request.
     is_held_back: bool,
     begun: Instant,
@@ -179,9 +179,9 @@ pub struct Conversation {
     owed: Option<(Instant, usize)>,
 }
 
-impl Conversation {
+impl Connection {
     /// Creates the state of a connection just accepted; the socket must be non-blocking.
-    pub fn new(socket: Socket, origin: Origin, context: &Context, now: Instant) -> Self {
+    pub fn new(socket: Socket, origin: ConnectionOrigin, context: &Context, now: Instant) -> Self {
         count(&context.service.metrics.connections, 1);
         let session = context.service.next_session();
         Self {
@@ -198,9 +198,9 @@ impl Conversation {
                 peer: origin.to_string(),
                 session,
             },
-            account: context.service.buffers.stranger(),
+            account: context.service.buffers.unauthenticated(),
             origin,
-            presence: None,
+            address_share: None,
             is_held_back: false,
             begun: now,
             collects: false,
@@ -212,10 +212,10 @@ impl Conversation {
     }
 
     /// Returns whether the peer is not authenticated yet.
-    pub fn is_stranger(&self) -> bool {
+    pub fn is_unauthenticated(&self) -> bool {
         matches!(
             self.stage,
-            Stage::Unknown | Stage::Greeting | Stage::Proving(_) | Stage::Waiting(..)
+            Stage::Unknown | Stage::Handshake | Stage::Proving(_) | Stage::Waiting(..)
         )
     }
 
@@ -226,19 +226,19 @@ impl Conversation {
 
     /// Returns a description of the client's stall, if it has kept the service waiting for longer
     /// than allowed.
-    pub fn stall(&self, now: Instant, patience: Duration) -> Option<&'static str> {
+    pub fn stall(&self, now: Instant, timeout: Duration) -> Option<&'static str> {
         let has_data = self.is_transferring() || self.output.waiting() > 0;
-        if has_data && now.duration_since(self.moved) > patience {
+        if has_data && now.duration_since(self.moved) > timeout {
             return Some("received no data for too long");
         }
         let (since, length) = self.owed?;
-        let allowed = patience + Duration::from_secs((length / SLOWEST_PAYLOAD) as u64);
+        let allowed = timeout + Duration::from_secs((length / SLOWEST_PAYLOAD) as u64);
         (now.duration_since(since) > allowed).then_some("left a request unfinished for too long")
     }
 
     /// Returns whether nothing is in progress for the client.
     pub fn is_idle(&self) -> bool {
-        let busy = matches!(&self.stage, Stage::Standing(standing) if standing.is_busy());
+        let busy = matches!(&self.stage, Stage::Established(established) if established.is_busy());
         self.output.waiting() == 0 && self.held.is_none() && !busy
     }
 
@@ -251,7 +251,7 @@ impl Conversation {
     /// Returns the reason if an administrator or a ban requires the session to end.
     pub fn is_to_end(&self) -> Option<String> {
         match &self.stage {
-            Stage::Standing(standing) => standing.is_to_end().map(str::to_owned),
+            Stage::Established(established) => established.is_to_end().map(str::to_owned),
             _ => None,
         }
     }
@@ -260,8 +260,8 @@ impl Conversation {
     /// delayed by its rate limit does not count as idle, since it may have sent a request.
     pub fn idle_since(&self) -> Option<Instant> {
         match &self.stage {
-            Stage::Standing(standing)
-                if self.is_idle() && !self.is_held_back && standing.holds_nothing() =>
+            Stage::Established(established)
+                if self.is_idle() && !self.is_held_back && established.has_no_open_files() =>
             {
                 Some(self.asked)
             }
@@ -272,15 +272,15 @@ impl Conversation {
     /// Updates the session's counting to the current limits by address, whether or not it sends
     /// requests.
     pub fn follow_limits(&mut self, now: Instant) {
-        if let Some(presence) = &mut self.presence {
-            presence.follow(now);
+        if let Some(address_share) = &mut self.address_share {
+            address_share.apply_rules(now);
         }
     }
 
     /// Records why the session ends; the first reason counts.
     pub fn ends(&self, why: &'static str) {
-        if let Stage::Standing(standing) = &self.stage {
-            standing.ends(why);
+        if let Stage::Established(established) = &self.stage {
+            established.ends(why);
         }
     }
 
@@ -291,7 +291,7 @@ impl Conversation {
 
     /// Returns a number that identifies the user: sessions of one user share their quota. Each
     /// unauthenticated connection has its own.
-    pub fn payer(&self) -> usize {
+    pub fn charged_user(&self) -> usize {
         self.account.identity()
     }
 
@@ -299,24 +299,28 @@ impl Conversation {
     /// waits for.
     pub fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
         match &self.stage {
-            Stage::Standing(standing) => standing.events().map(|events| (self.pairs, events)),
+            Stage::Established(established) => {
+                established.events().map(|events| (self.pairs, events))
+            }
             _ => None,
         }
     }
 
     fn is_transferring(&self) -> bool {
-        matches!(&self.stage, Stage::Standing(standing) if standing.is_transferring())
+        matches!(&self.stage, Stage::Established(established) if established.is_transferring())
     }
 
-    fn is_left(&self) -> bool {
-        self.channel.as_ref().is_some_and(Channel::is_left)
+    fn is_closed_by_peer(&self) -> bool {
+        self.channel
+            .as_ref()
+            .is_some_and(Channel::is_closed_by_peer)
     }
 
     /// Does everything that is possible now.
-    pub fn pump(&mut self, context: &Context, now: Instant) -> Next {
+    pub fn drive(&mut self, context: &Context, now: Instant) -> Next {
         let begun = Instant::now();
-        if let Stage::Standing(standing) = &mut self.stage {
-            standing.look_again();
+        if let Stage::Established(established) = &mut self.stage {
+            established.look_again();
         }
         for _ in 0..TURN {
             match self.step(context, now) {
@@ -365,7 +369,7 @@ impl Conversation {
         let channel = self
             .channel
             .as_mut()
-            .expect("a conversation has its channel between steps");
+            .expect("a connection has its channel between steps");
         let sent = self.output.flush(channel).map_err(NoFrame::Broken)?;
         let flushed = channel.flush().map_err(NoFrame::Broken)?;
         if sent > 0 || (self.output.waiting() == 0 && !transferring) {
@@ -374,33 +378,33 @@ impl Conversation {
         Ok(self.output.waiting() > 0 || !flushed)
     }
 
-    /// Returns the jobs for the workers. Each result is passed to [`Conversation::resume`], in any
+    /// Returns the jobs for the workers. Each result is passed to [`Connection::resume`], in any
     /// order.
     pub fn jobs(&mut self) -> std::vec::Drain<'_, Job> {
         self.jobs.drain(..)
     }
 
-    /// Accepts a worker's result; call [`Conversation::pump`] afterwards.
+    /// Accepts a worker's result; call [`Connection::drive`] afterwards.
     pub fn resume(&mut self, finished: Finished, context: &Context) {
-        self.take_back(finished, context);
+        self.accept_result(finished, context);
     }
 
     fn step(&mut self, context: &Context, now: Instant) -> Result<Option<Next>, NoFrame> {
         self.collects = self.input.has_begun() && (1..COLLECTED).contains(&self.output.waiting());
         let writable = self.collects || self.flush(now)?;
         let wait = |readable| Ok(Some(Next::Wait(Interest { readable, writable })));
-        if let Stage::Standing(_) = &self.stage
+        if let Stage::Established(_) = &self.stage
             && let Some(next) = self.go_on(context, now)
         {
             return match next {
-                Progress::Moved => Ok(None),
-                Progress::Next(next) => Ok(Some(next)),
+                ServingProgress::Moved => Ok(None),
+                ServingProgress::Next(next) => Ok(Some(next)),
             };
         }
         // If the client has closed the connection, data in transfer are of no use: the adapter's
         // retransmissions until timeout and retry limit are in vain, and would keep others from the
         // file.
-        if self.is_transferring() && self.is_left() {
+        if self.is_transferring() && self.is_closed_by_peer() {
             return Err(NoFrame::End);
         }
         match &self.stage {
@@ -414,10 +418,10 @@ impl Conversation {
             }
             _ => {}
         }
-        if self.held.is_none() && !self.may_ask(context, now) {
+        if self.held.is_none() && !self.may_read_request(context, now) {
             self.owed = None;
             // Nothing is read from the client, so its disconnect is checked explicitly.
-            if self.is_left() {
+            if self.is_closed_by_peer() {
                 return Err(NoFrame::End);
             }
             return match writable {
@@ -426,13 +430,13 @@ impl Conversation {
             };
         }
         if matches!(self.stage, Stage::Unknown) {
-            return match self.recognise(context) {
+            return match self.detect_tls(context) {
                 Err(NoFrame::Later) => wait(true),
                 other => other.map(|()| None),
             };
         }
         if matches!(self.stage, Stage::Waiting(..)) {
-            return Ok(self.wait_for_room(context, now));
+            return Ok(self.wait_for_admission(context, now));
         }
         if let Some(task) = self.held.take() {
             return self.serve(context, task);
@@ -452,39 +456,40 @@ impl Conversation {
         };
         let whole = Instant::now();
         self.asked = whole;
-        let asked = |request: &Request| Asked {
+        let asked = |request: &Request| AcceptedRequest {
             header: frame.header,
-            kind: Timed::of(request),
+            kind: RequestKind::of(request),
             whole,
         };
         match Request::decode(frame.header.kind.operation(), &frame.body) {
             Ok(request) if frame.header.payload > 0 && !request.brings_data() => Err(
                 NoFrame::Violation(format!("{} does not bring data", request.name())),
             ),
-            Ok(request) if matches!(self.stage, Stage::Standing(_)) => {
-                if let Stage::Standing(standing) = &self.stage {
+            Ok(request) if matches!(self.stage, Stage::Established(_)) => {
+                if let Stage::Established(established) = &self.stage {
                     let bytes = frame.header.payload.into();
-                    standing.moved(&request, Flow::Received, Carrier::Stream, bytes);
+                    established.moved(&request, Flow::Received, Carrier::Stream, bytes);
                 }
-                if let Some(presence) = &self.presence {
-                    presence.has_asked();
+                if let Some(address_share) = &self.address_share {
+                    address_share.charge_request();
                 }
                 let asked = asked(&request);
                 self.serve(context, Task::new(asked, frame, request))
             }
             Ok(request) => {
                 let asked = asked(&request);
-                self.greet(context, asked, request).map(|()| None)
+                self.handle_handshake(context, asked, request)
+                    .map(|()| None)
             }
             Err(malformed) => Err(NoFrame::Violation(malformed.to_string())),
         }
     }
 
     /// Returns whether the rate limit of the client's address permits its next request.
-    fn may_ask(&mut self, context: &Context, now: Instant) -> bool {
+    fn may_read_request(&mut self, context: &Context, now: Instant) -> bool {
         let before = self.is_held_back;
-        self.is_held_back = match (&self.stage, &mut self.presence) {
-            (Stage::Standing(_), Some(presence)) => !presence.may_ask(now),
+        self.is_held_back = match (&self.stage, &mut self.address_share) {
+            (Stage::Established(_), Some(address_share)) => !address_share.may_read_request(now),
             _ => false,
         };
         if self.is_held_back && !before {
@@ -498,7 +503,7 @@ impl Conversation {
         let limits = &context.service.limits;
         let waiting = self.output.waiting();
         let (has_room, promised) = match &self.stage {
-            Stage::Standing(standing) => (standing.has_room(), standing.promised()),
+            Stage::Established(established) => (established.has_room(), established.promised()),
             _ => (true, 0),
         };
         !has_room
@@ -510,7 +515,7 @@ impl Conversation {
     fn next_frame(&mut self, context: &Context) -> Result<Frame, NoFrame> {
         let service = &context.service;
         let limits = match self.stage {
-            Stage::Standing(_) => Limits {
+            Stage::Established(_) => Limits {
                 body: BODY_WITHOUT_RANGES + service.limits.ranges * Range::SMALLEST,
                 payload: service.limits.payload,
             },
@@ -519,7 +524,7 @@ impl Conversation {
         let channel = self
             .channel
             .as_mut()
-            .expect("a conversation has its channel between steps");
+            .expect("a connection has its channel between steps");
         let frame = self
             .input
             .next(channel, limits, &mut self.incoming_tags, &self.account)?;
@@ -530,7 +535,7 @@ impl Conversation {
     }
 
     /// Distinguishes plain from TLS by the first byte.
-    fn recognise(&mut self, context: &Context) -> Result<(), NoFrame> {
+    fn detect_tls(&mut self, context: &Context) -> Result<(), NoFrame> {
         const TLS_HANDSHAKE: u8 = 22;
         let Some(Channel::Plain(socket)) = &self.channel else {
             return Err(NoFrame::Violation("channel recognised twice".into()));
@@ -553,14 +558,14 @@ impl Conversation {
                     self.channel = Some(Channel::encrypt(socket, tls).map_err(NoFrame::Broken)?);
                 }
             }
-            (_, _, Origin::Remote(_)) if context.tls_only => {
+            (_, _, ConnectionOrigin::Remote(_)) if context.tls_only => {
                 return Err(NoFrame::Violation(
                     "the client does not use TLS, which is required".into(),
                 ));
             }
             _ => {}
         }
-        self.stage = Stage::Greeting;
+        self.stage = Stage::Handshake;
         Ok(())
     }
 
@@ -568,9 +573,9 @@ impl Conversation {
     pub(super) fn send(
         &mut self,
         context: &Context,
-        asked: Asked,
+        asked: AcceptedRequest,
         answer: Answer,
-        grant: Option<Grant>,
+        grant: Option<MemoryGrant>,
     ) {
         let request = asked.header;
         let body = reply::encode(&answer.outcome);
@@ -590,7 +595,7 @@ impl Conversation {
         }
         let grant = grant
             .map(|mut grant| {
-                settle(
+                shrink_grant(
                     &mut grant,
                     bytes.len(),
                     &answer.data,
@@ -623,8 +628,8 @@ impl Conversation {
                     .audit
                     .record(&self.client, "violation", json!({ "what": what }));
             }
-            NoFrame::Broken(error) if self.is_stranger() => {
-                if let Some(why) = tls::why_refused_here(&error) {
+            NoFrame::Broken(error) if self.is_unauthenticated() => {
+                if let Some(why) = tls::rejection_reason(&error) {
                     let reason = format!("the client's certificate: {why}");
                     self.note_refusal(context, &Refusal::new(Status::errno(libc::EACCES), reason));
                 }
@@ -636,7 +641,7 @@ impl Conversation {
                     json!({ "what": error.to_string() }),
                 );
             }
-            _ if !self.is_stranger() => {
+            _ if !self.is_unauthenticated() => {
                 context.service.audit.record(&self.client, "end", json!({}))
             }
             _ => {}
@@ -647,7 +652,7 @@ impl Conversation {
 
 /// Reduces a grant to an answer's needs: the bytes of its frame and of its data outside the cache,
 /// and the blocks that it pins.
-pub(super) fn settle(grant: &mut Grant, frame: usize, data: &[Segment], block: usize) {
+pub(super) fn shrink_grant(grant: &mut MemoryGrant, frame: usize, data: &[Segment], block: usize) {
     let owned = data.iter().map(|segment| match segment {
         Segment::Owned(bytes) => bytes.len(),
         Segment::Block(..) => 0,
@@ -662,11 +667,11 @@ pub(super) fn pinned(data: &[Segment], block: usize) -> usize {
     data.iter().filter(is_pinned).count() * block
 }
 
-impl AsFd for Conversation {
+impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.channel
             .as_ref()
-            .expect("a conversation has its channel between steps")
+            .expect("a connection has its channel between steps")
             .as_fd()
     }
 }

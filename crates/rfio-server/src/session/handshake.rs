@@ -8,46 +8,47 @@ use verbena_rfio_protocol::reply::{Accepted, Refusal};
 use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{Reply, Request, Status};
 
+use super::authenticator::{AuthenticatedClient, ConnectionOrigin};
 use super::channel::Channel;
-use super::conversation::{Asked, Context, Conversation, Next, Stage};
-use super::greeting::{Known, Origin};
+use super::connection::{AcceptedRequest, Connection, Context, Next, Stage};
 use super::input::NoFrame;
-use super::lane::MOST_REQUESTS;
-use super::serving::Standing;
-use crate::addresses::Unwelcome;
+use super::scheduler::MOST_REQUESTS;
+use super::serving::EstablishedSession;
+use crate::addresses::AddressRefusal;
 use crate::engine::{Answer, Engine};
 use crate::export::Access;
 use crate::metrics::count;
 use crate::quota::{Resource, Share};
 use crate::rights::Subject;
-use crate::sessions::Listed;
+use crate::sessions::SessionEntry;
 
 /// How long an authenticated client waits for a free session.
-const FOR_ROOM: Duration = Duration::from_secs(3);
+const ADMISSION_TIMEOUT: Duration = Duration::from_secs(3);
 
-impl Conversation {
+impl Connection {
     /// Answers a hello or a proof. After a refusal the connection ends.
-    pub(super) fn greet(
+    pub(super) fn handle_handshake(
         &mut self,
         context: &Context,
-        asked: Asked,
+        asked: AcceptedRequest,
         request: Request,
     ) -> Result<(), NoFrame> {
         let channel = self
             .channel
             .as_ref()
-            .expect("a conversation has its channel between steps");
+            .expect("a connection has its channel between steps");
         let outcome = match (std::mem::replace(&mut self.stage, Stage::Ending), request) {
-            (Stage::Greeting, Request::Hello(hello)) => {
+            (Stage::Handshake, Request::Hello(hello)) => {
                 self.client.user = format!("claimed:{}", hello.user.as_str());
-                let (bearer, is_encrypted) = (channel.bearer(), channel.is_encrypted());
+                let (tls_identity, is_encrypted) = (channel.tls_identity(), channel.is_encrypted());
                 let service = &context.service;
                 let arrived = service
                     .refuse_if_stopping()
-                    .and_then(|()| self.arrive(context));
+                    .and_then(|()| self.count_address(context));
                 let greeted = arrived.and_then(|()| {
                     let authenticator = &context.authenticator;
-                    let greeted = authenticator.welcome(hello, &self.origin, bearer, is_encrypted);
+                    let greeted =
+                        authenticator.welcome(hello, &self.origin, tls_identity, is_encrypted);
                     greeted.inspect_err(|refusal| {
                         // A version mismatch is not an authentication failure.
                         if refusal.status == Status::errno(libc::EACCES) {
@@ -62,7 +63,7 @@ impl Conversation {
             }
             (Stage::Proving(pending), Request::Prove(prove)) => {
                 let key = channel.key().map_err(NoFrame::Broken)?;
-                let known = context.authenticator.judge(&pending, &prove, &key);
+                let known = context.authenticator.verify_proof(&pending, &prove, &key);
                 return self.admit(context, asked, known);
             }
             (Stage::Proving(pending), Request::Redeem(redeem)) => {
@@ -101,13 +102,13 @@ impl Conversation {
     }
 
     /// Counts a session of this address, or refuses it if the address has reached its limit.
-    fn arrive(&mut self, context: &Context) -> Result<(), Refusal> {
-        let Origin::Remote(address) = self.origin else {
+    fn count_address(&mut self, context: &Context) -> Result<(), Refusal> {
+        let ConnectionOrigin::Remote(address) = self.origin else {
             return Ok(());
         };
         let service = &context.service;
         let entered = service.addresses.enter(address, Instant::now());
-        self.presence = Some(entered.map_err(|unwelcome| {
+        self.address_share = Some(entered.map_err(|unwelcome| {
             count(&service.metrics.unwelcome, 1);
             let reason = unwelcome.to_string();
             let details = json!({ "reason": reason });
@@ -115,7 +116,7 @@ impl Conversation {
                 .audit
                 .record(&self.client, "address refused", details);
             let errno = match unwelcome {
-                Unwelcome::Refused(_) => libc::EACCES,
+                AddressRefusal::Refused(_) => libc::EACCES,
                 _ => libc::EBUSY,
             };
             Refusal::new(Status::errno(errno), reason)
@@ -127,8 +128,8 @@ impl Conversation {
     fn admit(
         &mut self,
         context: &Context,
-        asked: Asked,
-        known: Result<Known, Refusal>,
+        asked: AcceptedRequest,
+        known: Result<AuthenticatedClient, Refusal>,
     ) -> Result<(), NoFrame> {
         let known = known.and_then(|known| {
             refuse_banned(context, &known)?;
@@ -157,10 +158,11 @@ impl Conversation {
 
     /// Returns details for the audit log with the client's certificate, if it has shown one.
     fn with_certificate(&self, mut details: Value) -> Value {
-        let bearer = self.channel.as_ref().and_then(Channel::bearer);
-        if let (Value::Object(details), Some(Value::Object(more))) =
-            (&mut details, bearer.map(|bearer| bearer.details()))
-        {
+        let tls_identity = self.channel.as_ref().and_then(Channel::tls_identity);
+        if let (Value::Object(details), Some(Value::Object(more))) = (
+            &mut details,
+            tls_identity.map(|tls_identity| tls_identity.details()),
+        ) {
             details.extend(more);
         }
         details
@@ -168,7 +170,12 @@ impl Conversation {
 
     /// Answers a hello or a proof. The reply to the proof has no tag: the client verifies the
     /// server's proof in it.
-    fn reply(&mut self, context: &Context, asked: Asked, outcome: Result<Reply, Refusal>) {
+    fn reply(
+        &mut self,
+        context: &Context,
+        asked: AcceptedRequest,
+        outcome: Result<Reply, Refusal>,
+    ) {
         let tags = self.outgoing_tags.take();
         self.send(
             context,
@@ -183,20 +190,22 @@ impl Conversation {
     }
 
     /// Admits an authenticated client as soon as a session is free. Idle sessions are ended to make
-    /// room; if none is, the client is refused after [`FOR_ROOM`].
-    pub(super) fn wait_for_room(&mut self, context: &Context, now: Instant) -> Option<Next> {
+    /// room; if none is, the client is refused after [`ADMISSION_TIMEOUT`].
+    pub(super) fn wait_for_admission(&mut self, context: &Context, now: Instant) -> Option<Next> {
         let service = &context.service;
         let Stage::Waiting(known, asked, since) = std::mem::replace(&mut self.stage, Stage::Ending)
         else {
             unreachable!("looked at by the caller")
         };
-        let payer = self.payer_of(&known);
-        let share = service.quotas.take(&payer, Resource::Session);
+        let charged_user = self.charged_user_of(&known);
+        let share = service.quotas.take(&charged_user, Resource::Session);
         let outcome = match (service.refuse_if_stopping(), share) {
             (Err(refusal), _) => Err(refusal),
-            (Ok(()), Ok(share)) => self.enter(context, *known, payer, share),
-            (Ok(()), Err(exhausted)) if now.duration_since(since) < FOR_ROOM => {
-                service.room.ask(self.client.session, &payer, exhausted);
+            (Ok(()), Ok(share)) => self.enter(context, *known, charged_user, share),
+            (Ok(()), Err(exhausted)) if now.duration_since(since) < ADMISSION_TIMEOUT => {
+                service
+                    .admission_queue
+                    .ask(self.client.session, &charged_user, exhausted);
                 self.stage = Stage::Waiting(known, asked, since);
                 return Some(Next::Starved);
             }
@@ -206,16 +215,16 @@ impl Conversation {
                 Err(Refusal::new(Status::errno(libc::EBUSY), reason))
             }
         };
-        service.room.withdraw(self.client.session);
+        service.admission_queue.withdraw(self.client.session);
         self.reply(context, asked, outcome);
         None
     }
 
     /// Returns the user whose quota a session counts against. Anonymous sessions of one address
     /// share the quota of one user.
-    fn payer_of(&self, known: &Known) -> String {
+    fn charged_user_of(&self, known: &AuthenticatedClient) -> String {
         match &self.origin {
-            Origin::Remote(address) if known.is_nobody => {
+            ConnectionOrigin::Remote(address) if known.is_nobody => {
                 format!("{}@{}", known.user, address.ip())
             }
             _ => known.user.clone(),
@@ -226,27 +235,30 @@ impl Conversation {
     fn enter(
         &mut self,
         context: &Context,
-        known: Known,
-        payer: String,
+        known: AuthenticatedClient,
+        charged_user: String,
         share: Share,
     ) -> Result<Reply, Refusal> {
-        let listed = context.service.standing.begin(&self.client, &known.user);
+        let listed = context
+            .service
+            .open_sessions
+            .begin(&self.client, &known.user);
         refuse_banned(context, &known)
             .inspect_err(|refusal| self.note_refusal(context, refusal))?;
-        Ok(self.accept(context, known, payer, share, listed))
+        Ok(self.accept(context, known, charged_user, share, listed))
     }
 
     fn accept(
         &mut self,
         context: &Context,
-        known: Known,
-        payer: String,
+        known: AuthenticatedClient,
+        charged_user: String,
         share: Share,
-        listed: Listed,
+        listed: SessionEntry,
     ) -> Reply {
         let service = &context.service;
-        self.account = service.buffers.account(&payer);
-        self.client.user = payer;
+        self.account = service.buffers.account(&charged_user);
+        self.client.user = charged_user;
         count(&service.metrics.sessions, 1);
         let reply = match (&known.confinement, &known.scopes) {
             (Some(_), _) => Reply::Redeemed,
@@ -280,7 +292,7 @@ impl Conversation {
             groups: groups.unwrap_or_default(),
         };
         let engine = Engine::new(Arc::clone(service), self.client.clone(), subject);
-        self.stage = Stage::Standing(Box::new(Standing::new(
+        self.stage = Stage::Established(Box::new(EstablishedSession::new(
             engine,
             known.rights,
             known.confinement,
@@ -294,7 +306,7 @@ impl Conversation {
 }
 
 /// Fails for a banned user.
-fn refuse_banned(context: &Context, known: &Known) -> Result<(), Refusal> {
+fn refuse_banned(context: &Context, known: &AuthenticatedClient) -> Result<(), Refusal> {
     match context.service.is_banned(&known.user) {
         false => Ok(()),
         true => {

@@ -1,13 +1,13 @@
 //! One connection on the server: bytes to frames, frames to requests, answers to bytes.
 
-pub mod bearer;
+pub mod authenticator;
 pub mod channel;
 pub mod confinement;
-pub mod conversation;
-mod entrance;
-pub mod greeting;
+pub mod connection;
+mod handshake;
 pub mod input;
-mod lane;
 pub mod output;
+mod scheduler;
 pub mod scopes;
 pub mod serving;
+pub mod tls_identity;

@@ -20,11 +20,11 @@ pub const MOST_REQUESTS: u32 = 64;
 
 /// Identifies a request in progress; the client's number may be used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key(u64);
+pub struct RequestKey(u64);
 
 /// A new request.
 #[derive(Debug)]
-pub struct Entry<T> {
+pub struct NewRequest<T> {
     /// The client's number.
     pub id: u64,
     /// Its ordering constraints.
@@ -32,59 +32,59 @@ pub struct Entry<T> {
     /// Maximum length of its answer's data in bytes.
     pub promised: usize,
     /// Whether it is read-only, so that it can be canceled even after it has begun.
-    pub only_looks: bool,
+    pub is_read_only: bool,
     /// The work to be done.
     pub task: T,
 }
 
 #[derive(Debug)]
-struct Listed<T> {
-    key: Key,
+struct ScheduledRequest<T> {
+    key: RequestKey,
     id: u64,
     order: Order,
     promised: usize,
-    only_looks: bool,
+    is_read_only: bool,
     /// The work to be done, until it begins.
     waiting: Option<T>,
-    taken_back: bool,
+    is_canceled: bool,
 }
 
 /// The requests of a session in progress, in order of arrival.
 #[derive(Debug)]
-pub struct Lane<T> {
-    listed: VecDeque<Listed<T>>,
+pub struct Scheduler<T> {
+    requests: VecDeque<ScheduledRequest<T>>,
     next: u64,
-    room: usize,
+    capacity: usize,
     /// Sum over all requests in progress.
     promised: usize,
-    /// Whether something has changed since [`Lane::next`] returned nothing.
-    stirred: bool,
+    /// Whether something has changed since [`Scheduler::next`] returned nothing.
+    has_changed: bool,
 }
 
-impl<T> Lane<T> {
+impl<T> Scheduler<T> {
     /// Creates the scheduler of a session with this protocol version.
     pub fn new(version: u16) -> Self {
-        let room = match version {
+        let capacity = match version {
             ANY_ORDER.. => MOST_REQUESTS as usize,
             _ => 1,
         };
         Self {
-            listed: VecDeque::new(),
+            requests: VecDeque::new(),
             next: 0,
-            room,
+            capacity,
             promised: 0,
-            stirred: false,
+            has_changed: false,
         }
     }
 
     /// Returns whether one more request may be accepted.
     pub fn has_room(&self) -> bool {
-        self.listed.len() < self.room
+        self.requests.len() < self.capacity
     }
 
     /// Returns whether no request is in progress.
     pub fn is_empty(&self) -> bool {
-        self.listed.is_empty()
+        self.requests.is_empty()
     }
 
     /// Returns the maximum length of the data of all pending answers, in bytes.
@@ -93,77 +93,77 @@ impl<T> Lane<T> {
     }
 
     /// Adds a request; there must be room.
-    pub fn add(&mut self, entry: Entry<T>) {
+    pub fn add(&mut self, entry: NewRequest<T>) {
         debug_assert!(self.has_room());
-        let Entry {
+        let NewRequest {
             id,
             order,
             promised,
-            only_looks,
+            is_read_only,
             task,
         } = entry;
-        let key = Key(self.next);
+        let key = RequestKey(self.next);
         self.next += 1;
         self.promised += promised;
-        self.stirred = true;
-        self.listed.push_back(Listed {
+        self.has_changed = true;
+        self.requests.push_back(ScheduledRequest {
             key,
             id,
             order,
             promised,
-            only_looks,
+            is_read_only,
             waiting: Some(task),
-            taken_back: false,
+            is_canceled: false,
         });
     }
 
     /// Returns the earliest request that may begin, and marks it as begun.
-    pub fn next(&mut self) -> Option<(Key, T)> {
-        if !self.stirred {
+    pub fn next(&mut self) -> Option<(RequestKey, T)> {
+        if !self.has_changed {
             return None;
         }
         let may_begin = |index: &usize| {
-            let this = &self.listed[*index];
-            let mut earlier = self.listed.range(..*index);
+            let this = &self.requests[*index];
+            let mut earlier = self.requests.range(..*index);
             this.waiting.is_some() && !earlier.any(|other| this.order.must_follow(&other.order))
         };
-        let found = (0..self.listed.len()).find(may_begin);
-        self.stirred = found.is_some();
-        let begun = &mut self.listed[found?];
+        let found = (0..self.requests.len()).find(may_begin);
+        self.has_changed = found.is_some();
+        let begun = &mut self.requests[found?];
         begun.waiting.take().map(|task| (begun.key, task))
     }
 
     /// Returns whether a request that has begun was canceled.
-    pub fn is_taken_back(&self, key: Key) -> bool {
-        let mut listed = self.listed.iter();
-        listed.any(|listed| listed.key == key && listed.taken_back)
+    pub fn is_canceled(&self, key: RequestKey) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| request.key == key && request.is_canceled)
     }
 
     /// Removes a request that had begun and has ended; returns whether it was canceled.
-    pub fn end(&mut self, key: Key) -> bool {
-        let Some(index) = self.listed.iter().position(|listed| listed.key == key) else {
+    pub fn end(&mut self, key: RequestKey) -> bool {
+        let Some(index) = self.requests.iter().position(|request| request.key == key) else {
             return false;
         };
-        self.remove(index).is_some_and(|ended| ended.taken_back)
+        self.remove(index).is_some_and(|ended| ended.is_canceled)
     }
 
     /// Cancels a request. If it had not begun, removes it and returns its work.
-    pub fn take_back(&mut self, id: u64) -> Option<T> {
-        let index = self.listed.iter().position(|listed| listed.id == id)?;
-        match self.listed[index].waiting.is_some() {
+    pub fn cancel(&mut self, id: u64) -> Option<T> {
+        let index = self.requests.iter().position(|request| request.id == id)?;
+        match self.requests[index].waiting.is_some() {
             true => self.remove(index)?.waiting,
             false => {
-                let begun = &mut self.listed[index];
-                begun.taken_back = begun.only_looks;
+                let begun = &mut self.requests[index];
+                begun.is_canceled = begun.is_read_only;
                 None
             }
         }
     }
 
-    fn remove(&mut self, index: usize) -> Option<Listed<T>> {
-        let removed = self.listed.remove(index)?;
+    fn remove(&mut self, index: usize) -> Option<ScheduledRequest<T>> {
+        let removed = self.requests.remove(index)?;
         self.promised -= removed.promised;
-        self.stirred = true;
+        self.has_changed = true;
         Some(removed)
     }
 }
@@ -208,7 +208,7 @@ mod tests {
         Come(Request),
         Begin,
         End(prop::sample::Index),
-        TakeBack(prop::sample::Index),
+        Cancel(prop::sample::Index),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -216,23 +216,23 @@ mod tests {
             4 => request().prop_map(Step::Come),
             4 => Just(Step::Begin),
             3 => any::<prop::sample::Index>().prop_map(Step::End),
-            1 => any::<prop::sample::Index>().prop_map(Step::TakeBack),
+            1 => any::<prop::sample::Index>().prop_map(Step::Cancel),
         ]
     }
 
     /// Reference implementation of the rules: all requests in progress, in order.
     #[derive(Default)]
     struct Reference {
-        under_way: Vec<(u64, Order, bool)>,
+        in_progress: Vec<(u64, Order, bool)>,
     }
 
     impl Reference {
         fn may_begin(&self) -> Option<usize> {
-            self.under_way
+            self.in_progress
                 .iter()
                 .enumerate()
                 .position(|(index, (_, order, begun))| {
-                    let free = self.under_way[..index]
+                    let free = self.in_progress[..index]
                         .iter()
                         .all(|(_, earlier, _)| !order.must_follow(earlier));
                     !begun && free
@@ -240,95 +240,95 @@ mod tests {
         }
     }
 
-    fn obeys_the_law(version: u16, steps: Vec<Step>) -> Result<(), TestCaseError> {
-        let mut lane = Lane::new(version);
+    fn check_schedule(version: u16, steps: Vec<Step>) -> Result<(), TestCaseError> {
+        let mut scheduler = Scheduler::new(version);
         let mut reference = Reference::default();
-        let mut keys: Vec<(u64, Key, bool)> = Vec::new();
+        let mut keys: Vec<(u64, RequestKey, bool)> = Vec::new();
         let mut looks = Vec::new();
         let mut id = 0;
         for step in steps {
             match step {
-                Step::Come(request) if lane.has_room() => {
+                Step::Come(request) if scheduler.has_room() => {
                     let order = Order::of(&request);
-                    lane.add(Entry {
+                    scheduler.add(NewRequest {
                         id,
                         order: order.clone(),
                         promised: 1,
-                        only_looks: request.only_looks(),
+                        is_read_only: request.is_read_only(),
                         task: id,
                     });
-                    reference.under_way.push((id, order, false));
-                    looks.push(request.only_looks());
+                    reference.in_progress.push((id, order, false));
+                    looks.push(request.is_read_only());
                     id += 1;
                 }
                 Step::Come(_) => {
-                    let room = if version == IN_ORDER {
+                    let capacity = if version == IN_ORDER {
                         1
                     } else {
                         MOST_REQUESTS as usize
                     };
-                    prop_assert_eq!(reference.under_way.len(), room);
+                    prop_assert_eq!(reference.in_progress.len(), capacity);
                 }
                 Step::Begin => {
                     let expected = reference.may_begin();
-                    let began = lane.next();
+                    let began = scheduler.next();
                     prop_assert_eq!(
                         began.as_ref().map(|(_, id)| *id),
-                        expected.map(|index| reference.under_way[index].0)
+                        expected.map(|index| reference.in_progress[index].0)
                     );
                     if let (Some((key, id)), Some(index)) = (began, expected) {
-                        reference.under_way[index].2 = true;
+                        reference.in_progress[index].2 = true;
                         keys.push((id, key, false));
                     }
                 }
                 Step::End(which) if !keys.is_empty() => {
-                    let (id, key, taken_back) = keys.swap_remove(which.index(keys.len()));
-                    prop_assert_eq!(lane.end(key), taken_back);
-                    reference.under_way.retain(|&(other, ..)| other != id);
+                    let (id, key, is_canceled) = keys.swap_remove(which.index(keys.len()));
+                    prop_assert_eq!(scheduler.end(key), is_canceled);
+                    reference.in_progress.retain(|&(other, ..)| other != id);
                 }
-                Step::TakeBack(which) if id > 0 => {
+                Step::Cancel(which) if id > 0 => {
                     let wanted = which.index(id as usize) as u64;
                     let there = reference
-                        .under_way
+                        .in_progress
                         .iter()
                         .position(|&(id, ..)| id == wanted);
-                    let waits = there.is_some_and(|index| !reference.under_way[index].2);
-                    prop_assert_eq!(lane.take_back(wanted), waits.then_some(wanted));
+                    let waits = there.is_some_and(|index| !reference.in_progress[index].2);
+                    prop_assert_eq!(scheduler.cancel(wanted), waits.then_some(wanted));
                     match there {
-                        Some(index) if waits => drop(reference.under_way.remove(index)),
+                        Some(index) if waits => drop(reference.in_progress.remove(index)),
                         _ => keys
                             .iter_mut()
                             .filter(|(id, ..)| *id == wanted)
-                            .for_each(|(.., taken_back)| *taken_back = looks[wanted as usize]),
+                            .for_each(|(.., is_canceled)| *is_canceled = looks[wanted as usize]),
                     }
                 }
-                Step::End(_) | Step::TakeBack(_) => {}
+                Step::End(_) | Step::Cancel(_) => {}
             }
-            prop_assert_eq!(lane.promised(), reference.under_way.len());
+            prop_assert_eq!(scheduler.promised(), reference.in_progress.len());
         }
         // All requests in progress come to their end: none waits for one that has ended.
         loop {
-            while let Some((key, id)) = lane.next() {
+            while let Some((key, id)) = scheduler.next() {
                 keys.push((id, key, false));
             }
             match keys.pop() {
-                Some((_, key, _)) => drop(lane.end(key)),
+                Some((_, key, _)) => drop(scheduler.end(key)),
                 None => break,
             }
         }
-        prop_assert!(lane.is_empty());
+        prop_assert!(scheduler.is_empty());
         Ok(())
     }
 
     proptest! {
         #[test]
         fn requests_begin_as_the_ordering_rules_allow(steps in proptest::collection::vec(step(), 0..300)) {
-            obeys_the_law(ANY_ORDER, steps)?;
+            check_schedule(ANY_ORDER, steps)?;
         }
 
         #[test]
         fn version_2_runs_one_request_at_a_time(steps in proptest::collection::vec(step(), 0..60)) {
-            obeys_the_law(IN_ORDER, steps)?;
+            check_schedule(IN_ORDER, steps)?;
         }
     }
 }

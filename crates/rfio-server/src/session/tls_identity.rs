@@ -2,21 +2,21 @@
 
 use rustls::pki_types::CertificateDer;
 use serde_json::{Value, json};
-use verbena_rfio_auth::certificate::{Shown, Users};
+use verbena_rfio_auth::certificate::{CertificateUsers, ClientCertificate};
 
 /// A client with a valid certificate.
 #[derive(Debug, Clone)]
-pub struct Bearer {
+pub struct TlsIdentity {
     /// The certificate.
-    pub certificate: Shown,
+    pub certificate: ClientCertificate,
     /// The user that the certificate maps to, if any.
     pub user: Option<String>,
 }
 
-impl Bearer {
+impl TlsIdentity {
     /// Returns the identity for a certificate.
-    pub fn of(certificate: &CertificateDer<'_>, users: &Users) -> Self {
-        let certificate = Shown::read(certificate);
+    pub fn of(certificate: &CertificateDer<'_>, users: &CertificateUsers) -> Self {
+        let certificate = ClientCertificate::read(certificate);
         let user = users.of(&certificate).map(str::to_owned);
         Self { certificate, user }
     }

@@ -6,7 +6,7 @@ mod steps;
 use proptest::test_runner::Config as ProptestConfig;
 use verbena_rfio_protocol::types::{Handle, Range};
 
-use super::{Errand, Exchange, Given};
+use super::{MultiplexedConnection, Operation, OperationOutput};
 use crate::{Address, Error, Options};
 
 /// Returns a configuration with this number of cases, or that of `PROPTEST_CASES`.

@@ -35,17 +35,17 @@ pub fn content(handle: u64, offset: u64, length: usize) -> Vec<u8> {
 
 /// Behavior of the peer.
 #[derive(Debug, Clone, Copy)]
-pub struct Manners {
+pub struct PeerBehavior {
     pub version: u16,
     pub seed: u64,
     /// Disconnects after this number of answers.
-    pub goes_after: Option<usize>,
+    pub disconnects_after: Option<usize>,
 }
 
 pub struct Peer {
     stream: UnixStream,
     dice: Dice,
-    manners: Manners,
+    behavior: PeerBehavior,
     held: Vec<(Header, Request)>,
     answers: usize,
     /// Number of correct bytes received from writes.
@@ -53,11 +53,11 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub fn new(stream: UnixStream, manners: Manners) -> Peer {
+    pub fn new(stream: UnixStream, behavior: PeerBehavior) -> Peer {
         Peer {
             stream,
-            dice: Dice::new(manners.seed),
-            manners,
+            dice: Dice::new(behavior.seed),
+            behavior,
             held: Vec::new(),
             answers: 0,
             written: 0,
@@ -110,10 +110,10 @@ impl Peer {
         self.stream.write_all(&whole[cut..]).ok()
     }
 
-    pub fn greet(&mut self) -> Option<()> {
+    pub fn handshake(&mut self) -> Option<()> {
         let (header, _) = self.next()?;
         let welcome = Welcome {
-            version: self.manners.version,
+            version: self.behavior.version,
             method: 4,
             nonce: [0; 32],
         };
@@ -177,11 +177,11 @@ impl Peer {
 
     /// Serves until the client or this peer disconnects.
     fn serve(&mut self) -> Option<()> {
-        self.greet()?;
+        self.handshake()?;
         loop {
             if self
-                .manners
-                .goes_after
+                .behavior
+                .disconnects_after
                 .is_some_and(|most| self.answers >= most)
             {
                 return None;
@@ -214,7 +214,7 @@ impl Peer {
                 self.held.push((header, request));
                 assert!(self.held.len() <= 8, "more requests than were allowed");
             } else if !self.held.is_empty() {
-                let index = match self.manners.version {
+                let index = match self.behavior.version {
                     ANY_ORDER.. => self.dice.below(self.held.len()),
                     _ => 0,
                 };
@@ -227,63 +227,63 @@ impl Peer {
 
 /// The fate of an operation that a thread has begun.
 #[derive(Debug, Clone, Copy)]
-enum Then {
+enum Fate {
     Wait,
     Cancel,
     Drop,
 }
 
 #[derive(Debug, Clone)]
-struct Deed {
-    errand: Errand,
+struct Step {
+    operation: Operation,
     length: usize,
-    then: Then,
+    fate: Fate,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn step() -> impl Strategy<Value = Step> {
     let handle = (0..FILES).prop_map(Handle);
     let range = (0..SIZE + 5000, 0u32..9000);
-    let errand = prop_oneof![
+    let operation = prop_oneof![
         4 => (handle.clone(), range.clone()).prop_map(|(handle, (offset, length))|
-            (Errand::Read { handle, offset }, length as usize)),
+            (Operation::Read { handle, offset }, length as usize)),
         2 => (handle.clone(), (0..SIZE - 9000, 0u32..9000)).prop_map(|(handle, (offset, length))|
-            (Errand::Write { handle, offset }, length as usize)),
+            (Operation::Write { handle, offset }, length as usize)),
         2 => (handle.clone(), (0..SIZE + 5000, 0u32..4000)).prop_map(|(handle, (offset, length))|
-            (Errand::Chunk { handle, offset, length, version: Some(1) }, 0)),
+            (Operation::Chunk { handle, offset, length, version: Some(1) }, 0)),
         2 => (handle, proptest::collection::vec(range, 0..12)).prop_map(|(handle, ranges)| {
             let ranges: Vec<Range> = ranges
                 .into_iter()
                 .map(|(offset, length)| Range { offset, length })
                 .collect();
             let length = ranges.iter().map(|range| range.length as usize).sum();
-            (Errand::Vector { handle, ranges }, length)
+            (Operation::Vector { handle, ranges }, length)
         }),
-        1 => Just((Errand::Call(Request::Ping(verbena_rfio_protocol::request::Ping {})), 0)),
+        1 => Just((Operation::Call(Request::Ping(verbena_rfio_protocol::request::Ping {})), 0)),
     ];
-    let then = prop_oneof![6 => Just(Then::Wait), 1 => Just(Then::Cancel), 1 => Just(Then::Drop)];
-    (errand, then).prop_map(|((errand, length), then)| Deed {
-        errand,
+    let fate = prop_oneof![6 => Just(Fate::Wait), 1 => Just(Fate::Cancel), 1 => Just(Fate::Drop)];
+    (operation, fate).prop_map(|((operation, length), fate)| Step {
+        operation,
         length,
-        then,
+        fate,
     })
 }
 
-fn memory(deed: &Deed) -> Vec<u8> {
-    match deed.errand {
-        Errand::Write { handle, offset } => content(handle.0, offset, deed.length),
-        _ => vec![0xee; deed.length],
+fn memory(step: &Step) -> Vec<u8> {
+    match step.operation {
+        Operation::Write { handle, offset } => content(handle.0, offset, step.length),
+        _ => vec![0xee; step.length],
     }
 }
 
 /// Returns whether the result is correct and complete.
-fn is_right(errand: &Errand, given: &Given, memory: &[u8]) -> bool {
-    match (errand, given) {
-        (Errand::Read { handle, offset }, Given::Read(length)) => {
+fn is_right(operation: &Operation, succeeded: &OperationOutput, memory: &[u8]) -> bool {
+    match (operation, succeeded) {
+        (Operation::Read { handle, offset }, OperationOutput::Read(length)) => {
             let expected = content(handle.0, *offset, memory.len());
             *length == expected.len() && memory[..*length] == expected
         }
-        (Errand::Write { .. }, Given::Written) => true,
-        (Errand::Vector { handle, ranges }, Given::Vector(lengths)) => {
+        (Operation::Write { .. }, OperationOutput::Written) => true,
+        (Operation::Vector { handle, ranges }, OperationOutput::Vector(lengths)) => {
             let mut at = 0;
             lengths.len() == ranges.len()
                 && lengths.iter().zip(ranges).all(|(&length, range)| {
@@ -293,7 +293,7 @@ fn is_right(errand: &Errand, given: &Given, memory: &[u8]) -> bool {
                     found == expected
                 })
         }
-        (Errand::Call(_), Given::Reply(Reply::Pong(_), 0)) => true,
+        (Operation::Call(_), OperationOutput::Reply(Reply::Pong(_), 0)) => true,
         _ => false,
     }
 }
@@ -304,108 +304,114 @@ fn is_cancelled(error: &Error) -> bool {
 
 /// Runs the operations of each thread against a peer with this behavior; returns the number of
 /// successful operations.
-fn play(threads: &[Vec<Deed>], manners: Manners) -> usize {
+fn run_against_peer(threads: &[Vec<Step>], behavior: PeerBehavior) -> usize {
     let scratch = Scratch::new();
     let path = scratch.path("peer.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let given = AtomicUsize::new(0);
+    let succeeded = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (stream, _) = listener.accept().unwrap();
             stream
                 .set_write_timeout(Some(Duration::from_secs(60)))
                 .unwrap();
-            Peer::new(stream, manners).serve();
+            Peer::new(stream, behavior).serve();
         });
-        let exchange = match Exchange::connect(&Address::Socket(path.clone()), &options()) {
-            Ok(exchange) => exchange,
-            Err(error) => panic!("{error}"),
-        };
-        let goes = manners.goes_after.is_some();
+        let connection =
+            match MultiplexedConnection::connect(&Address::Socket(path.clone()), &options()) {
+                Ok(connection) => connection,
+                Err(error) => panic!("{error}"),
+            };
+        let disconnects = behavior.disconnects_after.is_some();
         std::thread::scope(|scope| {
-            for (number, deeds) in threads.iter().enumerate() {
-                let (exchange, given) = (&exchange, &given);
+            for (number, steps) in threads.iter().enumerate() {
+                let (connection, succeeded) = (&connection, &succeeded);
                 scope.spawn(move || {
-                    let mut dice = Dice::new(manners.seed ^ (number as u64 + 77));
+                    let mut dice = Dice::new(behavior.seed ^ (number as u64 + 77));
                     let mut begun = Vec::new();
-                    for deed in deeds {
-                        let mut bytes = memory(deed);
+                    for step in steps {
+                        let mut bytes = memory(step);
                         // Borrowed bytes have been sent, so they may be overwritten.
                         let is_lent =
-                            matches!(deed.errand, Errand::Write { .. }) && dice.below(2) == 0;
+                            matches!(step.operation, Operation::Write { .. }) && dice.below(2) == 0;
                         let begun_now = match is_lent {
-                            true => exchange.lend(deed.errand.clone(), &bytes),
-                            false => exchange.begin(deed.errand.clone(), bytes.clone()),
+                            true => connection.begin_borrowed(step.operation.clone(), &bytes),
+                            false => connection.begin(step.operation.clone(), bytes.clone()),
                         };
                         bytes.fill(0);
                         match begun_now {
-                            Ok(ticket) => begun.push((deed, ticket)),
-                            Err(error) => assert!(goes, "{error}"),
+                            Ok(pending) => begun.push((step, pending)),
+                            Err(error) => assert!(disconnects, "{error}"),
                         }
                         // Some at once, some after later ones, in random order.
                         while begun.len() > 20 || (!begun.is_empty() && dice.below(4) == 0) {
-                            let next = choose_ticket(&begun, &mut dice);
-                            let (deed, ticket) = begun.swap_remove(next);
-                            finish(deed, ticket, goes, given);
+                            let next = choose_pending(&begun, &mut dice);
+                            let (step, pending) = begun.swap_remove(next);
+                            finish(step, pending, disconnects, succeeded);
                         }
                     }
                     while !begun.is_empty() {
-                        let next = choose_ticket(&begun, &mut dice);
-                        let (deed, ticket) = begun.swap_remove(next);
-                        finish(deed, ticket, goes, given);
+                        let next = choose_pending(&begun, &mut dice);
+                        let (step, pending) = begun.swap_remove(next);
+                        finish(step, pending, disconnects, succeeded);
                     }
                 });
             }
         });
     });
-    given.into_inner()
+    succeeded.into_inner()
 }
 
 /// Picks any operation, or waits for the first of some to be done. If the session has ended, all
 /// are done.
-fn choose_ticket(begun: &[(&Deed, super::super::Ticket)], dice: &mut Dice) -> usize {
+fn choose_pending(begun: &[(&Step, super::super::PendingOperation)], dice: &mut Dice) -> usize {
     let any = dice.below(begun.len());
     if dice.below(2) == 0 {
         return any;
     }
     let some = &begun[any..];
-    let tickets: Vec<_> = some.iter().map(|(_, ticket)| ticket).collect();
-    let done = super::super::wait_any(&tickets, None);
+    let operations: Vec<_> = some.iter().map(|(_, pending)| pending).collect();
+    let done = super::super::wait_any(&operations, None);
     done.ok().flatten().map_or(any, |index| any + index)
 }
 
-fn finish(deed: &Deed, ticket: super::super::Ticket, goes: bool, given: &AtomicUsize) {
-    match deed.then {
-        Then::Drop => return,
-        Then::Cancel => drop(ticket.cancel()),
-        Then::Wait => {}
+fn finish(
+    step: &Step,
+    pending: super::super::PendingOperation,
+    disconnects: bool,
+    succeeded: &AtomicUsize,
+) {
+    match step.fate {
+        Fate::Drop => return,
+        Fate::Cancel => drop(pending.cancel()),
+        Fate::Wait => {}
     }
-    let outcome = match deed.errand {
-        Errand::Chunk {
+    let outcome = match step.operation {
+        Operation::Chunk {
             handle,
             offset,
             length,
             ..
-        } => ticket.look(|found| found == content(handle.0, offset, length as usize)),
+        } => pending.look(|found| found == content(handle.0, offset, length as usize)),
         _ => {
-            let done = ticket.wait().unwrap();
+            let done = pending.wait().unwrap();
             let memory = done.memory.bytes();
             done.outcome
-                .map(|what| is_right(&deed.errand, &what, memory))
+                .map(|what| is_right(&step.operation, &what, memory))
         }
     };
     match &outcome {
         Ok(is_right) => {
-            assert!(is_right, "{deed:?}");
-            given.fetch_add(1, Ordering::Relaxed);
+            assert!(is_right, "{step:?}");
+            succeeded.fetch_add(1, Ordering::Relaxed);
         }
-        Err(error) if is_cancelled(error) => assert!(matches!(deed.then, Then::Cancel)),
-        Err(error) => assert!(goes, "{deed:?}: {error}"),
+        Err(error) if is_cancelled(error) => assert!(matches!(step.fate, Fate::Cancel)),
+        Err(error) => assert!(disconnects, "{step:?}: {error}"),
     }
 }
 
-fn threads() -> impl Strategy<Value = Vec<Vec<Deed>>> {
-    proptest::collection::vec(proptest::collection::vec(deed(), 0..30), 1..4)
+fn threads() -> impl Strategy<Value = Vec<Vec<Step>>> {
+    proptest::collection::vec(proptest::collection::vec(step(), 0..30), 1..4)
 }
 
 proptest! {
@@ -414,21 +420,21 @@ proptest! {
     /// Every reply is matched to its request, no bytes are misplaced, and every operation ends.
     #[test]
     fn replies_in_any_order_match_their_requests(threads in threads(), seed: u64) {
-        let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();
-        let manners = Manners { version: ANY_ORDER, seed, goes_after: None };
-        prop_assert!(play(&threads, manners) >= waited);
+        let waited = threads.iter().flatten().filter(|step| matches!(step.fate, Fate::Wait)).count();
+        let behavior = PeerBehavior { version: ANY_ORDER, seed, disconnects_after: None };
+        prop_assert!(run_against_peer(&threads, behavior) >= waited);
     }
 
     #[test]
     fn a_version_2_server_is_served_in_order(threads in threads(), seed: u64) {
-        let waited = threads.iter().flatten().filter(|deed| matches!(deed.then, Then::Wait)).count();
-        let manners = Manners { version: IN_ORDER, seed, goes_after: None };
-        prop_assert!(play(&threads, manners) >= waited);
+        let waited = threads.iter().flatten().filter(|step| matches!(step.fate, Fate::Wait)).count();
+        let behavior = PeerBehavior { version: IN_ORDER, seed, disconnects_after: None };
+        prop_assert!(run_against_peer(&threads, behavior) >= waited);
     }
 
     #[test]
     fn losing_the_server_ends_all_waits(threads in threads(), seed: u64, answers in 0usize..40) {
-        let manners = Manners { version: ANY_ORDER, seed, goes_after: Some(answers) };
-        play(&threads, manners);
+        let behavior = PeerBehavior { version: ANY_ORDER, seed, disconnects_after: Some(answers) };
+        run_against_peer(&threads, behavior);
     }
 }

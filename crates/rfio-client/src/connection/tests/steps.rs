@@ -8,23 +8,26 @@ use verbena_rfio_common::scratch::Scratch;
 use verbena_rfio_protocol::reply::{Done, ReadDone};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
-use super::peer::{BLOCK, Manners, Peer, content};
+use super::peer::{BLOCK, Peer, PeerBehavior, content};
 use super::*;
 use crate::blocks::checksums_of;
 
-fn ping() -> Errand {
-    Errand::Call(Request::Ping(verbena_rfio_protocol::request::Ping {}))
+fn ping() -> Operation {
+    Operation::Call(Request::Ping(verbena_rfio_protocol::request::Ping {}))
 }
 
 /// Runs `body` on a connection to a peer that runs `part` after the handshake.
-fn with_peer(part: impl FnOnce(Peer) + Send, body: impl FnOnce(std::sync::Arc<Exchange>)) {
+fn with_peer(
+    part: impl FnOnce(Peer) + Send,
+    body: impl FnOnce(std::sync::Arc<MultiplexedConnection>),
+) {
     with_peer_and(&options(), part, body);
 }
 
 fn with_peer_and(
     options: &Options,
     part: impl FnOnce(Peer) + Send,
-    body: impl FnOnce(std::sync::Arc<Exchange>),
+    body: impl FnOnce(std::sync::Arc<MultiplexedConnection>),
 ) {
     let scratch = Scratch::new();
     let path = scratch.path("peer.sock");
@@ -32,16 +35,16 @@ fn with_peer_and(
     std::thread::scope(|scope| {
         scope.spawn(move || {
             let (stream, _) = listener.accept().unwrap();
-            let manners = Manners {
+            let behavior = PeerBehavior {
                 version: ANY_ORDER,
                 seed: 1,
-                goes_after: None,
+                disconnects_after: None,
             };
-            let mut peer = Peer::new(stream, manners);
-            peer.greet().unwrap();
+            let mut peer = Peer::new(stream, behavior);
+            peer.handshake().unwrap();
             part(peer);
         });
-        body(Exchange::connect(&Address::Socket(path.clone()), options).unwrap());
+        body(MultiplexedConnection::connect(&Address::Socket(path.clone()), options).unwrap());
     });
 }
 
@@ -60,17 +63,17 @@ fn a_reply_received_for_another_operation_is_not_awaited() {
                 has_answered.send(()).unwrap();
             }
         },
-        |exchange| {
-            let first = exchange.begin(ping(), Vec::new()).unwrap();
-            let second = exchange.begin(ping(), Vec::new()).unwrap();
-            let ended = exchange.ended().unwrap();
+        |connection| {
+            let first = connection.begin(ping(), Vec::new()).unwrap();
+            let second = connection.begin(ping(), Vec::new()).unwrap();
+            let ended = connection.ended().unwrap();
             assert!(!first.is_done().unwrap());
             may_answer.send(()).unwrap();
             answered.recv().unwrap();
             assert!(!second.is_done().unwrap());
             // No more data arrive before this call returns; with the fault it waits until the
             // session times out.
-            exchange.pause(ended, None).unwrap();
+            connection.pause(ended, None).unwrap();
             assert!(first.is_done().unwrap());
             may_answer.send(()).unwrap();
             assert!(first.wait().unwrap().outcome.is_ok());
@@ -107,17 +110,17 @@ fn the_rest_of_a_canceled_operation_is_not_requested() {
             assert!(matches!(request, Request::Ping(_)), "{request:?}");
             peer.answer(header, &request).unwrap();
         },
-        |exchange| {
-            let errand = Errand::Read {
+        |connection| {
+            let operation = Operation::Read {
                 handle: Handle(1),
                 offset: 0,
             };
-            let read = exchange.begin(errand, vec![0; 3000]).unwrap();
+            let read = connection.begin(operation, vec![0; 3000]).unwrap();
             read.cancel().unwrap();
             may_answer.send(()).unwrap();
             let error = read.wait().unwrap().outcome.unwrap_err();
             assert_eq!(error.errno(), Some(libc::ECANCELED));
-            let last = exchange.begin(ping(), Vec::new()).unwrap();
+            let last = connection.begin(ping(), Vec::new()).unwrap();
             assert!(last.wait().unwrap().outcome.is_ok());
         },
     );
@@ -126,10 +129,10 @@ fn the_rest_of_a_canceled_operation_is_not_requested() {
 /// A program that computes for longer than the time limit has not waited for the answer.
 #[test]
 fn computing_time_does_not_count_as_waiting() {
-    const PATIENCE: Duration = Duration::from_millis(400);
+    const TIMEOUT: Duration = Duration::from_millis(400);
     let (may_answer, waits) = mpsc::channel();
     let patient = Options {
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         ..options()
     };
     with_peer_and(
@@ -137,12 +140,12 @@ fn computing_time_does_not_count_as_waiting() {
         move |mut peer| {
             let (header, request) = peer.next().unwrap();
             waits.recv().unwrap();
-            std::thread::sleep(PATIENCE / 4);
+            std::thread::sleep(TIMEOUT / 4);
             peer.answer(header, &request).unwrap();
         },
-        |exchange| {
-            let late = exchange.begin(ping(), Vec::new()).unwrap();
-            std::thread::sleep(PATIENCE + PATIENCE / 4);
+        |connection| {
+            let late = connection.begin(ping(), Vec::new()).unwrap();
+            std::thread::sleep(TIMEOUT + TIMEOUT / 4);
             may_answer.send(()).unwrap();
             let outcome = late.wait().unwrap().outcome;
             assert!(outcome.is_ok(), "{outcome:?}");
@@ -152,20 +155,24 @@ fn computing_time_does_not_count_as_waiting() {
 
 #[test]
 fn a_silent_server_times_out() {
-    const PATIENCE: Duration = Duration::from_millis(100);
+    const TIMEOUT: Duration = Duration::from_millis(100);
     let (given_up, is_over) = mpsc::channel();
     let patient = Options {
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         ..options()
     };
     with_peer_and(
         &patient,
         move |_peer| is_over.recv().unwrap(),
-        |exchange| {
+        |connection| {
             let begun = Instant::now();
-            let outcome = exchange.begin(ping(), Vec::new()).unwrap().wait().unwrap();
+            let outcome = connection
+                .begin(ping(), Vec::new())
+                .unwrap()
+                .wait()
+                .unwrap();
             assert!(matches!(outcome.outcome, Err(Error::TimedOut)));
-            assert!(begun.elapsed() >= PATIENCE && exchange.is_broken());
+            assert!(begun.elapsed() >= TIMEOUT && connection.is_broken());
             given_up.send(()).unwrap();
         },
     );
@@ -180,18 +187,18 @@ fn data_of_another_version_of_the_file_are_refused() {
                 peer.answer(header, &request).unwrap();
             }
         },
-        |exchange| {
-            let errand = Errand::Chunk {
+        |connection| {
+            let operation = Operation::Chunk {
                 handle: Handle(1),
                 offset: 0,
                 length: 1,
                 version: Some(2),
             };
-            let chunk = exchange.begin(errand, Vec::new()).unwrap();
+            let chunk = connection.begin(operation, Vec::new()).unwrap();
             let looked = chunk.look(<[u8]>::len);
             assert!(matches!(looked, Err(Error::Changed)), "{looked:?}");
             // The connection remains usable.
-            let last = exchange.begin(ping(), Vec::new()).unwrap();
+            let last = connection.begin(ping(), Vec::new()).unwrap();
             assert!(last.wait().unwrap().outcome.is_ok());
         },
     );
@@ -202,15 +209,15 @@ fn data_of_another_version_of_the_file_are_refused() {
 fn a_chunk_is_one_request() {
     with_peer(
         |_| {},
-        |exchange| {
-            let errand = Errand::Chunk {
+        |connection| {
+            let operation = Operation::Chunk {
                 handle: Handle(1),
                 offset: 0,
-                length: exchange.most_at_once() as u32 + 1,
+                length: connection.max_request_bytes() as u32 + 1,
                 version: None,
             };
             assert!(matches!(
-                exchange.begin(errand, Vec::new()),
+                connection.begin(operation, Vec::new()),
                 Err(Error::Setup(_))
             ));
         },

@@ -3,10 +3,10 @@
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::{Reply, Request};
 
-use super::super::Manner;
-use super::super::choice::Existing;
-use super::super::failure::{About, CopyError, here, shown_path};
-use super::super::pipeline::Facts;
+use super::super::CopySettings;
+use super::super::failure::{CopyError, ErrorSubject, display_path, local_error};
+use super::super::filter::ExistingFiles;
+use super::super::pipeline::FileFacts;
 use super::{local, remote};
 use crate::address::Location;
 use crate::error::Error;
@@ -16,32 +16,36 @@ use crate::session::unexpected;
 ///
 /// # Errors
 /// Returns the errors of examining the destination, except that it does not exist.
-pub fn stays(to: &Location, source: &Facts, manner: &Manner) -> Result<bool, CopyError> {
-    if manner.existing == Existing::Replace {
+pub fn stays(
+    to: &Location,
+    source: &FileFacts,
+    settings: &CopySettings,
+) -> Result<bool, CopyError> {
+    if settings.existing == ExistingFiles::Replace {
         return Ok(false);
     }
-    let there = facts(to, manner)?;
-    Ok(there.is_some_and(|there| manner.existing.stays(&there, source)))
+    let there = facts(to, settings)?;
+    Ok(there.is_some_and(|there| settings.existing.stays(&there, source)))
 }
 
 /// Returns whether the destination does not exist.
 ///
 /// # Errors
 /// Returns the errors of examining the destination, except that it does not exist.
-pub fn is_free(to: &Location, manner: &Manner) -> Result<bool, CopyError> {
-    facts(to, manner).map(|there| there.is_none())
+pub fn is_missing(to: &Location, settings: &CopySettings) -> Result<bool, CopyError> {
+    facts(to, settings).map(|there| there.is_none())
 }
 
-fn facts(to: &Location, manner: &Manner) -> Result<Option<Facts>, CopyError> {
+fn facts(to: &Location, settings: &CopySettings) -> Result<Option<FileFacts>, CopyError> {
     match to {
         Location::Local(path) => match rustix::fs::lstat(path) {
             Ok(stat) => Ok(Some(local::item(b"", &stat).facts)),
             Err(rustix::io::Errno::NOENT) => Ok(None),
-            Err(errno) => Err(here(errno.into())).about(shown_path(path)),
+            Err(errno) => Err(local_error(errno.into())).about(display_path(path)),
         },
         Location::Remote(address, path) => {
             let name = || format!("{address}{path}");
-            let session = manner.sessions.take(address, &manner.options);
+            let session = settings.sessions.take(address, &settings.options);
             let session = session.about(name())?;
             let request = Request::LinkStatus(OnPath { path: path.clone() });
             match session.call(request) {

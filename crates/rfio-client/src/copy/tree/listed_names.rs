@@ -8,19 +8,19 @@ use std::hash::BuildHasher;
 use verbena_rfio_protocol::shown;
 
 use super::super::directory::is_plain_name;
-use crate::bounds::{NAME, NAMES, UNSOUND};
+use crate::bounds::{MOST_INVALID, NAME, NAMES};
 use crate::error::Error;
 
 /// The names accepted so far. For each, only two hashes are kept; the server does not know their
 /// keys.
 #[derive(Default)]
-pub struct Names {
+pub struct ListedNames {
     hashers: (RandomState, RandomState),
     seen: HashSet<(u64, u64)>,
     unsound: usize,
 }
 
-impl Names {
+impl ListedNames {
     /// Accepts a name.
     ///
     /// # Errors
@@ -47,10 +47,10 @@ impl Names {
     /// # Errors
     /// Returns [`Error::TooMuch`] after too many invalid names.
     pub fn may_go_on(&self) -> Result<(), Error> {
-        match self.unsound < UNSOUND {
+        match self.unsound < MOST_INVALID {
             true => Ok(()),
             false => Err(Error::TooMuch(format!(
-                "{UNSOUND} invalid names; the rest of the directory is not copied"
+                "{MOST_INVALID} invalid names; the rest of the directory is not copied"
             ))),
         }
     }
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn names_that_make_no_sense_are_refused_and_counted() {
-        let mut names = Names::default();
+        let mut names = ListedNames::default();
         assert!(names.take(b"a").is_ok() && names.take(b"b").is_ok());
         let long = [b'x'; NAME + 1];
         let bad: [&[u8]; 7] = [b"a", b"", b".", b"..", b"a/b", b"a\0b", &long];
@@ -83,7 +83,7 @@ mod tests {
             assert!(names.take(name).is_err(), "{name:?}");
         }
         assert!(names.may_go_on().is_ok() && names.are_few().is_ok());
-        for _ in 0..UNSOUND {
+        for _ in 0..MOST_INVALID {
             assert!(names.take(b"a").is_err());
         }
         assert!(names.may_go_on().is_err());

@@ -1,23 +1,23 @@
 //! Recursive copies of directory trees.
 //!
-//! One walk serves all combinations of local and remote trees: it lists and reads an [`Origin`] and
-//! writes a [`Target`]. Small files are transferred whole ([`small`]) by threads beside the walk,
-//! with many requests in flight; large files go through the pipeline one by one. Operations on
-//! names are sent in batches, so that none waits for the reply to another. An error ends the copy
-//! of one file, not of the tree. After a lost connection the copy continues over a new one
-//! ([`retry`]); if none can be made, it ends with a single message.
+//! One walk serves all combinations of local and remote trees: it lists and reads a [`SourceTree`]
+//! and writes a [`TargetTree`]. Small files are transferred whole ([`small_files`]) by threads
+//! beside the walk, with many requests in flight; large files go through the pipeline one by one.
+//! Operations on names are sent in batches, so that none waits for the reply to another. An error
+//! ends the copy of one file, not of the tree. After a lost connection the copy continues over a
+//! new one ([`retry`]); if none can be made, it ends with a single message.
 //!
 //! Memory is bounded: directories are listed page by page, files are moved once enough have been
 //! found, and a directory is finished as soon as nothing below it is pending.
 
+mod existing;
+mod incomplete_marker;
+mod listed_names;
 mod local;
-mod mark;
-mod names;
 mod remote;
-mod small;
-mod standing;
-mod window;
-mod within;
+mod request_window;
+mod self_copy;
+mod small_files;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -29,28 +29,28 @@ use verbena_rfio_protocol::request::List;
 use verbena_rfio_protocol::types::{Entry, Path};
 use verbena_rfio_protocol::{Reply, Request};
 
-use super::choice::Existing;
 use super::directory::{join, split};
-use super::failure::{About, CopyError, here, shown_path};
+use super::failure::{CopyError, ErrorSubject, display_path, local_error};
+use super::filter::ExistingFiles;
 use super::local::partial_name;
-use super::pipeline::{self, Facts, Sink, Source};
+use super::pipeline::{self, FileFacts, Sink, Source};
 use super::progress::Progress;
 use super::resume::segments;
 use super::retry;
-use super::{Earlier, Manner, Stable, Verification};
+use super::{CopySettings, Durability, EarlierAttempt, Verification};
 use crate::address::Location;
-use crate::bounds::{self, HELD, ListingBounds};
+use crate::bounds::{self, HELD_NAMES, ListingBounds};
 use crate::error::Error;
 use crate::session::unexpected;
 
+use incomplete_marker::IncompleteMarker;
+use listed_names::ListedNames;
 use local::LocalTree;
-use mark::Mark;
-use names::Names;
 use remote::RemoteTree;
-use small::{Fetcher, Mover, Storer};
+use small_files::{Fetcher, SmallFileCopier, Storer};
 
-pub use mark::is_begun;
-pub(super) use standing::stays;
+pub(super) use existing::stays;
+pub use incomplete_marker::is_begun;
 
 /// Size limit in bytes of files that are transferred whole.
 const SMALL: u64 = 256 << 10;
@@ -66,7 +66,7 @@ pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
 
 /// Type of a tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     Directory,
     Link,
     File,
@@ -74,7 +74,7 @@ enum Kind {
     Other(&'static str),
 }
 
-impl Kind {
+impl EntryKind {
     fn of_mode(mode: u32) -> Self {
         match mode & libc::S_IFMT {
             libc::S_IFDIR => Self::Directory,
@@ -93,18 +93,18 @@ impl Kind {
 /// set-group-ID bits as well, which govern the names in it. Files lose set-user-ID and
 /// set-group-ID, so a copied program never runs with another user's rights.
 fn kept_bits(mode: u32) -> u32 {
-    match Kind::of_mode(mode) {
-        Kind::Directory => mode & 0o3777,
+    match EntryKind::of_mode(mode) {
+        EntryKind::Directory => mode & 0o3777,
         _ => mode & 0o777,
     }
 }
 
 /// An entry of a directory in a tree.
 #[derive(Debug, Clone)]
-struct Item {
+struct TreeEntry {
     name: Vec<u8>,
-    kind: Kind,
-    facts: Facts,
+    kind: EntryKind,
+    facts: FileFacts,
     /// Device and inode number, which identify a file within one system.
     identity: (u64, u64),
     /// Last change of the inode, in nanoseconds since 1970.
@@ -122,42 +122,46 @@ struct Link {
 }
 
 /// Results of a batch, in the order of its elements, or the error that prevented the whole batch.
-type Each<T> = Result<Vec<Result<T, Error>>, Error>;
+type BatchResult<T> = Result<Vec<Result<T, Error>>, Error>;
 
 /// Part of a directory and the cookie of the next part; a cookie of 0 means the beginning or the
 /// end.
-type Page = (Vec<Item>, u64);
+type Page = (Vec<TreeEntry>, u64);
 
 /// A tree to read. Paths are relative to its root, which is the empty path.
-trait Origin: Sync {
+trait SourceTree: Sync {
     fn name(&self, at: &[u8]) -> String;
-    fn root(&self) -> Result<Item, Error>;
+    fn root(&self) -> Result<TreeEntry, Error>;
     /// Returns the entry of a directory in the tree.
-    fn directory(&self, at: &[u8]) -> Result<Item, Error>;
+    fn directory(&self, at: &[u8]) -> Result<TreeEntry, Error>;
     /// Lists the part of a directory that begins at a cookie.
     fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error>;
     /// Returns the number of directories whose first parts should be requested together.
     fn together(&self) -> usize;
     /// Lists the first parts of directories.
-    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page>;
-    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>>;
+    fn list_first(&self, directories: &[Vec<u8>]) -> BatchResult<Page>;
+    fn read_links(&self, links: &[Vec<u8>]) -> BatchResult<Vec<u8>>;
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
 }
 
 /// A tree to write.
-trait Target: Origin {
+trait TargetTree: SourceTree {
     /// Creates directories with these permission bits unless they exist; returns whether each was
     /// created.
-    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool>;
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> BatchResult<bool>;
     /// Sets the permission bits and times of directories, in this order, and puts their names on
     /// stable storage if requested.
-    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()>;
+    fn finish_directories(
+        &self,
+        directories: &[(Vec<u8>, FileFacts)],
+        stable: Durability,
+    ) -> BatchResult<()>;
     /// Creates symbolic links with the times of the original links.
-    fn make_links(&self, links: &[Link]) -> Each<()>;
+    fn make_links(&self, links: &[Link]) -> BatchResult<()>;
     /// Creates hard links; each pair holds the existing name and the new one.
-    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()>;
-    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error>;
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> BatchResult<()>;
+    fn create(&self, at: &[u8], earlier: EarlierAttempt) -> Result<Box<dyn Sink + '_>, Error>;
     /// Returns the size limit in bytes of files that it accepts whole.
     fn most_whole(&self) -> u64;
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error>;
@@ -175,50 +179,52 @@ trait Target: Origin {
 pub fn copy_tree(
     from: &Location,
     to: &Location,
-    manner: &Manner,
+    settings: &CopySettings,
     progress: &Progress,
     on_error: OnError<'_>,
 ) -> Result<(), CopyError> {
-    let origin: Box<dyn Origin + '_> = match from {
-        Location::Local(path) => Box::new(LocalTree::named(path, manner).about(shown_path(path))?),
+    let origin: Box<dyn SourceTree + '_> = match from {
+        Location::Local(path) => {
+            Box::new(LocalTree::named(path, settings).about(display_path(path))?)
+        }
         Location::Remote(address, path) => {
-            let tree = RemoteTree::connect(address, path, manner, progress);
+            let tree = RemoteTree::connect(address, path, settings, progress);
             Box::new(tree.about(address)?)
         }
     };
-    let apart = || within::must_be_apart(from, to, &*origin, manner);
-    retry::persist(manner, progress, apart)?;
+    let apart = || self_copy::must_be_apart(from, to, &*origin, settings);
+    retry::retry(settings, progress, apart)?;
     // The destination exists if an earlier attempt created it, and is this copy's all the same.
     let is_ours = || {
-        let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
-        Ok(begun || standing::is_free(to, manner)?)
+        let begun = settings.earlier == EarlierAttempt::Continue && is_begun(from, to, settings)?;
+        Ok(begun || existing::is_missing(to, settings)?)
     };
-    let is_ours = retry::persist(manner, progress, is_ours)?;
+    let is_ours = retry::retry(settings, progress, is_ours)?;
     let remote = match to {
         Location::Local(_) => None,
         Location::Remote(address, path) => {
-            let tree = RemoteTree::connect(address, path, manner, progress);
+            let tree = RemoteTree::connect(address, path, settings, progress);
             Some((tree.about(address)?, address))
         }
     };
-    let set_mark = || {
+    let set_marker = || {
         let names = remote.as_ref().map(|(tree, at)| tree.names().about(at));
-        Mark::set(from, to, names.transpose()?, manner)
+        IncompleteMarker::set(from, to, names.transpose()?, settings)
     };
-    let mark = match is_ours {
-        true => retry::persist(manner, progress, set_mark)?,
+    let marker = match is_ours {
+        true => retry::retry(settings, progress, set_marker)?,
         false => None,
     };
-    let (target, made, target_root): (Box<dyn Target + '_>, _, _) = match (remote, to) {
+    let (target, made, target_root): (Box<dyn TargetTree + '_>, _, _) = match (remote, to) {
         (Some((tree, _)), _) => {
-            let (made, root) = retry::persist(manner, progress, || {
+            let (made, root) = retry::retry(settings, progress, || {
                 let facts = origin.root().about(origin.name(b""))?.facts;
                 tree.make_root(facts.mode | 0o700).about(tree.name(b""))
             })?;
             (Box::new(tree), made, root)
         }
         (None, Location::Local(path)) => {
-            let (tree, made) = LocalTree::made(path, manner).about(shown_path(path))?;
+            let (tree, made) = LocalTree::made(path, settings).about(display_path(path))?;
             let root = tree.root().about(tree.name(b""))?;
             (Box::new(tree), made, root)
         }
@@ -230,14 +236,14 @@ pub fn copy_tree(
         has_failed.fetch_or(!error.is_left_out(), Ordering::Relaxed);
         on_error(error);
     };
-    let mover = Mover::new(&*origin, &*target, manner, progress, &on_error);
+    let copier = SmallFileCopier::new(&*origin, &*target, settings, progress, &on_error);
     let walk = Walk {
         origin: &*origin,
         target: &*target,
-        manner,
+        settings,
         progress,
         on_error: &on_error,
-        mover: &mover,
+        copier: &copier,
         files: 0,
         large: Vec::new(),
         directories: Vec::new(),
@@ -252,27 +258,27 @@ pub fn copy_tree(
         has_no_session: Cell::new(false),
         target_root,
     };
-    mover.beside(|| walk.run(made || mark.is_some()))?;
-    match mark {
-        Some(mark) if !has_failed.load(Ordering::Relaxed) => {
-            retry::persist(manner, progress, || mark.clear())
+    copier.run_beside_walk(|| walk.run(made || marker.is_some()))?;
+    match marker {
+        Some(marker) if !has_failed.load(Ordering::Relaxed) => {
+            retry::retry(settings, progress, || marker.clear())
         }
         _ => Ok(()),
     }
 }
 
 struct Walk<'a> {
-    origin: &'a dyn Origin,
-    target: &'a dyn Target,
-    manner: &'a Manner,
+    origin: &'a dyn SourceTree,
+    target: &'a dyn TargetTree,
+    settings: &'a CopySettings,
     progress: &'a Progress,
     on_error: OnError<'a>,
-    mover: &'a Mover<'a>,
+    copier: &'a SmallFileCopier<'a>,
     /// Number of files found since all found files were moved last.
     files: usize,
     large: Vec<Vec<u8>>,
     /// Directories and links found but not yet created; links with the times to set.
-    directories: Vec<(Vec<u8>, Facts)>,
+    directories: Vec<(Vec<u8>, FileFacts)>,
     links: Vec<(Vec<u8>, i64)>,
     /// Directories still to be listed, the next one last.
     open: Vec<Vec<u8>>,
@@ -280,7 +286,7 @@ struct Walk<'a> {
     entered: Vec<(Vec<u8>, Page)>,
     /// Created directories that get their attributes once everything below them is done; parents
     /// come before their children. `None`: the tree's root, if it existed before the copy.
-    unfinished: Vec<(Vec<u8>, Option<Facts>)>,
+    unfinished: Vec<(Vec<u8>, Option<FileFacts>)>,
     /// Additional names of files with hard links: the first name, and the other one.
     second_names: Vec<(Vec<u8>, Vec<u8>)>,
     first_names: HashMap<(u64, u64), Vec<u8>>,
@@ -297,13 +303,13 @@ struct Walk<'a> {
 const EACH: usize = 64;
 
 impl Walk<'_> {
-    fn run(mut self, made_root: bool) -> Result<(), CopyError> {
-        let root = self.persist(|| self.origin.root().about(self.origin.name(b"")))?;
+    fn run(mut self, created_root: bool) -> Result<(), CopyError> {
+        let root = self.retry(|| self.origin.root().about(self.origin.name(b"")))?;
         // A root that existed before keeps its attributes: they are the user's.
         self.unfinished
-            .push((Vec::new(), made_root.then_some(root.facts)));
+            .push((Vec::new(), created_root.then_some(root.facts)));
         self.open.push(Vec::new());
-        while !self.mover.is_lost() {
+        while !self.copier.is_lost() {
             if self.open.is_empty() {
                 self.make_found()?;
             }
@@ -314,41 +320,40 @@ impl Walk<'_> {
             while let Some((at, first)) = self.entered.pop() {
                 self.held = self.held.saturating_sub(at.len() + EACH);
                 let entered = self.enter(&at, first);
-                self.survive(entered)?;
-                if self.held > HELD {
+                self.report_and_continue(entered)?;
+                if self.held > HELD_NAMES {
                     return Err(Error::TooMuch(format!(
                         "the names of its directories and hard links need more than {} MiB of \
                          memory; copy it in parts",
-                        HELD >> 20
+                        HELD_NAMES >> 20
                     )))
                     .about(self.origin.name(b""));
                 }
             }
         }
-        if self.mover.is_lost() {
-            return self.mover.finish().map(drop);
+        if self.copier.is_lost() {
+            return self.copier.finish().map(drop);
         }
         self.move_and_finish(None)?;
-        if self.manner.stable == Stable::First {
-            let done =
-                self.persist(|| self.target.synchronise_above().about(self.target.name(b"")));
-            self.survive(done)?;
+        if self.settings.stable == Durability::First {
+            let done = self.retry(|| self.target.synchronise_above().about(self.target.name(b"")));
+            self.report_and_continue(done)?;
         }
         Ok(())
     }
 
     /// Retries an operation until it succeeds or fails with an error that no retry can cure.
-    fn persist<T>(&self, act: impl FnMut() -> Result<T, CopyError>) -> Result<T, CopyError> {
-        retry::persist(self.manner, self.progress, act)
+    fn retry<T>(&self, act: impl FnMut() -> Result<T, CopyError>) -> Result<T, CopyError> {
+        retry::retry(self.settings, self.progress, act)
     }
 
     /// Retries a batch of operations likewise; the results of its elements may be passed to
-    /// `survive`.
+    /// `report_and_continue`.
     fn on_each<I: Clone, T>(
         &self,
         things: &[I],
         name: impl Fn(&I) -> String,
-        act: impl Fn(&[I]) -> Each<T>,
+        act: impl Fn(&[I]) -> BatchResult<T>,
     ) -> Result<Vec<Result<T, CopyError>>, CopyError> {
         let act = |some: &[I]| {
             let done = act(some).about(some.first().map(&name).unwrap_or_default())?;
@@ -362,7 +367,7 @@ impl Walk<'_> {
                 })
                 .collect())
         };
-        let done = retry::persist_with_each(self.manner, self.progress, things, act);
+        let done = retry::retry_batch(self.settings, self.progress, things, act);
         self.has_no_session.set(done.is_err());
         done
     }
@@ -384,7 +389,7 @@ impl Walk<'_> {
         let pages = self.on_each(&next, name, |some| self.origin.list_first(some))?;
         for (at, page) in next.into_iter().zip(pages) {
             let page = page.map(|page| self.entered.push((at, page)));
-            self.survive(page)?;
+            self.report_and_continue(page)?;
         }
         Ok(())
     }
@@ -403,7 +408,7 @@ impl Walk<'_> {
                 self.unfinished.push((at.clone(), Some(facts)));
                 self.open.push(at);
             }
-            self.survive(made.map(drop))?;
+            self.report_and_continue(made.map(drop))?;
         }
         let found: Vec<_> = std::mem::take(&mut self.links);
         let (names, times): (Vec<_>, Vec<_>) = found.into_iter().unzip();
@@ -412,11 +417,11 @@ impl Walk<'_> {
         let mut links = Vec::new();
         for ((at, modified), text) in names.into_iter().zip(times).zip(texts) {
             let text = text.map(|text| links.push(Link { at, text, modified }));
-            self.survive(text)?;
+            self.report_and_continue(text)?;
         }
         let name = |link: &Link| self.target.name(&link.at);
         for made in self.on_each(&links, name, |some| self.target.make_links(some))? {
-            self.survive(made)?;
+            self.report_and_continue(made)?;
         }
         Ok(())
     }
@@ -424,7 +429,7 @@ impl Walk<'_> {
     /// Processes the entries of a directory, beginning with its first part.
     fn enter(&mut self, at: &[u8], first: Page) -> Result<(), CopyError> {
         let there = self.existing_items(at)?;
-        let mut names = Names::default();
+        let mut names = ListedNames::default();
         let (mut items, mut next) = first;
         loop {
             for item in items {
@@ -435,27 +440,27 @@ impl Walk<'_> {
                 }
                 let path = join(at, &item.name);
                 if !self
-                    .manner
-                    .choice
-                    .takes(&path, item.kind == Kind::Directory)
+                    .settings
+                    .filter
+                    .takes(&path, item.kind == EntryKind::Directory)
                 {
                     continue;
                 }
                 let done = self.take(path, item, &there);
-                self.survive(done)?;
+                self.report_and_continue(done)?;
                 if self.directories.len() >= NAMES || self.links.len() >= NAMES {
                     self.make_found()?;
                 }
             }
-            let is_much = self.held > self.held_before + HELD / 16;
+            let is_much = self.held > self.held_before + HELD_NAMES / 16;
             if self.files >= BATCH || is_much {
                 self.move_and_finish(Some(at))?;
             }
             names.are_few().about(self.origin.name(at))?;
-            if next == 0 || self.held > HELD {
+            if next == 0 || self.held > HELD_NAMES {
                 return Ok(());
             }
-            let page = self.persist(|| self.origin.list(at, next).about(self.origin.name(at)));
+            let page = self.retry(|| self.origin.list(at, next).about(self.origin.name(at)));
             (items, next) = page?;
         }
     }
@@ -478,10 +483,10 @@ impl Walk<'_> {
     fn move_and_finish(&mut self, within: Option<&[u8]>) -> Result<(), CopyError> {
         self.make_found()?;
         self.files = 0;
-        self.large.append(&mut self.mover.finish()?);
+        self.large.append(&mut self.copier.finish()?);
         for path in std::mem::take(&mut self.large) {
             let moved = self.move_large(&path);
-            self.survive(moved)?;
+            self.report_and_continue(moved)?;
         }
         for some in std::mem::take(&mut self.second_names).chunks(NAMES) {
             let name = |(_, second): &(Vec<u8>, Vec<u8>)| self.target.name(second);
@@ -489,7 +494,7 @@ impl Walk<'_> {
                 if made.is_ok() {
                     self.progress.file();
                 }
-                self.survive(made)?;
+                self.report_and_continue(made)?;
             }
         }
         let mut needed = HashSet::new();
@@ -505,17 +510,17 @@ impl Walk<'_> {
         let unfinished = std::mem::take(&mut self.unfinished).into_iter();
         let (kept, done) = unfinished.partition(|(at, _)| needed.contains(at));
         self.unfinished = kept;
-        let done: Vec<(Vec<u8>, Option<Facts>)> = done;
+        let done: Vec<(Vec<u8>, Option<FileFacts>)> = done;
         // A root that existed before keeps its attributes.
         let done = done.into_iter().rev();
         let done: Vec<_> = done.filter_map(|(at, facts)| Some((at, facts?))).collect();
-        let (stable, name) = (self.manner.stable, |(at, _): &(Vec<u8>, Facts)| {
+        let (stable, name) = (self.settings.stable, |(at, _): &(Vec<u8>, FileFacts)| {
             self.target.name(at)
         });
         for some in done.chunks(NAMES) {
             let finish = |some: &[_]| self.target.finish_directories(some, stable);
             for done in self.on_each(some, name, finish)? {
-                self.survive(done)?;
+                self.report_and_continue(done)?;
             }
         }
         self.count_held();
@@ -523,7 +528,7 @@ impl Walk<'_> {
     }
 
     /// Reports an error and continues, unless the connection or the whole batch is lost.
-    fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
+    fn report_and_continue(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
         match result {
             Err(error) if error.is_loss() || self.has_no_session.get() => Err(error),
             Err(error) => {
@@ -535,25 +540,27 @@ impl Walk<'_> {
     }
 
     /// Lists a directory of the target if existing files affect the copy.
-    fn existing_items(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
-        if self.manner.earlier == Earlier::Discard && self.manner.existing == Existing::Replace {
+    fn existing_items(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, TreeEntry>, CopyError> {
+        if self.settings.earlier == EarlierAttempt::Discard
+            && self.settings.existing == ExistingFiles::Replace
+        {
             return Ok(HashMap::new());
         }
         let (mut found, mut cookie, mut bytes) = (HashMap::new(), 0, 0);
         loop {
-            let page = self.persist(|| self.target.list(at, cookie).about(self.target.name(at)));
+            let page = self.retry(|| self.target.list(at, cookie).about(self.target.name(at)));
             let (items, next) = page?;
             for item in items {
-                bytes += 2 * item.name.len() + size_of::<Item>() + 64;
+                bytes += 2 * item.name.len() + size_of::<TreeEntry>() + 64;
                 found.insert(item.name.clone(), item);
             }
             if next == 0 {
                 return Ok(found);
             }
-            if bytes > HELD {
+            if bytes > HELD_NAMES {
                 return Err(Error::TooMuch(format!(
                     "the names in it need more than {} MiB of memory",
-                    HELD >> 20
+                    HELD_NAMES >> 20
                 )))
                 .about(self.target.name(at));
             }
@@ -564,8 +571,8 @@ impl Walk<'_> {
     fn take(
         &mut self,
         path: Vec<u8>,
-        item: Item,
-        there: &HashMap<Vec<u8>, Item>,
+        item: TreeEntry,
+        there: &HashMap<Vec<u8>, TreeEntry>,
     ) -> Result<(), CopyError> {
         if let Some(have) = there.get(&item.name)
             && self.stays(&item, have)
@@ -574,19 +581,19 @@ impl Walk<'_> {
             return Ok(());
         }
         match item.kind {
-            Kind::Directory => {
+            EntryKind::Directory => {
                 let is_target = || {
-                    let are_one = within::are_one(self.origin, &path, self.target);
+                    let are_one = self_copy::are_one(self.origin, &path, self.target);
                     are_one.about(self.origin.name(&path))
                 };
-                if item.identity == self.target_root && self.persist(is_target)? {
-                    return Err(within::into_itself()).about(self.origin.name(&path));
+                if item.identity == self.target_root && self.retry(is_target)? {
+                    return Err(self_copy::into_itself()).about(self.origin.name(&path));
                 }
                 self.held += 2 * path.len() + 4 * EACH;
                 self.directories.push((path, item.facts));
             }
-            Kind::Link => self.links.push((path, item.facts.modified)),
-            Kind::File => {
+            EntryKind::Link => self.links.push((path, item.facts.modified)),
+            EntryKind::File => {
                 if item.links > 1 {
                     if let Some(first) = self.first_names.get(&item.identity) {
                         self.held += first.len() + path.len() + EACH;
@@ -600,8 +607,8 @@ impl Walk<'_> {
                     .get(&item.name)
                     .is_some_and(|have| self.is_same(&path, &item, have))
                 {
-                    if self.manner.stable == Stable::First {
-                        self.persist(|| {
+                    if self.settings.stable == Durability::First {
+                        self.retry(|| {
                             let done = self.target.synchronise_file(&path);
                             done.about(self.target.name(&path))
                         })?;
@@ -615,13 +622,13 @@ impl Walk<'_> {
                     && !there.contains_key(&partial_name(&item.name))
                 {
                     self.files += 1;
-                    self.mover.put(path, item.facts.size);
+                    self.copier.put(path, item.facts.size);
                 } else {
                     self.files += 1;
                     self.large.push(path);
                 }
             }
-            Kind::Other(what) => {
+            EntryKind::Other(what) => {
                 self.progress.left_out();
                 let left_out = Err(Error::LeftOut(what));
                 return left_out.about(self.origin.name(&path));
@@ -631,23 +638,23 @@ impl Walk<'_> {
     }
 
     /// Returns whether an existing entry is left as it is. Directories are always entered.
-    fn stays(&self, item: &Item, have: &Item) -> bool {
-        let is_data = matches!(item.kind, Kind::File | Kind::Link);
+    fn stays(&self, item: &TreeEntry, have: &TreeEntry) -> bool {
+        let is_data = matches!(item.kind, EntryKind::File | EntryKind::Link);
         // An entry of another type is not a newer version of the same one.
-        let compares = item.kind == have.kind || self.manner.existing == Existing::Keep;
-        is_data && compares && self.manner.existing.stays(&have.facts, &item.facts)
+        let compares = item.kind == have.kind || self.settings.existing == ExistingFiles::Keep;
+        is_data && compares && self.settings.existing.stays(&have.facts, &item.facts)
     }
 
     /// Returns whether an earlier attempt has already copied this file: by size, mode and time, and
     /// by checksums too if written data is to be verified.
-    fn is_same(&self, path: &[u8], item: &Item, have: &Item) -> bool {
-        let alike = self.manner.earlier == Earlier::Continue
-            && have.kind == Kind::File
+    fn is_same(&self, path: &[u8], item: &TreeEntry, have: &TreeEntry) -> bool {
+        let alike = self.settings.earlier == EarlierAttempt::Continue
+            && have.kind == EntryKind::File
             && have.facts.size == item.facts.size
             && have.facts.modified == item.facts.modified
             && have.facts.mode == item.facts.mode;
         alike
-            && (self.manner.verification == Verification::Blocks
+            && (self.settings.verification == Verification::Blocks
                 || self.has_same_bytes(path).unwrap_or(false))
     }
 
@@ -663,11 +670,11 @@ impl Walk<'_> {
     }
 
     fn move_large(&self, path: &[u8]) -> Result<(), CopyError> {
-        retry::persist_with_file(self.manner, self.progress, |manner, _| {
+        retry::retry_file(self.settings, self.progress, |settings, _| {
             let source = self.origin.open(path).about(self.origin.name(path))?;
-            let sink = self.target.create(path, manner.earlier);
+            let sink = self.target.create(path, settings.earlier);
             let sink = sink.about(self.target.name(path))?;
-            pipeline::copy(&*source, &*sink, manner, self.progress)
+            pipeline::copy(&*source, &*sink, settings, self.progress)
         })
     }
 }
@@ -716,5 +723,5 @@ fn page_of(reply: Reply) -> Result<Listing, Error> {
 
 /// Converts an error of a local operation.
 fn local<T>(result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(here)
+    result.map_err(local_error)
 }

@@ -13,13 +13,13 @@ use verbena_rfio_protocol::{Reply, Request, request::OnPath};
 
 use std::sync::Arc;
 
-use super::super::Manner;
+use super::super::CopySettings;
 use super::super::directory::{Directory, split};
-use super::super::failure::{About, CopyError, shown_path};
-use super::{Kind, Origin, Target, remote};
+use super::super::failure::{CopyError, ErrorSubject, display_path};
+use super::{EntryKind, SourceTree, TargetTree, remote};
 use crate::address::Location;
+use crate::connection::MultiplexedConnection;
 use crate::error::Error;
-use crate::exchange::Exchange;
 
 /// The error of a copy into itself.
 pub fn into_itself() -> Error {
@@ -33,8 +33,8 @@ pub fn into_itself() -> Error {
 pub fn must_be_apart(
     from: &Location,
     to: &Location,
-    origin: &dyn Origin,
-    manner: &Manner,
+    origin: &dyn SourceTree,
+    settings: &CopySettings,
 ) -> Result<(), CopyError> {
     let source = || -> Result<_, CopyError> {
         let root = origin.root().about(origin.name(b""))?;
@@ -42,13 +42,13 @@ pub fn must_be_apart(
     };
     let (is_within, name) = match (from, to) {
         (Location::Local(_), Location::Local(path)) => {
-            (is_within_here(path, source()?), shown_path(path))
+            (is_within_local(path, source()?), display_path(path))
         }
         (Location::Remote(one, _), Location::Remote(other, path)) if one == other => {
             let name = format!("{other}{path}");
-            let session = manner.sessions.take(other, &manner.options);
+            let session = settings.sessions.take(other, &settings.options);
             let session = session.about(&name)?;
-            let is_within = is_within_there(&session, path, source()?);
+            let is_within = is_within_remote(&session, path, source()?);
             (is_within.about(&name)?, name)
         }
         _ => return Ok(()),
@@ -63,7 +63,7 @@ pub fn must_be_apart(
 ///
 /// # Errors
 /// Returns the errors of examining either directory.
-pub fn are_one(origin: &dyn Origin, at: &[u8], target: &dyn Target) -> Result<bool, Error> {
+pub fn are_one(origin: &dyn SourceTree, at: &[u8], target: &dyn TargetTree) -> Result<bool, Error> {
     // Inode numbers of two systems may be equal by chance, but not the time of the last change as
     // well. A directory that is being changed is examined again.
     for _ in 0..3 {
@@ -79,7 +79,7 @@ pub fn are_one(origin: &dyn Origin, at: &[u8], target: &dyn Target) -> Result<bo
 }
 
 /// Returns whether a local path, or a directory above it, has this device and inode number.
-fn is_within_here(path: &std::path::Path, identity: (u64, u64)) -> bool {
+fn is_within_local(path: &std::path::Path, identity: (u64, u64)) -> bool {
     let start = match path.is_dir() {
         true => Directory::named(path),
         false => Directory::above(path).map(|(above, _)| above),
@@ -108,8 +108,8 @@ fn is_within_here(path: &std::path::Path, identity: (u64, u64)) -> bool {
 }
 
 /// Does the same on a server, which resolves `..`.
-fn is_within_there(
-    session: &Arc<Exchange>,
+fn is_within_remote(
+    session: &Arc<MultiplexedConnection>,
     path: &Path,
     identity: (u64, u64),
 ) -> Result<bool, Error> {
@@ -123,7 +123,7 @@ fn is_within_there(
     let bytes = path.as_bytes();
     let end = bytes.iter().rposition(|&byte| byte != b'/');
     let mut way = bytes[..end.map_or(0, |end| end + 1)].to_vec();
-    let is_there = look(path.clone())?.is_some_and(|item| item.kind == Kind::Directory);
+    let is_there = look(path.clone())?.is_some_and(|item| item.kind == EntryKind::Directory);
     if !is_there {
         way.truncate(split(&way).0.len());
     }
@@ -170,7 +170,7 @@ mod tests {
             "link",
             "link/b",
         ] {
-            assert!(is_within_here(&scratch.path(within), identity), "{within}");
+            assert!(is_within_local(&scratch.path(within), identity), "{within}");
         }
         for apart in [
             "treetop",
@@ -179,7 +179,7 @@ mod tests {
             "nothing/new",
             "tree/../new",
         ] {
-            assert!(!is_within_here(&scratch.path(apart), identity), "{apart}");
+            assert!(!is_within_local(&scratch.path(apart), identity), "{apart}");
         }
     }
 }

@@ -5,17 +5,17 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use super::super::Manner;
-use super::super::failure::{About, CopyError};
+use super::super::CopySettings;
+use super::super::failure::{CopyError, ErrorSubject};
 use super::super::pipeline::ExtendedAttributes;
 use super::super::progress::Progress;
-use super::super::retry::Trouble;
-use super::{OnError, Origin, Target};
+use super::super::retry::FailureSeries;
+use super::{OnError, SourceTree, TargetTree};
 use crate::error::Error;
 
 /// A small file with its attributes.
 #[derive(Debug)]
-pub struct Whole {
+pub struct SmallFile {
     /// The data.
     pub bytes: Vec<u8>,
     /// CRC32C of the data at the origin.
@@ -30,9 +30,9 @@ pub struct Whole {
 
 /// Result of a request for a small file.
 #[derive(Debug)]
-pub enum Fetched {
+pub enum FetchedFile {
     /// The whole file, in a consistent state.
-    Whole(Whole),
+    SmallFile(SmallFile),
     /// It grew or is being written; the pipeline can wait for it.
     ForThePipeline,
 }
@@ -44,7 +44,7 @@ pub trait Fetcher: Send {
     /// Requests a file whose size was `size` bytes when it was found.
     fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error>;
     /// Takes the oldest requested file.
-    fn take(&mut self) -> Result<Fetched, Error>;
+    fn take(&mut self) -> Result<FetchedFile, Error>;
 }
 
 /// Stores small files.
@@ -52,40 +52,40 @@ pub trait Storer: Send {
     /// Returns whether another file may be put before the result of the oldest is taken.
     fn has_room(&self) -> bool;
     /// Starts to store a file.
-    fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error>;
+    fn put(&mut self, at: &[u8], whole: SmallFile) -> Result<(), Error>;
     /// Takes the result of the oldest file that was put.
     fn take(&mut self) -> Result<(), Error>;
 }
 
 /// A file of a tree, for messages. Its name is formatted only when an error is reported.
-struct Named<'a>(&'a dyn Origin, &'a [u8]);
+struct TreePath<'a>(&'a dyn SourceTree, &'a [u8]);
 
-impl std::fmt::Display for Named<'_> {
+impl std::fmt::Display for TreePath<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0.name(self.1))
     }
 }
 
 /// A file to copy: its path, and its size in bytes when it was found.
-type Wanted = (Vec<u8>, u64);
+type QueuedFile = (Vec<u8>, u64);
 
 /// Copies small files on its own threads.
-pub(super) struct Mover<'a> {
-    pub origin: &'a dyn Origin,
-    pub target: &'a dyn Target,
-    pub manner: &'a Manner,
+pub(super) struct SmallFileCopier<'a> {
+    pub origin: &'a dyn SourceTree,
+    pub target: &'a dyn TargetTree,
+    pub settings: &'a CopySettings,
     pub progress: &'a Progress,
     pub on_error: OnError<'a>,
     queue: Mutex<Queue>,
     changed: Condvar,
-    losses: Mutex<Losses>,
+    recovery: Mutex<Recovery>,
 }
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Wanted>,
+    waiting: VecDeque<QueuedFile>,
     /// Files that a thread has taken and whose result is unknown yet.
-    under_way: usize,
+    in_progress: usize,
     /// Number of known results.
     known: u64,
     /// Files that the pipeline has to copy.
@@ -101,8 +101,8 @@ struct Queue {
 /// Recovery from lost connections. One thread at a time recovers, because the threads mostly lose
 /// their connections together.
 #[derive(Default)]
-struct Losses {
-    trouble: Trouble,
+struct Recovery {
+    failures: FailureSeries,
     /// Number of known results at the last loss.
     known: u64,
     /// Number of losses recovered from.
@@ -110,51 +110,54 @@ struct Losses {
 }
 
 /// Reports the end of a thread, even by a panic, so that no other thread waits for it.
-struct Ending<'a, 'b> {
-    mover: &'a Mover<'b>,
+struct ThreadEnd<'a, 'b> {
+    copier: &'a SmallFileCopier<'b>,
     is_the_walk: bool,
 }
 
-impl Drop for Ending<'_, '_> {
+impl Drop for ThreadEnd<'_, '_> {
     fn drop(&mut self) {
-        let mut queue = self.mover.lock();
+        let mut queue = self.copier.lock();
         queue.is_closed |= self.is_the_walk;
         queue.is_lost |= std::thread::panicking();
-        self.mover.tell(queue);
+        self.copier.unlock_and_wake(queue);
     }
 }
 
-impl<'a> Mover<'a> {
+impl<'a> SmallFileCopier<'a> {
     pub fn new(
-        origin: &'a dyn Origin,
-        target: &'a dyn Target,
-        manner: &'a Manner,
+        origin: &'a dyn SourceTree,
+        target: &'a dyn TargetTree,
+        settings: &'a CopySettings,
         progress: &'a Progress,
         on_error: OnError<'a>,
     ) -> Self {
         Self {
             origin,
             target,
-            manner,
+            settings,
             progress,
             on_error,
             queue: Mutex::default(),
             changed: Condvar::new(),
-            losses: Mutex::default(),
+            recovery: Mutex::default(),
         }
     }
 
     /// Runs a walk while other threads copy the files that it puts. If the walk fails, the
     /// remaining files are not copied.
-    pub fn beside(&self, walk: impl FnOnce() -> Result<(), CopyError>) -> Result<(), CopyError> {
+    pub fn run_beside_walk(
+        &self,
+        walk: impl FnOnce() -> Result<(), CopyError>,
+    ) -> Result<(), CopyError> {
         std::thread::scope(|scope| {
-            for lane in 0..self.manner.lanes.of_a_tree() {
+            for session_number in 0..self.settings.session_count.of_a_tree() {
                 scope.spawn(move || {
-                    let _ending = self.ending(false);
-                    self.run(lane);
+                    let _end = self.thread_end(false);
+                    self.run(session_number);
                 });
             }
-            let _ending = self.ending(true);
+            let _end = self.thread_end(true);
             let done = walk();
             if done.is_err() {
                 self.lock().is_lost = true;
@@ -167,7 +170,7 @@ impl<'a> Mover<'a> {
     pub fn put(&self, at: Vec<u8>, size: u64) {
         let mut queue = self.lock();
         queue.waiting.push_back((at, size));
-        self.tell(queue);
+        self.unlock_and_wake(queue);
     }
 
     /// Returns whether the copy has ended because of a loss.
@@ -182,7 +185,7 @@ impl<'a> Mover<'a> {
     /// Returns the loss that ended the copy.
     pub fn finish(&self) -> Result<Vec<Vec<u8>>, CopyError> {
         let mut queue = self.lock();
-        while !queue.is_lost && (queue.under_way > 0 || !queue.waiting.is_empty()) {
+        while !queue.is_lost && (queue.in_progress > 0 || !queue.waiting.is_empty()) {
             queue = self.wait(queue);
         }
         match queue.loss.take() {
@@ -197,9 +200,9 @@ impl<'a> Mover<'a> {
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
-    fn ending(&self, is_the_walk: bool) -> Ending<'_, 'a> {
-        Ending {
-            mover: self,
+    fn thread_end(&self, is_the_walk: bool) -> ThreadEnd<'_, 'a> {
+        ThreadEnd {
+            copier: self,
             is_the_walk,
         }
     }
@@ -215,7 +218,7 @@ impl<'a> Mover<'a> {
     }
 
     /// Unlocks the queue and wakes the threads that wait for it.
-    fn tell(&self, queue: MutexGuard<'_, Queue>) {
+    fn unlock_and_wake(&self, queue: MutexGuard<'_, Queue>) {
         let wakes = queue.asleep > 0;
         drop(queue);
         if wakes {
@@ -224,13 +227,13 @@ impl<'a> Mover<'a> {
     }
 
     /// Takes the next queued file, if there is one.
-    fn next(&self) -> Option<Wanted> {
+    fn next(&self) -> Option<QueuedFile> {
         let mut queue = self.lock();
         if queue.is_lost {
             return None;
         }
         let next = queue.waiting.pop_front();
-        queue.under_way += usize::from(next.is_some());
+        queue.in_progress += usize::from(next.is_some());
         next
     }
 
@@ -254,114 +257,114 @@ impl<'a> Mover<'a> {
             (self.on_error)(error);
         }
         let mut queue = self.lock();
-        queue.under_way -= 1;
+        queue.in_progress -= 1;
         queue.known += 1;
-        if queue.under_way == 0 {
-            self.tell(queue);
+        if queue.in_progress == 0 {
+            self.unlock_and_wake(queue);
         }
     }
 
-    fn run(&self, lane: usize) {
+    fn run(&self, session_number: usize) {
         while self.is_to_go_on() {
-            let over = self.losses().over;
-            match self.lane(lane) {
+            let over = self.recovery().over;
+            match self.copy_queued(session_number) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(loss) => self.get_over(loss, over),
+                Err(loss) => self.recover(loss, over),
             }
         }
     }
 
-    fn losses(&self) -> MutexGuard<'_, Losses> {
-        self.losses
+    fn recovery(&self) -> MutexGuard<'_, Recovery> {
+        self.recovery
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Waits after a loss, unless another thread has recovered since that attempt began; or ends
     /// the copy.
-    fn get_over(&self, loss: CopyError, over_before: u64) {
-        let mut losses = self.losses();
-        if losses.over != over_before || self.is_lost() {
+    fn recover(&self, loss: CopyError, over_before: u64) {
+        let mut recovery = self.recovery();
+        if recovery.over != over_before || self.is_lost() {
             return;
         }
         let known = self.lock().known;
-        if std::mem::replace(&mut losses.known, known) != known {
-            losses.trouble = Trouble::default();
+        if std::mem::replace(&mut recovery.known, known) != known {
+            recovery.failures = FailureSeries::default();
         }
-        match losses.trouble.after(loss, self.manner, self.progress) {
-            Ok(()) => losses.over += 1,
+        match recovery.failures.after(loss, self.settings, self.progress) {
+            Ok(()) => recovery.over += 1,
             Err(loss) => {
                 let mut queue = self.lock();
                 queue.is_lost = true;
                 queue.loss = Some(loss);
-                self.tell(queue);
+                self.unlock_and_wake(queue);
             }
         }
     }
 
     /// Copies files while some are queued; the sessions are released when none are. Returns false
     /// if an optional session could not be opened.
-    fn lane(&self, number: usize) -> Result<bool, CopyError> {
-        let lanes = self.manner.lanes;
-        let fetcher = lanes.opened(number, self.origin.fetcher());
-        let storer = lanes.opened(number, self.target.storer());
+    fn copy_queued(&self, number: usize) -> Result<bool, CopyError> {
+        let session_count = self.settings.session_count;
+        let fetcher = session_count.opened(number, self.origin.fetcher());
+        let storer = session_count.opened(number, self.target.storer());
         let fetcher = fetcher.about(self.origin.name(b""))?;
         let storer = storer.about(self.target.name(b""))?;
         let (Some(fetcher), Some(storer)) = (fetcher, storer) else {
             return Ok(false);
         };
-        let mut lane = Lane {
-            mover: self,
+        let mut thread = CopyThread {
+            copier: self,
             fetcher,
             storer,
             asked: VecDeque::new(),
             put: VecDeque::new(),
-            settled: 0,
-            is_slow: self.losses().over > 0,
+            stored: 0,
+            is_slow: self.recovery().over > 0,
         };
-        let done = lane.run();
-        lane.give_back();
+        let done = thread.run();
+        thread.requeue();
         done.map(|()| true)
     }
 }
 
 /// The files in flight of one thread.
-struct Lane<'a> {
-    mover: &'a Mover<'a>,
+struct CopyThread<'a> {
+    copier: &'a SmallFileCopier<'a>,
     fetcher: Box<dyn Fetcher + 'a>,
     storer: Box<dyn Storer + 'a>,
-    asked: VecDeque<Wanted>,
+    asked: VecDeque<QueuedFile>,
     /// Files put, and the bytes counted for each.
-    put: VecDeque<(Wanted, u64)>,
+    put: VecDeque<(QueuedFile, u64)>,
     /// Number of files known to be stored.
-    settled: usize,
+    stored: usize,
     /// Whether at most one file more is in flight than is known to be stored: a connection was lost
     /// before, and this one may not carry many either.
     is_slow: bool,
 }
 
-impl Lane<'_> {
+impl CopyThread<'_> {
     /// Returns whether another file may be put.
     fn has_room(&self) -> bool {
-        self.storer.has_room() && !(self.is_slow && self.put.len() > self.settled)
+        self.storer.has_room() && !(self.is_slow && self.put.len() > self.stored)
     }
 
     fn run(&mut self) -> Result<(), CopyError> {
         loop {
             while self.fetcher.has_room()
-                && let Some(file) = self.mover.next()
+                && let Some(file) = self.copier.next()
             {
                 let asked = self.fetcher.ask(&file.0, file.1);
-                match asked.about(Named(self.mover.origin, &file.0)) {
+                match asked.about(TreePath(self.copier.origin, &file.0)) {
                     Ok(()) => self.asked.push_back(file),
                     failed => self.ends(file, failed)?,
                 }
             }
             if let Some(file) = self.asked.pop_front() {
-                self.pass_on(file)?;
+                self.store_oldest(file)?;
             } else if !self.put.is_empty() {
-                self.settle()?;
+                self.take_stored()?;
             } else {
                 return Ok(());
             }
@@ -370,48 +373,48 @@ impl Lane<'_> {
 
     /// Reports the result of a file. Fails if the connection is lost, in which case the result is
     /// unknown.
-    fn ends(&mut self, file: Wanted, outcome: Result<(), CopyError>) -> Result<(), CopyError> {
+    fn ends(&mut self, file: QueuedFile, outcome: Result<(), CopyError>) -> Result<(), CopyError> {
         match outcome {
             Err(loss) if loss.is_loss() => {
                 self.asked.push_front(file);
                 Err(loss)
             }
             known => {
-                self.mover.ended(known);
+                self.copier.ended(known);
                 Ok(())
             }
         }
     }
 
     /// Takes the oldest requested file and puts it.
-    fn pass_on(&mut self, file: Wanted) -> Result<(), CopyError> {
-        let mover = self.mover;
-        match self.fetcher.take().about(Named(mover.origin, &file.0)) {
-            Ok(Fetched::Whole(whole)) => {
+    fn store_oldest(&mut self, file: QueuedFile) -> Result<(), CopyError> {
+        let copier = self.copier;
+        match self.fetcher.take().about(TreePath(copier.origin, &file.0)) {
+            Ok(FetchedFile::SmallFile(whole)) => {
                 while !self.put.is_empty() && !self.has_room() {
-                    if let Err(loss) = self.settle() {
+                    if let Err(loss) = self.take_stored() {
                         self.asked.push_front(file);
                         return Err(loss);
                     }
                 }
                 let length = whole.bytes.len() as u64;
-                mover.progress.expect(length);
-                mover.manner.keep_pace(length);
+                copier.progress.expect(length);
+                copier.settings.limit_rate(length);
                 let put = self.storer.put(&file.0, whole);
-                match put.about(Named(mover.target, &file.0)) {
+                match put.about(TreePath(copier.target, &file.0)) {
                     Ok(()) => {
                         self.put.push_back((file, length));
                         Ok(())
                     }
                     failed => {
-                        mover.progress.take_back(length, 0);
+                        copier.progress.subtract(length, 0);
                         self.ends(file, failed)
                     }
                 }
             }
-            Ok(Fetched::ForThePipeline) => {
-                mover.lock().others.push(file.0);
-                mover.ended(Ok(()));
+            Ok(FetchedFile::ForThePipeline) => {
+                copier.lock().others.push(file.0);
+                copier.ended(Ok(()));
                 Ok(())
             }
             Err(error) => self.ends(file, Err(error)),
@@ -419,33 +422,33 @@ impl Lane<'_> {
     }
 
     /// Takes the result of the oldest file that was put.
-    fn settle(&mut self) -> Result<(), CopyError> {
+    fn take_stored(&mut self) -> Result<(), CopyError> {
         let Some((file, length)) = self.put.pop_front() else {
             return Ok(());
         };
-        let mover = self.mover;
-        let stored = self.storer.take().about(Named(mover.target, &file.0));
+        let copier = self.copier;
+        let stored = self.storer.take().about(TreePath(copier.target, &file.0));
         match stored {
             Ok(()) => {
-                mover.progress.moved(length);
-                mover.progress.file();
-                self.settled += 1;
+                copier.progress.moved(length);
+                copier.progress.file();
+                self.stored += 1;
             }
             // A retry counts it again.
-            Err(_) => mover.progress.take_back(length, 0),
+            Err(_) => copier.progress.subtract(length, 0),
         }
         self.ends(file, stored)
     }
 
     /// Queues the files in flight again, for a thread that has a connection.
-    fn give_back(&mut self) {
-        let mut queue = self.mover.lock();
-        queue.under_way -= self.asked.len() + self.put.len();
+    fn requeue(&mut self) {
+        let mut queue = self.copier.lock();
+        queue.in_progress -= self.asked.len() + self.put.len();
         queue.waiting.extend(self.asked.drain(..));
         for (file, length) in self.put.drain(..) {
-            self.mover.progress.take_back(length, 0);
+            self.copier.progress.subtract(length, 0);
             queue.waiting.push_back(file);
         }
-        self.mover.tell(queue);
+        self.copier.unlock_and_wake(queue);
     }
 }
