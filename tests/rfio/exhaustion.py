@@ -236,11 +236,11 @@ def half_a_handshake(place: Place) -> Outcome:
         silent = context.wrap_socket(socket.create_connection((HOST, service.port), 20),
                                      server_hostname="localhost")
         idle = socket.create_connection((HOST, service.metrics_port), 20)
-        # A whole greeting whose body announces a wrong length.
+        # A whole hello whose body announces a wrong length.
         dripping = Peer(service.port)
         dripping.socket.sendall(HEADER.pack(MAGIC, 1, 1024, 0, 1) + b"\0" * 100)
         for what, connection in (("half a handshake", begun.socket), ("a silent TLS client", silent),
-                                 ("half a greeting", dripping.socket)):
+                                 ("half a hello", dripping.socket)):
             try:
                 while connection.recv(4096):
                     pass

@@ -1,10 +1,10 @@
-//! Memory that the server may access, in parts, each lent for one request.
+//! Memory that the server may access, in parts, each exposed for one request.
 //!
 //! # Rules
 //!
-//! - A part is **local** or **lent**. It is lent by binding a memory window to it, just before the
-//!   request that carries the window's key, and returned by invalidating the window, after the
-//!   reply and before the part is accessed.
+//! - A part is **local** or **exposed**. It is exposed by binding a memory window to it, just
+//!   before the request that carries the window's key, and made local again by invalidating the
+//!   window, after the reply and before the part is accessed.
 //! - A reply may overtake the last of the data that it announces, since data arrive through the
 //!   adapter and the reply through the network. Checksums detect this. Data that do not match are
 //!   checked again for a while before they count as damaged.
@@ -46,7 +46,7 @@ impl RemoteAccess {
 pub struct Area {
     // Declared first, so dropped before the region.
     windows: Vec<MemoryWindow>,
-    lent: [bool; PARTS],
+    exposed: [bool; PARTS],
     access: RemoteAccess,
     part: usize,
     region: Region,
@@ -71,23 +71,23 @@ impl Area {
         let buffer = Buffer::allocate(PARTS * part)?;
         Ok(Self {
             windows,
-            lent: [false; PARTS],
+            exposed: [false; PARTS],
             access,
             part,
             region: adapter.domain().register(buffer, own_access)?,
         })
     }
 
-    /// Returns whether a part is lent.
-    pub fn is_lent(&self, part: usize) -> bool {
-        self.lent[part]
+    /// Returns whether a part is exposed.
+    pub fn is_exposed(&self, part: usize) -> bool {
+        self.exposed[part]
     }
 
-    /// Lends bytes from the beginning of a part on. `bind` binds the window.
+    /// Exposes bytes from the beginning of a part on. `bind` binds the window.
     ///
     /// # Errors
     /// `length` exceeds a part, or `bind` fails.
-    pub fn lend(
+    pub fn expose(
         &mut self,
         part: usize,
         length: usize,
@@ -109,7 +109,7 @@ impl Area {
             Some(window) => {
                 let range = offset..offset + length;
                 bind(window, &self.region, range, self.access.flags())?;
-                self.lent[part] = true;
+                self.exposed[part] = true;
                 window.remote_key()
             }
             None => self.region.remote_key(),
@@ -121,16 +121,16 @@ impl Area {
         })
     }
 
-    /// Ends the loan of a part. `invalidate` invalidates the window.
+    /// Revokes the access to a part. `invalidate` invalidates the window.
     ///
     /// # Errors
     /// `invalidate` fails.
-    pub fn end_loan(
+    pub fn revoke(
         &mut self,
         part: usize,
         invalidate: impl FnOnce(&MemoryWindow) -> Result<(), FabricError>,
     ) -> Result<(), FabricError> {
-        if std::mem::take(&mut self.lent[part]) {
+        if std::mem::take(&mut self.exposed[part]) {
             invalidate(&self.windows[part])?;
         }
         Ok(())
@@ -180,12 +180,12 @@ impl Area {
     /// Returns the data of a local part in place.
     ///
     /// # Errors
-    /// [`Error::Fabric`] if the part is lent or may be written by the peer.
+    /// [`Error::Fabric`] if the part is exposed or may be written by the peer.
     #[allow(unsafe_code, reason = "a reference into registered memory")]
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
         let offset = part * self.part;
         let (start, _) = self.region.as_raw_parts();
-        if self.windows.is_empty() || self.lent[part] || length > self.part {
+        if self.windows.is_empty() || self.exposed[part] || length > self.part {
             return Err(Error::Fabric(format!(
                 "{length} bytes of part {part} are not ours to read"
             )));
@@ -217,9 +217,9 @@ impl std::fmt::Debug for Area {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "area of {} bytes, lent {:?}",
+            "area of {} bytes, exposed {:?}",
             self.region.length(),
-            self.lent
+            self.exposed
         )
     }
 }

@@ -5,7 +5,7 @@
 //! - The **write area** holds data of writes: the server may read it and not write to it. It
 //!   contains only data that the server was asked to write.
 //!
-//! Each request lends its part of an area, and the access right ends with the request
+//! Each request exposes its part of an area, and the access right ends with the request
 //! ([`super::area`]).
 
 use std::sync::Arc;
@@ -140,16 +140,16 @@ impl DataPath {
         })
     }
 
-    /// Lends a part for receiving data, from its beginning on.
+    /// Exposes a part for receiving data, from its beginning on.
     ///
     /// # Errors
-    /// The area cannot be created or lent.
+    /// The area cannot be created or exposed.
     pub fn open_read_window(&mut self, part: usize, length: usize) -> Result<Window, Error> {
         let mut area = match self.read_area.take() {
             Some(area) => area,
             None => Area::new(&self.adapter, self.part, RemoteAccess::Write)?,
         };
-        let window = self.lend(&mut area, part, length);
+        let window = self.expose(&mut area, part, length);
         self.read_area = Some(area);
         window
     }
@@ -188,7 +188,7 @@ impl DataPath {
         Ok(())
     }
 
-    /// Ends the loan of a read's part.
+    /// Revokes the server's access to a read's part.
     ///
     /// # Errors
     /// The window cannot be invalidated.
@@ -196,12 +196,12 @@ impl DataPath {
         let Some(mut area) = self.read_area.take() else {
             return Ok(());
         };
-        let closed = self.end_loan(&mut area, part);
+        let closed = self.revoke(&mut area, part);
         self.read_area = Some(area);
         closed
     }
 
-    /// Returns whether received data in a returned part may be used in place; waits until `verdict`
+    /// Returns whether received data in a local part may be used in place; waits until `verdict`
     /// accepts them.
     ///
     /// # Errors
@@ -215,10 +215,10 @@ impl DataPath {
         self.read_area()?.verify_in_place(part, length, verdict)
     }
 
-    /// Returns received data of a returned part in place.
+    /// Returns received data of a local part in place.
     ///
     /// # Errors
-    /// The part is lent, or may be written by the peer.
+    /// The part is exposed, or may be written by the peer.
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
         self.read_area()?.content(part, length)
     }
@@ -228,7 +228,7 @@ impl DataPath {
         area.ok_or_else(|| Error::Fabric("no read area".into()))
     }
 
-    /// Copies received data out of a returned part once `verdict` accepts them.
+    /// Copies received data out of a local part once `verdict` accepts them.
     ///
     /// # Errors
     /// The copy fails, or `verdict` rejects the data for too long.
@@ -241,10 +241,10 @@ impl DataPath {
         self.read_area()?.copy_out(part, into, verdict)
     }
 
-    /// Copies data into a part and lends it for the server to read.
+    /// Copies data into a part and exposes it for the server to read.
     ///
     /// # Errors
-    /// The area cannot be created or lent.
+    /// The area cannot be created or exposed.
     pub fn open_write_window(&mut self, part: usize, bytes: &[u8]) -> Result<Window, Error> {
         let mut area = match self.write_area.take() {
             Some(area) => area,
@@ -253,12 +253,12 @@ impl DataPath {
         let window = area
             .fill(part, bytes)
             .map_err(Error::from)
-            .and_then(|()| self.lend(&mut area, part, bytes.len()));
+            .and_then(|()| self.expose(&mut area, part, bytes.len()));
         self.write_area = Some(area);
         window
     }
 
-    /// Ends the loan of a write's part.
+    /// Revokes the server's access to a write's part.
     ///
     /// # Errors
     /// The window cannot be invalidated.
@@ -266,32 +266,32 @@ impl DataPath {
         let Some(mut area) = self.write_area.take() else {
             return Ok(());
         };
-        let closed = self.end_loan(&mut area, part);
+        let closed = self.revoke(&mut area, part);
         self.write_area = Some(area);
         closed
     }
 
-    fn lend(&mut self, area: &mut Area, part: usize, length: usize) -> Result<Window, Error> {
-        // A failed request may have left its part lent.
-        if area.is_lent(part) {
-            self.end_loan(area, part)?;
+    fn expose(&mut self, area: &mut Area, part: usize, length: usize) -> Result<Window, Error> {
+        // A failed request may have left its part exposed.
+        if area.is_exposed(part) {
+            self.revoke(area, part)?;
         }
         let pair = &self.pair;
-        let window = area.lend(part, length, |window, region, range, access| {
+        let window = area.expose(part, length, |window, region, range, access| {
             pair.bind(WINDOW, window, region, range, access)
         })?;
-        if area.is_lent(part) {
+        if area.is_exposed(part) {
             self.wait_for_window()?;
         }
         Ok(window)
     }
 
-    fn end_loan(&mut self, area: &mut Area, part: usize) -> Result<(), Error> {
-        if !area.is_lent(part) {
+    fn revoke(&mut self, area: &mut Area, part: usize) -> Result<(), Error> {
+        if !area.is_exposed(part) {
             return Ok(());
         }
         let pair = &self.pair;
-        area.end_loan(part, |window| pair.invalidate(WINDOW, window))?;
+        area.revoke(part, |window| pair.invalidate(WINDOW, window))?;
         self.wait_for_window()
     }
 

@@ -255,8 +255,8 @@ impl MultiplexedConnection {
         }
         let waits = Waits;
         // SAFETY: `has_sent_all` takes them from the operation before this function returns.
-        let lent = unsafe { BorrowedBytes::new(bytes) };
-        let begun = self.begin(operation, lent).and_then(|pending| {
+        let borrowed = unsafe { BorrowedBytes::new(bytes) };
+        let begun = self.begin(operation, borrowed).and_then(|pending| {
             let number = pending.number.unwrap_or_default();
             self.wait_until(None, |multiplexer| {
                 multiplexer.has_sent_all(number).then_some(())

@@ -66,12 +66,12 @@ pub(super) struct RequestInFlight {
     pub(super) subrequest: Option<Subrequest>,
     is_read_only: bool,
     /// The part of the read or write area that its window covers.
-    pub(super) window: Option<LentPart>,
+    pub(super) window: Option<ExposedPart>,
 }
 
 /// A part of an area, covered by a window: of the read area, or of the write area.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum LentPart {
+pub(super) enum ExposedPart {
     Read(usize),
     Write(usize),
 }
@@ -451,9 +451,9 @@ impl Multiplexer {
             if subrequest.kind.may_be_short() {
                 reads.push(subrequest.kind.order());
             }
-            let (window, lent_part) = window.unzip();
+            let (window, part) = window.unzip();
             let request = self.request_of(&subrequest, window);
-            self.enqueue(&request, Some(subrequest), lent_part);
+            self.enqueue(&request, Some(subrequest), part);
         }
         Ok(())
     }
@@ -475,7 +475,7 @@ impl Multiplexer {
     /// Opens a window for the data of a queued subrequest if they travel by RDMA; returns `None` if
     /// there is no space for it now.
     #[allow(clippy::option_option, reason = "no room, or no need of any")]
-    fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, LentPart)>>, Error> {
+    fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, ExposedPart)>>, Error> {
         let subrequest = &self.queue[index];
         let checksums = self.session.checksums();
         let Some(data) = self.session.data_path() else {
@@ -494,7 +494,7 @@ impl Multiplexer {
             let bytes = &operation.memory.bytes()[subrequest.at..subrequest.at + subrequest.length];
             return Ok(Some(Some((
                 data.open_write_window(part, bytes)?,
-                LentPart::Write(part),
+                ExposedPart::Write(part),
             ))));
         }
         let Some(part) = self.read_parts.take() else {
@@ -504,7 +504,7 @@ impl Multiplexer {
             data.post_receives()?;
         }
         let window = data.open_read_window(part, subrequest.length)?;
-        Ok(Some(Some((window, LentPart::Read(part)))))
+        Ok(Some(Some((window, ExposedPart::Read(part)))))
     }
 
     fn request_of(&self, subrequest: &Subrequest, window: Option<Window>) -> Request {
@@ -557,7 +557,7 @@ impl Multiplexer {
         &mut self,
         request: &Request,
         subrequest: Option<Subrequest>,
-        window: Option<LentPart>,
+        window: Option<ExposedPart>,
     ) {
         let data = match (&subrequest, request.brings_data()) {
             (Some(subrequest), true) if subrequest.length > 0 => Some((

@@ -4,7 +4,7 @@ use verbena_rfio_protocol::Reply;
 use verbena_rfio_protocol::reply::{ReadDone, ReadVectorDone, Refusal};
 use verbena_rfio_protocol::types::{Handle, Range};
 
-use super::multiplexer::{LentPart, Multiplexer, RequestInFlight, canceled, memory};
+use super::multiplexer::{ExposedPart, Multiplexer, RequestInFlight, canceled, memory};
 use super::operation::{Subrequest, SubrequestKind};
 use crate::blocks::{check, check_ranges};
 use crate::error::Error;
@@ -60,12 +60,12 @@ impl Multiplexer {
         Ok(())
     }
 
-    /// Ends the loan of a request's window. Returns the part of the read area that holds the
-    /// data, if any; it stays reserved.
+    /// Revokes the access through a request's window. Returns the part of the read area that holds
+    /// the data, if any; it stays reserved.
     fn release_window(
         &mut self,
         request: u64,
-        window: Option<LentPart>,
+        window: Option<ExposedPart>,
         streamed: usize,
         announced: usize,
     ) -> Result<Option<usize>, Error> {
@@ -75,12 +75,12 @@ impl Multiplexer {
         };
         match window {
             None => Ok(None),
-            Some(LentPart::Write(part)) => {
+            Some(ExposedPart::Write(part)) => {
                 data.close_write_window(part)?;
                 self.write_parts.free(part);
                 Ok(None)
             }
-            Some(LentPart::Read(part)) => {
+            Some(ExposedPart::Read(part)) => {
                 let is_in_part = streamed == 0 && announced > 0;
                 // With checksums there is no immediate: they show whether the data have arrived.
                 if is_in_part && checksums == Checksums::Off {

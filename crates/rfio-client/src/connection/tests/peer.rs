@@ -332,9 +332,9 @@ fn run_against_peer(threads: &[Vec<Step>], behavior: PeerBehavior) -> usize {
                     for step in steps {
                         let mut bytes = memory(step);
                         // Borrowed bytes have been sent, so they may be overwritten.
-                        let is_lent =
+                        let is_borrowed =
                             matches!(step.operation, Operation::Write { .. }) && dice.below(2) == 0;
-                        let begun_now = match is_lent {
+                        let begun_now = match is_borrowed {
                             true => connection.begin_borrowed(step.operation.clone(), &bytes),
                             false => connection.begin(step.operation.clone(), bytes.clone()),
                         };
