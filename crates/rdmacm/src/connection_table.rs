@@ -4,10 +4,10 @@
 use crate::alarm::Alarm;
 use crate::connection_state::ConnectionState;
 use crate::death_record::DeathRecord;
-use crate::event::{Event, Kind as EventKind};
+use crate::event::{Event, EventKind};
 use crate::inbound;
 use crate::inbox::{Host, PrivatePorts, send};
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::peer_transport::PeerTransport;
 use crate::probe::PROBING;
 use crate::service::{Service, State};
@@ -113,7 +113,7 @@ impl State {
         let machine = peer_transport
             .and_then(PeerTransport::state_machine)
             .ok_or(Errno::EINVAL)?;
-        let cm_mad = machine.say(message, clock::now())?;
+        let cm_mad = machine.send(message, clock::now())?;
         let (number, deadline) = (machine.number(), machine.deadline());
         // Before the MAD leaves: a process killed in between has sent less than its record says,
         // never more.
@@ -152,7 +152,7 @@ impl State {
         self.connections.forget(&machine);
         match state {
             ConnectionState::Established if machine.is_connected() => {
-                if let Ok(cm_mad) = machine.say(&Message::bare(Kind::Dreq), clock::now()) {
+                if let Ok(cm_mad) = machine.send(&Message::bare(MessageKind::Dreq), clock::now()) {
                     send(&cm_mad);
                 }
             }
@@ -289,11 +289,11 @@ impl State {
 
     /// Raises the event for a message that stayed unanswered (events and status as in Linux'
     /// rdma_cm).
-    fn unanswered(&mut self, owner: u32, kind: Kind, why: Errno) {
+    fn unanswered(&mut self, owner: u32, kind: MessageKind, why: Errno) {
         let Some(identifier) = self.identifiers.get_mut(owner) else {
             return;
         };
-        if kind == Kind::Dreq {
+        if kind == MessageKind::Dreq {
             self.raise(owner, Event::plain(EventKind::Disconnected, -why.0));
             self.begin_time_wait(owner);
         } else {

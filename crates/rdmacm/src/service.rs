@@ -1,15 +1,15 @@
 //! The connection manager of a process: its channels and identifiers, under one lock.
 
 use crate::alarm::{Alarm, Alarms};
+use crate::at_exit;
 use crate::channel::{Channel, ChannelId, Waiting};
 use crate::connection_state::ConnectionState;
 use crate::connection_table::ConnectionTable;
-use crate::conversation::Conversation;
 use crate::device::TIME_WAIT;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::identifier::Identifier;
 use crate::inbox::{AGENT, Inbox};
-use crate::leave;
+use crate::local_stream::LocalStream;
 use crate::message::{self, Message};
 use crate::peer_transport::PeerTransport;
 use crate::port::Ports;
@@ -44,7 +44,7 @@ pub struct Caller {
     /// The listener's generation.
     pub generation: u32,
     /// The connection.
-    pub conversation: Conversation,
+    pub local_stream: LocalStream,
     /// Until when the request must arrive (nanoseconds of [`clock`]).
     pub deadline: u64,
 }
@@ -124,7 +124,7 @@ impl Service {
         if result.is_ok() {
             set_agent(AGENT);
             service.open_to_other_hosts()?;
-            leave::at_exit();
+            at_exit::register();
         }
         Ok(service)
     }
@@ -214,7 +214,7 @@ impl State {
         let reported = identifier.events_reported;
         match identifier.peer_transport {
             // Closing the socket informs the peer, as a message of the kernel's CM would (12.10.2).
-            Some(PeerTransport::Local(conversation)) => self.watch.forget(&*conversation),
+            Some(PeerTransport::Local(local_stream)) => self.watch.forget(&*local_stream),
             Some(PeerTransport::Remote(machine)) => {
                 self.end_connection(identifier.state, *machine);
             }
@@ -275,7 +275,7 @@ impl State {
             return;
         };
         match identifier.peer_transport.take() {
-            Some(PeerTransport::Local(conversation)) => self.watch.forget(&*conversation),
+            Some(PeerTransport::Local(local_stream)) => self.watch.forget(&*local_stream),
             Some(PeerTransport::Remote(machine)) => {
                 self.connections.forget(&machine);
             }
@@ -291,21 +291,21 @@ impl State {
             ConnectionState::Connecting if datagram => {
                 self.raise(
                     number,
-                    Event::plain(Kind::Unreachable, message::SIDR_REJECTED as i32),
+                    Event::plain(EventKind::Unreachable, message::SIDR_REJECTED as i32),
                 );
             }
             ConnectionState::Connecting | ConnectionState::Replied | ConnectionState::Accepted => {
                 self.raise(
                     number,
-                    Event::plain(Kind::Rejected, message::CONSUMER_DEFINED as i32),
+                    Event::plain(EventKind::Rejected, message::CONSUMER_DEFINED as i32),
                 );
             }
             ConnectionState::Established => {
                 identifier.state = ConnectionState::Disconnected;
-                self.raise(number, Event::plain(Kind::Disconnected, 0));
+                self.raise(number, Event::plain(EventKind::Disconnected, 0));
             }
             ConnectionState::Disconnecting => {
-                self.raise(number, Event::plain(Kind::Disconnected, 0));
+                self.raise(number, Event::plain(EventKind::Disconnected, 0));
                 self.begin_time_wait(number);
             }
             // Its exchange is over already.
@@ -344,7 +344,7 @@ impl State {
                     };
                     if let Some(identifier) = identifier.filter(waits) {
                         identifier.state = ConnectionState::Over;
-                        self.raise(number, Event::plain(Kind::TimewaitExit, 0));
+                        self.raise(number, Event::plain(EventKind::TimewaitExit, 0));
                     }
                 }
                 Alarm::Retransmission(number) => self.retransmit_due(number, now),
@@ -359,7 +359,7 @@ impl State {
                     if caller.is_some_and(|caller| caller.deadline <= now)
                         && let Some(caller) = self.callers.remove(number)
                     {
-                        self.watch.forget(&caller.conversation);
+                        self.watch.forget(&caller.local_stream);
                     }
                 }
             }
@@ -373,15 +373,15 @@ impl State {
     pub fn tell(&mut self, number: u32, message: &Message) -> Result<()> {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::EINVAL)?;
         match identifier.peer_transport.as_mut().ok_or(Errno::EINVAL)? {
-            PeerTransport::Local(conversation) => {
-                conversation.say(message).map_err(|_| Errno::EINVAL)
+            PeerTransport::Local(local_stream) => {
+                local_stream.send(message).map_err(|_| Errno::EINVAL)
             }
             PeerTransport::Remote(_) => self.write(number, message),
         }
     }
 
     /// Sends a message to a peer that may be dead; then the identifier's connection is lost.
-    pub fn say(&mut self, number: u32, message: &Message) {
+    pub fn send(&mut self, number: u32, message: &Message) {
         if self.tell(number, message).is_err() {
             self.lost(number);
         }

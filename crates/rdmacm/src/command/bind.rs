@@ -4,7 +4,7 @@ use super::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
 use crate::connection_state::ConnectionState;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::path::{Path, mapped};
 use crate::port::{Claim, Ports};
 use crate::service::State;
@@ -113,7 +113,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             identifier.source = Some(address::with_port(source, bound.port()));
             identifier.destination = Some(destination);
             identifier.state = ConnectionState::AddressResolved;
-            Event::plain(Kind::AddrResolved, 0)
+            Event::plain(EventKind::AddrResolved, 0)
         }
         Err(error) => {
             let (rule, advice) = match link::is_ethernet() {
@@ -132,7 +132,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                  {error}; {rule} {advice}",
                 destination.ip()
             ));
-            Event::plain(Kind::AddrError, -error.0)
+            Event::plain(EventKind::AddrError, -error.0)
         }
     };
     state.raise(wanted.id, event);
@@ -203,6 +203,6 @@ pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
         ));
     }
     identifier.state = ConnectionState::RouteResolved;
-    state.raise(wanted.id, Event::plain(Kind::RouteResolved, 0));
+    state.raise(wanted.id, Event::plain(EventKind::RouteResolved, 0));
     Ok(())
 }

@@ -9,7 +9,7 @@
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
-use crate::latency::places::{self, Places};
+use crate::latency::buffer_offsets::{self, BufferOffsets};
 use crate::parameters;
 use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
 use crate::sampling::{Role, Sampled, sample};
@@ -158,9 +158,9 @@ pub async fn run<F: Fabric>(
     } else {
         0
     };
-    let arrival = places::arrival(spec.size);
-    let places = Places::new(spec.size, context.fabric.capabilities());
-    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + places.span());
+    let arrival = buffer_offsets::arrival(spec.size);
+    let offsets = BufferOffsets::new(spec.size, context.fabric.capabilities());
+    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + offsets.span());
     setup.receives = spec.receives;
     setup.wait = spec.wait;
     let up_to = |most| setup.inline_up_to(spec.size, context.inline_most(most));
@@ -220,7 +220,7 @@ pub async fn run<F: Fabric>(
         Table {
             wired: &wired,
             spec,
-            places,
+            offsets,
             sent: wired.request(0, operation, &leaves, Signal::Signalled, placement),
             arriving: spec.size + header,
         }
@@ -232,16 +232,16 @@ pub async fn run<F: Fabric>(
             return Ok(());
         };
         if role == Role::Timed {
-            table.strike(i).await?;
-            return table.awaited(i).await;
+            table.send_message(i).await?;
+            return table.receive_message(i).await;
         }
-        table.awaited(i).await?;
+        table.receive_message(i).await?;
         if mode == Mode::Lockstep {
             let since = context.fabric.now();
             context.fabric.group().barrier(&answering).await?;
             waits.push(context.nanos(context.fabric.now().since(since)));
         }
-        table.strike(i).await
+        table.send_message(i).await
     })
     .await?;
     if mode == Mode::Lockstep {
@@ -271,7 +271,7 @@ pub async fn run<F: Fabric>(
 struct Table<'a, F: Fabric> {
     wired: &'a Wired<F>,
     spec: PingPong,
-    places: Places,
+    offsets: BufferOffsets,
     sent: WorkRequest<'a, F>,
     /// Length of a receive in bytes.
     arriving: usize,
@@ -279,7 +279,7 @@ struct Table<'a, F: Fabric> {
 
 impl<F: Fabric> Table<'_, F> {
     #[inline]
-    async fn strike(&self, i: u64) -> Result<()> {
+    async fn send_message(&self, i: u64) -> Result<()> {
         let mut sent = self.sent;
         match &mut sent.operation {
             Operation::Write { to } => {
@@ -299,7 +299,7 @@ impl<F: Fabric> Table<'_, F> {
         // While the message is in flight, replace the receive request that the next message
         // consumes.
         if self.spec.exchange != Exchange::Write {
-            let local = [self.wired.slice((self.places.of(i), self.arriving))];
+            let local = [self.wired.slice((self.offsets.of(i), self.arriving))];
             let received = ReceiveRequest {
                 id: 0,
                 local: &local,
@@ -312,17 +312,17 @@ impl<F: Fabric> Table<'_, F> {
     /// Returns the remote address of message `i`.
     #[inline]
     fn place(&self, i: u64) -> Remote {
-        self.wired.remotes[self.wired.links[0].peer].at(self.places.of(i))
+        self.wired.remotes[self.wired.links[0].peer].at(self.offsets.of(i))
     }
 
     #[inline]
-    async fn awaited(&self, i: u64) -> Result<()> {
+    async fn receive_message(&self, i: u64) -> Result<()> {
         let size = self.spec.size;
         if self.spec.exchange == Exchange::Write {
             return self
                 .wired
                 .region
-                .until_byte(self.places.of(i) + size - 1, tag(i))
+                .until_byte(self.offsets.of(i) + size - 1, tag(i))
                 .await;
         }
         self.wired.receives.done(self.spec.wait).await

@@ -13,13 +13,13 @@
 //! its part is empty from then on, so that they can finish without it.
 
 mod connection;
-mod doorway;
 mod frame;
-mod greeting;
+mod handshake;
 mod hub;
+mod pending_connections;
 #[cfg(test)]
 mod tests;
 
 pub use connection::{AT_EXCHANGE, Connection, Rendezvous, connect_to_hub};
-pub use greeting::Secret;
+pub use handshake::Secret;
 pub use hub::Hub;

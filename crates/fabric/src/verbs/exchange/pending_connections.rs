@@ -2,37 +2,37 @@
 //! block other processes: they are read as data arrive, their number is limited, and the oldest is
 //! dropped first.
 
-use super::greeting::{Known, Secret, Visitor};
+use super::handshake::{Handshake, HandshakeState, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::time::Duration;
 
 /// Limit of unauthenticated connections. A process sends its whole handshake at once.
-const ROOM: usize = 128;
+const MOST_PENDING: usize = 128;
 /// Connections accepted before all are read again.
-const AT_ONCE: usize = ROOM / 4;
+const AT_ONCE: usize = MOST_PENDING / 4;
 /// Time limit of a handshake.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The connections, oldest first.
 #[derive(Default)]
-pub(super) struct Doorway {
-    visitors: VecDeque<Visitor>,
+pub(super) struct PendingConnections {
+    handshakes: VecDeque<Handshake>,
 }
 
 /// An authenticated process of the job.
-pub(super) struct Arrival {
+pub(super) struct AuthenticatedProcess {
     pub(super) rank: usize,
-    pub(super) visitor: Visitor,
+    pub(super) handshake: Handshake,
 }
 
-impl Doorway {
+impl PendingConnections {
     /// Sleeps until a connection or data arrive, at most `limit`.
     pub(super) fn wait(&self, listener: &TcpListener, limit: Duration) {
         let mut watched = vec![PollFd::new(listener, PollFlags::IN)];
-        let visitors = self.visitors.iter();
-        watched.extend(visitors.map(|one| PollFd::new(one, PollFlags::IN)));
+        let handshakes = self.handshakes.iter();
+        watched.extend(handshakes.map(|one| PollFd::new(one, PollFlags::IN)));
         let limit = Timespec {
             tv_sec: limit.as_secs() as i64,
             tv_nsec: limit.subsec_nanos().into(),
@@ -47,28 +47,30 @@ impl Doorway {
             let Ok((stream, _)) = listener.accept() else {
                 return;
             };
-            let Ok(visitor) = Visitor::greet(stream) else {
+            let Ok(handshake) = Handshake::start(stream) else {
                 continue;
             };
-            if self.visitors.len() == ROOM {
-                self.visitors.pop_front();
+            if self.handshakes.len() == MOST_PENDING {
+                self.handshakes.pop_front();
             }
-            self.visitors.push_back(visitor);
+            self.handshakes.push_back(handshake);
         }
     }
 
     /// Reads all connections and returns the authenticated ones.
-    pub(super) fn hear(&mut self, job: &str, secret: &Secret) -> Vec<Arrival> {
-        let mut arrivals = Vec::new();
-        for mut visitor in std::mem::take(&mut self.visitors) {
-            match visitor.hear(job, secret) {
-                Known::Process { rank } => arrivals.push(Arrival { rank, visitor }),
-                Known::NotYet if visitor.since.elapsed() < PATIENCE => {
-                    self.visitors.push_back(visitor);
+    pub(super) fn receive(&mut self, job: &str, secret: &Secret) -> Vec<AuthenticatedProcess> {
+        let mut processes = Vec::new();
+        for mut handshake in std::mem::take(&mut self.handshakes) {
+            match handshake.receive(job, secret) {
+                HandshakeState::Process { rank } => {
+                    processes.push(AuthenticatedProcess { rank, handshake })
                 }
-                Known::NotYet | Known::Stranger => {}
+                HandshakeState::NotYet if handshake.since.elapsed() < TIMEOUT => {
+                    self.handshakes.push_back(handshake);
+                }
+                HandshakeState::NotYet | HandshakeState::Failed => {}
             }
         }
-        arrivals
+        processes
     }
 }

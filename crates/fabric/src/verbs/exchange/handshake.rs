@@ -118,7 +118,7 @@ impl Transcript<'_> {
 }
 
 /// A connection to the hub during its handshake.
-pub(super) struct Visitor {
+pub(super) struct Handshake {
     stream: TcpStream,
     nonce: Nonce,
     heard: Vec<u8>,
@@ -128,24 +128,24 @@ pub(super) struct Visitor {
 }
 
 /// State of a handshake.
-pub(super) enum Known {
+pub(super) enum HandshakeState {
     /// Incomplete.
     NotYet,
     /// Authenticated and confirmed as the process with this rank.
     Process { rank: usize },
     /// Failed.
-    Stranger,
+    Failed,
 }
 
-impl Visitor {
+impl Handshake {
     /// Starts the handshake on a new connection.
-    pub(super) fn greet(mut stream: TcpStream) -> io::Result<Visitor> {
+    pub(super) fn start(mut stream: TcpStream) -> io::Result<Handshake> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let nonce = random();
         // The send buffer is empty: either the bytes fit or the connection is closed.
         stream.write_all(&nonce)?;
-        Ok(Visitor {
+        Ok(Handshake {
             stream,
             nonce,
             heard: Vec::with_capacity(ANSWER),
@@ -155,21 +155,21 @@ impl Visitor {
     }
 
     /// Processes the received data without waiting for more.
-    pub(super) fn hear(&mut self, job: &str, secret: &Secret) -> Known {
-        match self.follow(job, secret) {
+    pub(super) fn receive(&mut self, job: &str, secret: &Secret) -> HandshakeState {
+        match self.advance(job, secret) {
             Ok(known) => known,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Known::NotYet,
-            Err(_) => Known::Stranger,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => HandshakeState::NotYet,
+            Err(_) => HandshakeState::Failed,
         }
     }
 
-    fn follow(&mut self, job: &str, secret: &Secret) -> io::Result<Known> {
+    fn advance(&mut self, job: &str, secret: &Secret) -> io::Result<HandshakeState> {
         let rank = match self.rank {
             Some(rank) => rank,
             None => {
                 self.read_answer()?;
                 let Some((rank, proof)) = self.proved(job, secret) else {
-                    return Ok(Known::Stranger);
+                    return Ok(HandshakeState::Failed);
                 };
                 // The send buffer is empty, as above: the hub's first bytes have been read by now.
                 self.stream.write_all(proof.as_ref())?;
@@ -179,8 +179,8 @@ impl Visitor {
         let mut last = [0];
         self.stream.read_exact(&mut last)?;
         match last == [STAYS] {
-            true => Ok(Known::Process { rank }),
-            false => Ok(Known::Stranger),
+            true => Ok(HandshakeState::Process { rank }),
+            false => Ok(HandshakeState::Failed),
         }
     }
 
@@ -221,7 +221,7 @@ impl Visitor {
     }
 }
 
-impl AsFd for Visitor {
+impl AsFd for Handshake {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -229,7 +229,7 @@ impl AsFd for Visitor {
 
 /// Performs the process's side of the handshake over a connection that may lead to the hub, within
 /// the time limit.
-pub(super) fn introduce(
+pub(super) fn authenticate(
     stream: &mut TcpStream,
     job: &str,
     secret: &Secret,

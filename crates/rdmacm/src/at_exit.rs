@@ -9,12 +9,12 @@ use crate::table::Table;
 use std::time::{Duration, Instant};
 
 /// Longest wait for the peers' answers: time for three transmissions.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Interval at which the answers are checked.
 const ROUND: Duration = Duration::from_millis(1);
 
 /// Registers the exit handler.
-pub fn at_exit() {
+pub fn register() {
     // SAFETY: the handler is a function of this library, which stays loaded.
     unsafe { libc::atexit(leave) };
 }
@@ -23,7 +23,7 @@ extern "C" fn leave() {
     let Some(service) = Service::existing() else {
         return;
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     // A thread that the exit has stopped may hold the lock.
     while let Some(mut state) = service.try_lock_until(deadline) {
         let numbers: Vec<u32> = Table::iter(&state.identifiers)

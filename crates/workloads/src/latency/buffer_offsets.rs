@@ -28,22 +28,22 @@ pub fn arrival(size: usize) -> usize {
 
 /// The addresses in a buffer.
 #[derive(Debug, Clone, Copy)]
-pub struct Places {
+pub struct BufferOffsets {
     first: usize,
     number: u64,
 }
 
-impl Places {
+impl BufferOffsets {
     /// Returns the addresses for messages of `size` bytes. There is one if all lines are equal
     /// (virtual time), or if a message covers all lines of a page.
-    pub fn new(size: usize, capabilities: &Capabilities) -> Places {
+    pub fn new(size: usize, capabilities: &Capabilities) -> BufferOffsets {
         let number = match capabilities.kind {
             FabricKind::Model => 1,
             _ if size >= PAGE => 1,
             _ => PLACES,
         };
         let first = arrival(size);
-        Places { first, number }
+        BufferOffsets { first, number }
     }
 
     /// Returns the distance from the first address to the last.
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn a_stale_tag_is_never_the_next_expected_one() {
-        let places = Places {
+        let offsets = BufferOffsets {
             first: 128,
             number: PLACES,
         };
         let mut last = std::collections::HashMap::new();
         for i in 0..3 * PLACES * TURN {
-            let place = places.of(i);
-            assert!((128..=128 + places.span()).contains(&place));
+            let place = offsets.of(i);
+            assert!((128..=128 + offsets.span()).contains(&place));
             if let Some(before) = last.insert(place, i % TAGS) {
                 assert_ne!(before, i % TAGS, "message {i}");
             }

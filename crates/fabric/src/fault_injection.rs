@@ -7,7 +7,7 @@ use std::hash::Hash;
 
 /// The injected faults. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planted {
+pub struct InjectedFaults {
     /// Queue pair contexts cached by each process's adapter.
     pub context_entries: usize,
     /// Added latency of a context miss.
@@ -36,10 +36,10 @@ pub struct Planted {
     pub stall: Option<(u64, u64)>,
 }
 
-impl Default for Planted {
+impl Default for InjectedFaults {
     /// 37 contexts, 300 pages, the second pair three times slower.
     fn default() -> Self {
-        Planted {
+        InjectedFaults {
             context_entries: 37,
             context_miss: 600,
             translation_entries: 300,
@@ -56,14 +56,14 @@ impl Default for Planted {
     }
 }
 
-impl Planted {
+impl InjectedFaults {
     /// Runs a job on such adapters.
     pub fn run_job<T, F>(self, size: usize, program: F) -> Vec<T>
     where
         F: AsyncFn(InstantProcess) -> T,
     {
         let timing = PlantedTiming {
-            planted: self,
+            faults: self,
             adapters: HashMap::new(),
             requests: 0,
         };
@@ -72,7 +72,7 @@ impl Planted {
 }
 
 struct PlantedTiming {
-    planted: Planted,
+    faults: InjectedFaults,
     adapters: HashMap<usize, Caches>,
     requests: u64,
 }
@@ -84,48 +84,48 @@ struct Caches {
 
 impl Timing for PlantedTiming {
     fn cost(&mut self, posted: &Posted) -> Cost {
-        let planted = &self.planted;
+        let faults = &self.faults;
         let caches = self.adapters.entry(posted.rank).or_insert_with(|| Caches {
-            contexts: LeastRecent::new(planted.context_entries),
-            pages: LeastRecent::new(planted.translation_entries),
+            contexts: LeastRecent::new(faults.context_entries),
+            pages: LeastRecent::new(faults.translation_entries),
         });
         let mut stall = 0;
         if !caches.contexts.touch(posted.pair) {
-            stall += planted.context_miss;
+            stall += faults.context_miss;
         }
         for &page in &posted.pages {
             if !caches.pages.touch(page) {
-                stall += planted.translation_miss;
+                stall += faults.translation_miss;
             }
         }
-        if let Some((_, nanos)) = planted.stall.filter(|(at, _)| *at == self.requests) {
+        if let Some((_, nanos)) = faults.stall.filter(|(at, _)| *at == self.requests) {
             stall += nanos;
         }
         self.requests += 1;
-        let transfer = posted.length as u64 * 1000 / planted.bytes_per_microsecond;
+        let transfer = posted.length as u64 * 1000 / faults.bytes_per_microsecond;
         let round = if posted.returns { 2 } else { 1 };
-        let factor = match planted.straggler {
+        let factor = match faults.straggler {
             Some((pair, factor)) if posted.rank / 2 == pair => factor,
             _ => 1,
         };
         Cost {
-            occupancy: (planted.gap + transfer + stall) * factor,
-            latency: planted.base_latency * round * factor,
+            occupancy: (faults.gap + transfer + stall) * factor,
+            latency: faults.base_latency * round * factor,
         }
     }
 
     fn clock_cost(&self, rank: usize) -> f64 {
-        let costs = &self.planted.clock_costs;
+        let costs = &self.faults.clock_costs;
         let cost = costs.get(rank).or(costs.last());
         cost.copied().unwrap_or(0.0)
     }
 
     fn refuses_processors(&self) -> bool {
-        self.planted.processors_refused
+        self.faults.processors_refused
     }
 
     fn host_memory(&self, pairs: usize) -> Option<u64> {
-        Some((4 << 20) + pairs as u64 * self.planted.connection_bytes)
+        Some((4 << 20) + pairs as u64 * self.faults.connection_bytes)
     }
 }
 

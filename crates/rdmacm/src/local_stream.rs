@@ -10,7 +10,7 @@ use verbena_hca::errno::{Errno, Result};
 use verbena_hca::roce::management::CmMad;
 
 /// One side of a stream.
-pub struct Conversation {
+pub struct LocalStream {
     stream: UnixStream,
     frame: [u8; FRAME],
     filled: usize,
@@ -18,7 +18,7 @@ pub struct Conversation {
 
 /// Result of reading.
 #[derive(Debug, PartialEq)]
-pub enum Heard {
+pub enum Received {
     /// A message.
     Message(Box<Message>),
     /// A MAD from another host, passed on by the process that received it.
@@ -29,14 +29,14 @@ pub enum Heard {
     End,
 }
 
-impl Conversation {
+impl LocalStream {
     /// Returns the side of a stream, which becomes non-blocking.
     ///
     /// # Errors
     /// Those of fcntl(2).
-    pub fn new(stream: UnixStream) -> Result<Conversation> {
+    pub fn new(stream: UnixStream) -> Result<LocalStream> {
         stream.set_nonblocking(true)?;
-        Ok(Conversation {
+        Ok(LocalStream {
             stream,
             frame: [0; FRAME],
             filled: 0,
@@ -48,7 +48,7 @@ impl Conversation {
     ///
     /// # Errors
     /// EPIPE if the peer is dead.
-    pub fn say(&mut self, message: &Message) -> Result<()> {
+    pub fn send(&mut self, message: &Message) -> Result<()> {
         match self.stream.write_all(&message.encode()) {
             Ok(()) => Ok(()),
             Err(_) => Err(Errno(libc::EPIPE)),
@@ -59,30 +59,30 @@ impl Conversation {
     ///
     /// # Errors
     /// EPIPE if the peer is dead.
-    pub fn hand_on(&mut self, cm_mad: &CmMad) -> Result<()> {
+    pub fn forward(&mut self, cm_mad: &CmMad) -> Result<()> {
         let written = self.stream.write_all(&relay::encode(cm_mad));
         written.map_err(|_| Errno(libc::EPIPE))
     }
 
-    fn decode(&self) -> Heard {
+    fn decode(&self) -> Received {
         if let Some(message) = Message::decode(&self.frame) {
-            return Heard::Message(Box::new(message));
+            return Received::Message(Box::new(message));
         }
         match relay::decode(&self.frame) {
-            Some(cm_mad) => Heard::CmMad(Box::new(cm_mad)),
-            None => Heard::End,
+            Some(cm_mad) => Received::CmMad(Box::new(cm_mad)),
+            None => Received::End,
         }
     }
 
     /// Reads the next message.
-    pub fn hear(&mut self) -> Heard {
+    pub fn receive(&mut self) -> Received {
         loop {
             match self.stream.read(&mut self.frame[self.filled..]) {
-                Ok(0) => return Heard::End,
+                Ok(0) => return Received::End,
                 Ok(count) => self.filled += count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Heard::Nothing,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Received::Nothing,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return Heard::End,
+                Err(_) => return Received::End,
             }
             if self.filled == FRAME {
                 self.filled = 0;
@@ -92,7 +92,7 @@ impl Conversation {
     }
 }
 
-impl AsFd for Conversation {
+impl AsFd for LocalStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
@@ -101,32 +101,44 @@ impl AsFd for Conversation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Kind;
+    use crate::message::MessageKind;
 
     #[test]
     fn messages_arrive_in_order_before_the_end_of_stream() {
         let (a, b) = UnixStream::pair().unwrap();
-        let (mut a, mut b) = (Conversation::new(a).unwrap(), Conversation::new(b).unwrap());
-        assert_eq!(b.hear(), Heard::Nothing);
-        a.say(&Message::bare(Kind::Dreq)).unwrap();
-        a.say(&Message::bare(Kind::Rtu)).unwrap();
+        let (mut a, mut b) = (LocalStream::new(a).unwrap(), LocalStream::new(b).unwrap());
+        assert_eq!(b.receive(), Received::Nothing);
+        a.send(&Message::bare(MessageKind::Dreq)).unwrap();
+        a.send(&Message::bare(MessageKind::Rtu)).unwrap();
         drop(a);
-        assert_eq!(b.hear(), Heard::Message(Message::bare(Kind::Dreq).into()));
-        assert_eq!(b.hear(), Heard::Message(Message::bare(Kind::Rtu).into()));
-        assert_eq!(b.hear(), Heard::End);
-        assert_eq!(b.say(&Message::bare(Kind::Drep)), Err(Errno(libc::EPIPE)));
+        assert_eq!(
+            b.receive(),
+            Received::Message(Message::bare(MessageKind::Dreq).into())
+        );
+        assert_eq!(
+            b.receive(),
+            Received::Message(Message::bare(MessageKind::Rtu).into())
+        );
+        assert_eq!(b.receive(), Received::End);
+        assert_eq!(
+            b.send(&Message::bare(MessageKind::Drep)),
+            Err(Errno(libc::EPIPE))
+        );
     }
 
     #[test]
     fn split_messages_are_reassembled_and_garbage_ends_the_stream() {
         let (mut a, b) = UnixStream::pair().unwrap();
-        let mut b = Conversation::new(b).unwrap();
-        let bytes = Message::bare(Kind::Req).encode();
+        let mut b = LocalStream::new(b).unwrap();
+        let bytes = Message::bare(MessageKind::Req).encode();
         a.write_all(&bytes[..100]).unwrap();
-        assert_eq!(b.hear(), Heard::Nothing);
+        assert_eq!(b.receive(), Received::Nothing);
         a.write_all(&bytes[100..]).unwrap();
-        assert_eq!(b.hear(), Heard::Message(Message::bare(Kind::Req).into()));
+        assert_eq!(
+            b.receive(),
+            Received::Message(Message::bare(MessageKind::Req).into())
+        );
         a.write_all(&[7; FRAME]).unwrap();
-        assert_eq!(b.hear(), Heard::End);
+        assert_eq!(b.receive(), Received::End);
     }
 }
