@@ -528,7 +528,7 @@ impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "shard with {} conversations on {:?}",
+            "shard with {} connections on {:?}",
             self.entries.len(),
             self.epoll.as_fd()
         )

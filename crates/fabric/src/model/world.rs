@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_model::adapter::{MemoryHome, Place};
+use verbena_model::adapter::{MemoryHome, MemoryLocation};
 use verbena_model::kernel::{Time, Watch};
 
 /// Kind of a wait. When no event is left, waits for data end first, so that a process whose peer
@@ -175,9 +175,9 @@ impl World {
     }
 
     /// Returns the model's location of local memory.
-    pub fn local_place(&self, key: u32, offset: usize) -> Place {
+    pub fn local_place(&self, key: u32, offset: usize) -> MemoryLocation {
         let registered = self.registered.borrow();
-        Place {
+        MemoryLocation {
             region: u64::from(key),
             address: offset as u64,
             home: match registered.region(key).map(|region| region.location) {
@@ -189,10 +189,10 @@ impl World {
 
     /// Returns the model's location of remote memory; unregistered memory is rejected when the
     /// request takes effect.
-    pub fn remote_place(&self, at: Remote) -> Place {
+    pub fn remote_place(&self, at: Remote) -> MemoryLocation {
         let registered = self.registered.borrow();
         match registered.region(at.key) {
-            None => Place::default(),
+            None => MemoryLocation::default(),
             Some(region) => {
                 let offset = at.address.saturating_sub(region.address);
                 drop(registered);

@@ -6,7 +6,7 @@ use crate::address;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};
 use crate::path::{Path, mapped};
-use crate::port::{Claim, Ports};
+use crate::port::{PortRequest, Ports};
 use crate::service::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
@@ -58,7 +58,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         let (port, address) = ports
             .reserve(
                 identifier.space.number(),
-                Claim::new(address, identifier.options.family_only),
+                PortRequest::new(address, identifier.options.family_only),
             )
             .map_err(|error| {
                 because(

@@ -12,7 +12,7 @@ use crate::local_stream::LocalStream;
 use crate::message::{self, Message, MessageKind};
 use crate::path::Path;
 use crate::peer_transport::PeerTransport;
-use crate::port::Claim;
+use crate::port::PortRequest;
 use crate::service::{Service, State};
 use crate::state_machine::StateMachine;
 use crate::thread::Source;
@@ -51,7 +51,7 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
         ));
     }
     if identifier.port.is_none() {
-        let claim = Claim::new(identifier.source_or_any(), identifier.options.family_only);
+        let claim = PortRequest::new(identifier.source_or_any(), identifier.options.family_only);
         identifier.port = Some(ports.reserve(identifier.space.number(), claim)?.0);
     }
     let port = identifier.port.as_mut().ok_or(Errno::EINVAL)?;

@@ -466,7 +466,7 @@ impl Drop for MultiplexedConnection {
 
 impl std::fmt::Debug for MultiplexedConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "exchange of process {}", self.process)
+        write!(f, "connection of process {}", self.process)
     }
 }
 

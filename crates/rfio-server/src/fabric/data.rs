@@ -97,7 +97,7 @@ struct TokenRegion(Region);
 
 impl std::fmt::Debug for TokenRegion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("greeting region")
+        f.write_str("token region")
     }
 }
 

@@ -8,7 +8,7 @@ use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::sampling::{Role, sample};
-use crate::wiring::{INLINE_BY_DEFAULT, Kind, Setup, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, LinkKind, Setup, wire};
 use std::slice;
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
@@ -76,7 +76,7 @@ pub async fn run<F: Fabric>(
         .into_iter()
         .collect();
     let arrival = buffer_offsets::arrival(size);
-    let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
+    let setup = Setup::new(LinkKind::Rc, 2 * arrival + 64);
     let (setup, placement) = match request {
         Request::Write => setup.inline_up_to(size, context.inline_most(INLINE_BY_DEFAULT)),
         _ => (setup, Placement::Reference),

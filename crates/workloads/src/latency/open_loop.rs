@@ -7,7 +7,7 @@ use crate::context::{Context, Mode};
 use crate::latency::buffer_offsets;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
-use crate::wiring::{Kind, Setup, Wired, wire};
+use crate::wiring::{LinkKind, Setup, Wired, wire};
 use std::collections::VecDeque;
 use std::time::Duration;
 use verbena_fabric::*;
@@ -63,7 +63,7 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
         let at = pair.iter().position(|&member| member == rank);
         let peers: Vec<usize> = at.map(|side| pair[1 - side]).into_iter().collect();
         let arrival = buffer_offsets::arrival(size);
-        let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
+        let setup = Setup::new(LinkKind::Rc, 2 * arrival + 64);
         let wired = wire(context, &peers, setup).await?;
         let (link, pass) = (at.map(|_| 0), Placement::Reference);
         checking_pass(context, &wired, link, Checked::Write, size, arrival, pass).await?;

@@ -13,7 +13,7 @@ use crate::latency::buffer_offsets::{self, BufferOffsets};
 use crate::parameters;
 use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
 use crate::sampling::{Role, Sampled, sample};
-use crate::wiring::{INLINE_BY_DEFAULT, Kind, Receives, Setup, Wired, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, LinkKind, Receives, Setup, Wired, wire};
 use std::slice;
 use verbena_fabric::*;
 use verbena_measure::bound::Bound;
@@ -43,7 +43,7 @@ pub enum Inlining {
 #[derive(Debug, Clone, Copy)]
 pub struct PingPong {
     pub exchange: Exchange,
-    pub kind: Kind,
+    pub kind: LinkKind,
     pub receives: Receives,
     pub size: usize,
     pub wait: Wait,
@@ -62,23 +62,23 @@ pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(
         context,
         Exchange::Write,
-        &[(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)],
+        &[(LinkKind::Rc, Receives::Own), (LinkKind::Uc, Receives::Own)],
     )
     .await
 }
 
 pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
-    let kinds = [(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)];
+    let kinds = [(LinkKind::Rc, Receives::Own), (LinkKind::Uc, Receives::Own)];
     by_size(context, Exchange::WriteImmediate, &kinds).await
 }
 
 pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let kinds = [
-        (Kind::Rc, Receives::Own),
-        (Kind::Rc, Receives::Shared),
-        (Kind::Uc, Receives::Own),
-        (Kind::Ud, Receives::Own),
-        (Kind::Xrc, Receives::Shared),
+        (LinkKind::Rc, Receives::Own),
+        (LinkKind::Rc, Receives::Shared),
+        (LinkKind::Uc, Receives::Own),
+        (LinkKind::Ud, Receives::Own),
+        (LinkKind::Xrc, Receives::Shared),
     ];
     by_size(context, Exchange::Send, &kinds).await
 }
@@ -86,14 +86,14 @@ pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
 async fn by_size<F: Fabric>(
     context: &Context<'_, F>,
     exchange: Exchange,
-    kinds: &[(Kind, Receives)],
+    kinds: &[(LinkKind, Receives)],
 ) -> Result<()> {
     let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
     for &(kind, receives) in kinds {
         if !context.wants(kind.word()) {
             continue;
         }
-        let largest = if kind == Kind::Ud {
+        let largest = if kind == LinkKind::Ud {
             datagram_limit(context)
         } else {
             1 << 22
@@ -153,7 +153,7 @@ pub async fn run<F: Fabric>(
         .map(|pair| pair[usize::from(pair[0] == rank)])
         .into_iter()
         .collect();
-    let header = if spec.kind == Kind::Ud {
+    let header = if spec.kind == LinkKind::Ud {
         DATAGRAM_HEADER
     } else {
         0

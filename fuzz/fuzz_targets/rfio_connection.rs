@@ -147,5 +147,5 @@ fuzz_target!(|input: &[u8]| {
             Next::Wait(_) => {}
         }
     }
-    panic!("the conversation does not come to rest");
+    panic!("the connection does not come to rest");
 });

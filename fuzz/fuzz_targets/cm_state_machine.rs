@@ -11,23 +11,23 @@ use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
 use verbena_rdmacm::address;
 use verbena_rdmacm::mad;
-use verbena_rdmacm::message::{Kind, Message};
+use verbena_rdmacm::message::{Message, MessageKind};
 use verbena_rdmacm::path::Path;
-use verbena_rdmacm::state_machine::{Due, Heard, StateMachine};
+use verbena_rdmacm::state_machine::{Due, ReceiveOutcome, StateMachine};
 use verbena_wire::mad::cm::ip;
 
 const SERVICE: u64 = ip::service_id(0x0106, 7174);
 /// ECONNREFUSED.
 const REFUSED: Errno = Errno(111);
-const KINDS: [Kind; 8] = [
-    Kind::Req,
-    Kind::Rep,
-    Kind::Rtu,
-    Kind::Rej,
-    Kind::Dreq,
-    Kind::Drep,
-    Kind::SidrReq,
-    Kind::SidrRep,
+const KINDS: [MessageKind; 8] = [
+    MessageKind::Req,
+    MessageKind::Rep,
+    MessageKind::Rtu,
+    MessageKind::Rej,
+    MessageKind::Dreq,
+    MessageKind::Drep,
+    MessageKind::SidrReq,
+    MessageKind::SidrRep,
 ];
 
 fn path(source: [u8; 4], destination: [u8; 4]) -> Path {
@@ -43,7 +43,7 @@ fn path(source: [u8; 4], destination: [u8; 4]) -> Path {
     }
 }
 
-fn message(kind: Kind) -> Message {
+fn message(kind: MessageKind) -> Message {
     Message {
         source: address::encode(Some(([10, 9, 0, 2], 40000).into())),
         destination: address::encode(Some(([10, 9, 0, 1], 7174).into())),
@@ -60,20 +60,20 @@ struct World {
 }
 
 impl World {
-    fn hear(&mut self, to: usize, cm_mad: &CmMad) {
+    fn receive(&mut self, to: usize, cm_mad: &CmMad) {
         let Some((transaction, read)) = mad::read(&cm_mad.mad) else {
             return;
         };
         let _ = mad::request(transaction, &read);
-        match self.sides[to].hear(cm_mad.source, transaction, &read, self.now) {
-            Heard::Again(answer) => self.network.push((1 - to, *answer)),
-            Heard::Elsewhere(due) => self.carry_out(to, *due),
-            Heard::Message(_) | Heard::Nothing => (),
+        match self.sides[to].receive(cm_mad.source, transaction, &read, self.now) {
+            ReceiveOutcome::Again(answer) => self.network.push((1 - to, *answer)),
+            ReceiveOutcome::Elsewhere(due) => self.carry_out(to, *due),
+            ReceiveOutcome::Message(_) | ReceiveOutcome::Nothing => (),
         }
     }
 
-    fn say(&mut self, from: usize, kind: Kind) {
-        if let Ok(cm_mad) = self.sides[from].say(&message(kind), self.now) {
+    fn send(&mut self, from: usize, kind: MessageKind) {
+        if let Ok(cm_mad) = self.sides[from].send(&message(kind), self.now) {
             assert!(mad::read(&cm_mad.mad).is_some(), "{kind:?}");
             self.network.push((1 - from, cm_mad));
         }
@@ -115,7 +115,7 @@ fuzz_target!(|input: &[u8]| {
     let there = path([10, 9, 0, 2], [10, 9, 0, 1]);
     let mut caller = StateMachine::to(0x1_0041, SERVICE, there);
     let request = caller
-        .say(&message(Kind::Req), 0)
+        .send(&message(MessageKind::Req), 0)
         .expect("it has addresses");
     let (transaction, read) = mad::read(&request.mad).expect("it is a request");
     let asked = mad::request(transaction, &read).expect("it is a request for a port");
@@ -131,11 +131,11 @@ fuzz_target!(|input: &[u8]| {
         rest = more;
         let side = usize::from(step >> 7);
         match step & 3 {
-            0 => world.say(side, KINDS[usize::from(step >> 2 & 7)]),
+            0 => world.send(side, KINDS[usize::from(step >> 2 & 7)]),
             1 if !world.network.is_empty() => {
                 let at = usize::from(step >> 2 & 31) % world.network.len();
                 let (to, cm_mad) = world.network.remove(at);
-                world.hear(to, &cm_mad);
+                world.receive(to, &cm_mad);
             }
             2 => match step >> 2 & 31 {
                 0..8 => world.find(side, step >> 2 & 7),
@@ -163,7 +163,7 @@ fuzz_target!(|input: &[u8]| {
                     }
                 }
                 cm_mad.source = peer.into();
-                world.hear(side, &cm_mad);
+                world.receive(side, &cm_mad);
             }
             _ => (),
         }
