@@ -5,7 +5,7 @@
 //! - With a mapping, requests access files only on a worker thread whose file system user, group
 //!   and supplementary groups are those of the session's local user, and which has none of the
 //!   capabilities that override permissions. A user without a local user is refused.
-//! - A thread whose credentials are not verified carries out nothing: [`assume`] checks the effect
+//! - A thread whose credentials are not verified carries out nothing: `assume` checks the effect
 //!   of each system call, and a check that fails after work for the daemon itself aborts the
 //!   process.
 //! - No user is mapped to user id 0.

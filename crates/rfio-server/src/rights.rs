@@ -14,7 +14,7 @@
 //!   determines it after the kernel's path walk, so links and `..` lead to no other rights.
 //! - A directory or file that has a line, or a line below it, cannot be renamed: the line would no
 //!   longer apply to it. Nor can anything take a name that has lines below it.
-//! - A move or rename must not gain rights ([`Rights::may_move`]).
+//! - A move or rename must not gain rights (`Rights::may_move`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;

@@ -7,7 +7,7 @@
 //!
 //! # Rules
 //!
-//! - Beginning an operation never blocks. Exceptions: [`Exchange::lend`], which blocks until the
+//! - Beginning an operation never blocks. Exceptions: `Exchange::lend`, which blocks until the
 //!   bytes have been sent, and the first operation on a connection for copies that justifies a data
 //!   queue pair.
 //! - One waiting thread polls the network and receives for all threads; the others sleep. A thread
