@@ -27,7 +27,7 @@ pub enum BadFile {
 ///
 /// # Errors
 /// It cannot be read, other users can read or write it, or it belongs to another user.
-pub fn read_private(path: &Path) -> Result<Vec<u8>, BadFile> {
+pub(crate) fn read_private(path: &Path) -> Result<Vec<u8>, BadFile> {
     read(path, 0o077, BadFile::Exposed)
 }
 
@@ -62,7 +62,7 @@ fn read(
 ///
 /// # Errors
 /// They are not UTF-8.
-pub fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, BadFile> {
+pub(crate) fn text_of(path: &Path, bytes: Vec<u8>) -> Result<String, BadFile> {
     String::from_utf8(bytes).map_err(|_| {
         let not_text = io::Error::new(io::ErrorKind::InvalidData, "is not UTF-8");
         BadFile::Unreadable(path.to_owned(), not_text)

@@ -17,7 +17,7 @@ use super::files::{BadFile, read_private, text_of};
 use super::peer;
 
 /// Minimum length of a secret in bytes.
-pub const SHORTEST: usize = 16;
+pub(crate) const SHORTEST: usize = 16;
 
 /// Secrets by user.
 #[derive(Default, Clone)]

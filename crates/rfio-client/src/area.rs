@@ -18,8 +18,10 @@ use verbena_rfio_common::fabric::{Adapter, FabricError};
 use verbena_rfio_protocol::types::Window;
 use verbena_verbs::{AccessFlags, Buffer, Region, Window as MemoryWindow};
 
-use super::data::PARTS;
 use super::error::Error;
+
+/// Number of parts of an area: the maximum number of concurrent transfers.
+pub const PARTS: usize = 4;
 
 /// How long acknowledged data may take to become visible: an adapter's bus needs microseconds.
 const BECOME_VISIBLE: Duration = Duration::from_millis(50);

@@ -40,16 +40,16 @@ const LISTING: usize = 256 << 20;
 pub const HELD_NAMES: usize = 256 << 20;
 
 /// Number of invalid names after which the rest of a directory is skipped.
-pub const MOST_INVALID: usize = 20;
+pub(crate) const MOST_INVALID: usize = 20;
 
 /// Extents of a sparse file that are held at a time.
-pub const EXTENTS: usize = 65_536;
+pub(crate) const EXTENTS: usize = 65_536;
 
 /// Bytes of a file that are planned at a time: which parts of it are copied and compared.
-pub const SEGMENT: u64 = 64 << 30;
+pub(crate) const SEGMENT: u64 = 64 << 30;
 
 /// Blocks of a file whose checksums are held at a time.
-pub const COMPARED_BLOCKS: u64 = 256 << 10;
+pub(crate) const COMPARED_BLOCKS: u64 = 256 << 10;
 
 /// Minimum rate of an answer once the time limit has passed, in bytes a second.
 const MIN_RATE: u32 = 64 << 10;
@@ -110,7 +110,7 @@ impl ReplyDeadline {
     }
 
     /// Returns whether the limit has passed.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.left().is_some_and(|left| left.is_zero())
     }
 }
@@ -180,7 +180,7 @@ impl HeldNames {
 ///
 /// # Errors
 /// [`Error::Protocol`] if it is not.
-pub fn page_ends(entries: usize, goes_on: bool) -> Result<(), Error> {
+pub(crate) fn page_ends(entries: usize, goes_on: bool) -> Result<(), Error> {
     match entries == 0 && goes_on {
         true => Err(Error::Protocol(
             "it continues a listing without a name".into(),

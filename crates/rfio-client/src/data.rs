@@ -18,13 +18,9 @@ use verbena_rfio_protocol::types::Window;
 use verbena_rfio_protocol::{Reply, Request};
 use verbena_verbs::{AccessFlags, Buffer, Opcode, Region};
 
-use super::area::{Area, RemoteAccess};
-use super::error::Error;
+use super::area::{Area, PARTS, RemoteAccess};
+use super::error::{Error, unexpected};
 use super::fork_guard;
-use super::session::{Session, unexpected};
-
-/// Number of parts of an area: the maximum number of concurrent transfers.
-pub const PARTS: usize = 4;
 
 /// Work request number of the token's send.
 const TOKEN: u64 = u64::MAX;
@@ -97,17 +93,22 @@ fn adapter() -> Result<Arc<Adapter>, Error> {
 }
 
 impl DataPath {
-    /// Connects a data queue pair over a session and sends the token.
+    /// Connects a data queue pair over a session, which `call` is to carry one request, and sends
+    /// the token. `payload` is the largest payload of a request.
     ///
     /// # Errors
     /// The adapter cannot be opened, the server refuses, or the connection fails.
-    pub fn connect(session: &mut Session, timeout: Duration) -> Result<Self, Error> {
+    pub fn connect(
+        payload: u32,
+        timeout: Duration,
+        call: impl FnOnce(&Request) -> Result<Reply, Error>,
+    ) -> Result<Self, Error> {
         let adapter = adapter()?;
         let pair = Pair::new(&adapter, Purpose::Target)?;
         let request = Request::Connect(Connect {
             endpoint: pair.endpoint(),
         });
-        let connected = match session.call(&request)? {
+        let connected = match call(&request)? {
             Reply::Connected(connected) => connected,
             other => return Err(unexpected(&other)),
         };
@@ -127,7 +128,7 @@ impl DataPath {
                 other => return Err(Error::Fabric(format!("unexpected completion {other}"))),
             }
         }
-        let part = session.server_limits().most_payload as usize / PARTS;
+        let part = payload as usize / PARTS;
         Ok(Self {
             pair,
             read_area: None,

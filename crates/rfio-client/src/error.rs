@@ -3,7 +3,7 @@
 use std::io;
 
 use verbena_rfio_protocol::reply::Refusal;
-use verbena_rfio_protocol::{Malformed, Status};
+use verbena_rfio_protocol::{Malformed, Reply, Status};
 
 use super::address::Address;
 
@@ -186,6 +186,16 @@ pub(super) fn is_temporary(status: Status) -> bool {
         status.as_errno(),
         Some(libc::EAGAIN) | Some(libc::ESHUTDOWN)
     )
+}
+
+/// Returns the error for unrequested data.
+pub(super) fn too_much() -> Error {
+    Error::Protocol("more data than requested".into())
+}
+
+/// Returns the error for a reply of another operation, which a frame's kind excludes.
+pub(super) fn unexpected(reply: &Reply) -> Error {
+    Error::Protocol(format!("unexpected reply {}", reply.name()))
 }
 
 impl From<Malformed> for Error {

@@ -2,11 +2,16 @@
 
 use verbena_rfio_auth::tags::Tagger;
 use verbena_rfio_protocol::Header;
-use verbena_rfio_protocol::frame::{HEADER, TAG};
+use verbena_rfio_protocol::frame::{HEADER, Limits, MOST_BODY, MOST_PAYLOAD, TAG};
 
 use super::error::Error;
-use super::session::REPLIES;
 use super::stream::Stream;
+
+/// Maximum lengths that a client accepts from any server.
+const REPLIES: Limits = Limits {
+    body: MOST_BODY,
+    payload: MOST_PAYLOAD,
+};
 
 /// A frame received up to its payload.
 #[derive(Debug)]

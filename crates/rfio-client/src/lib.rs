@@ -2,7 +2,7 @@
 //!
 //! It is the safe library under the tools, the C library and the Python module.
 
-pub mod address;
+mod address;
 mod area;
 pub mod backoff;
 mod blocks;
@@ -10,12 +10,12 @@ pub mod bounds;
 pub mod connection;
 pub mod copy;
 mod data;
-pub mod error;
+mod error;
 pub mod fork_guard;
 mod input;
 pub mod open_flags;
 pub mod options;
-pub mod pool;
+mod pool;
 mod session;
 mod stream;
 
@@ -23,4 +23,3 @@ pub use address::{Address, Location};
 pub use connection::MultiplexedConnection;
 pub use error::Error;
 pub use options::Options;
-pub use pool::SessionPool;

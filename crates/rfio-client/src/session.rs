@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use verbena_rfio_auth::proof::Handshake;
 use verbena_rfio_auth::tags::Tagger;
 use verbena_rfio_common::random::random;
-use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD, TAG};
+use verbena_rfio_protocol::frame::{HEADER, Kind, TAG};
 use verbena_rfio_protocol::handshake::{Methods, Purpose};
 use verbena_rfio_protocol::reply::{self, Accepted, Welcome};
 use verbena_rfio_protocol::request::{Hello, Present, Prove, Redeem};
@@ -22,7 +22,7 @@ use verbena_rfio_protocol::{Header, IN_ORDER, NEWEST, Reply, Request};
 use super::address::Address;
 use super::bounds::{self, ReplyDeadline};
 use super::data::DataPath;
-use super::error::Error;
+use super::error::{Error, too_much, unexpected};
 use super::fork_guard;
 use super::input::{FrameHead, Input};
 use super::options::{Checksums, Fabric, Options};
@@ -350,7 +350,10 @@ impl Session {
             return Ok(());
         };
         self.route = DataRoute::Stream;
-        let connect = |session: &mut Self| DataPath::connect(session, session.timeout);
+        let connect = |session: &mut Self| {
+            let (payload, timeout) = (session.server_limits().most_payload, session.timeout);
+            DataPath::connect(payload, timeout, |request| session.call(request))
+        };
         let data = match (wish, self.accepted.fabric) {
             (Fabric::Tcp, _) | (Fabric::Auto, false) => return Ok(()),
             (Fabric::Verbs, false) => {
@@ -422,22 +425,6 @@ impl Drop for Session {
         }
         self.stream.close();
     }
-}
-
-/// Maximum lengths that a client accepts from any server.
-pub(super) const REPLIES: Limits = Limits {
-    body: MOST_BODY,
-    payload: MOST_PAYLOAD,
-};
-
-/// Returns the error for unrequested data.
-pub(super) fn too_much() -> Error {
-    Error::Protocol("more data than requested".into())
-}
-
-/// Returns the error for a reply of another operation, which a frame's kind excludes.
-pub(crate) fn unexpected(reply: &Reply) -> Error {
-    Error::Protocol(format!("unexpected reply {}", reply.name()))
 }
 
 #[cfg(test)]

@@ -74,6 +74,7 @@ impl Socket {
     ///
     /// # Errors
     /// The error of recv(2).
+    #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         retry(|| {
             rustix::net::recv(&self.0, &mut *bytes, RecvFlags::empty())
@@ -132,6 +133,7 @@ impl Socket {
     ///
     /// # Errors
     /// The error of sendmsg(2).
+    #[inline]
     pub fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut nothing = SendAncillaryBuffer::default();
         retry(|| rustix::net::sendmsg(&self.0, slices, &mut nothing, SendFlags::NOSIGNAL))

@@ -16,7 +16,7 @@ use verbena_rfio_protocol::types::Path;
 
 use super::audit::ClientIdentity;
 use super::log::{Log, now, object, put_name};
-use super::metrics::{Carrier, count};
+use super::metrics::{ByteCounters, Carrier, Flow, count};
 use super::users::UserCounters;
 
 /// The accounting log.
@@ -62,39 +62,15 @@ impl Accounting {
     }
 }
 
-/// Direction of file data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// To the client.
-    Sent,
-    /// From the client.
-    Received,
-}
-
-/// Bytes of file data, by direction and carrier.
-#[derive(Debug, Default)]
-pub struct ByteCounters([[AtomicU64; 2]; 2]);
-
-impl ByteCounters {
-    /// Adds to a counter.
-    pub fn add(&self, flow: Flow, carrier: Carrier, bytes: u64) {
-        count(&self.0[flow as usize][carrier as usize], bytes);
-    }
-
-    /// Returns a counter.
-    pub fn get(&self, flow: Flow, carrier: Carrier) -> u64 {
-        self.0[flow as usize][carrier as usize].load(Ordering::Relaxed)
-    }
-
-    fn put(&self, record: &mut Map<String, Value>) {
-        for (key, flow, carrier) in [
-            ("sent_tcp", Flow::Sent, Carrier::Stream),
-            ("sent_verbs", Flow::Sent, Carrier::Fabric),
-            ("received_tcp", Flow::Received, Carrier::Stream),
-            ("received_verbs", Flow::Received, Carrier::Fabric),
-        ] {
-            record.insert(key.into(), self.get(flow, carrier).into());
-        }
+/// Adds the bytes of file data to a record.
+fn put_moved(record: &mut Map<String, Value>, moved: &ByteCounters) {
+    for (key, flow, carrier) in [
+        ("sent_tcp", Flow::Sent, Carrier::Stream),
+        ("sent_verbs", Flow::Sent, Carrier::Fabric),
+        ("received_tcp", Flow::Received, Carrier::Stream),
+        ("received_verbs", Flow::Received, Carrier::Fabric),
+    ] {
+        record.insert(key.into(), moved.get(flow, carrier).into());
     }
 }
 
@@ -182,7 +158,7 @@ impl SessionAccount {
     }
 
     /// Records the end of an open file.
-    pub fn end_file(
+    pub(crate) fn end_file(
         &self,
         log: &Accounting,
         client: &ClientIdentity,
@@ -203,12 +179,12 @@ impl SessionAccount {
             "failures": file.failures.load(Ordering::Relaxed),
         }));
         put_name(&mut record, "path", path.as_bytes());
-        file.moved.put(&mut record);
+        put_moved(&mut record, &file.moved);
         log.record(client, "file", record);
     }
 
     /// Records a small file that one request transferred whole.
-    pub fn end_small_file(
+    pub(crate) fn end_small_file(
         &self,
         log: &Accounting,
         client: &ClientIdentity,
@@ -230,7 +206,7 @@ impl SessionAccount {
             "failures": u64::from(!status.is_ok()),
         }));
         put_name(&mut record, "path", path.as_bytes());
-        moved.put(&mut record);
+        put_moved(&mut record, &moved);
         log.record(client, "file", record);
     }
 
@@ -245,7 +221,7 @@ impl SessionAccount {
             "refusals": number(&self.refusals),
             "result": self.end.get().copied().unwrap_or("dropped"),
         }));
-        self.moved.put(&mut record);
+        put_moved(&mut record, &self.moved);
         log.record(client, "session end", record);
     }
 }

@@ -49,7 +49,7 @@ impl Audit {
     }
 
     /// Returns whether records are kept.
-    pub fn is_kept(&self) -> bool {
+    pub(crate) fn is_kept(&self) -> bool {
         self.log.is_some()
     }
 

@@ -226,7 +226,7 @@ impl Exports {
     ///
     /// # Errors
     /// ENOENT if no export has that name.
-    pub fn locate(&self, path: &Path) -> io::Result<PathTarget<'_>> {
+    pub(crate) fn locate(&self, path: &Path) -> io::Result<PathTarget<'_>> {
         let mut parts = path
             .as_bytes()
             .split(|&byte| byte == b'/')
@@ -300,7 +300,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn open_file_cached(
+    pub(crate) fn open_file_cached(
         &self,
         path: &Path,
         permit: &Permit<'_>,
@@ -349,7 +349,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn open_path_cached(
+    pub(crate) fn open_path_cached(
         &self,
         path: &Path,
         flags: OFlags,
@@ -383,12 +383,12 @@ impl Exports {
     ///
     /// # Errors
     /// EROFS if its export is read-only.
-    pub fn must_be_writable(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn must_be_writable(&self, path: &Path) -> io::Result<()> {
         self.within(path)?.0.must_be_writable()
     }
 
     /// Returns whether any export may be modified.
-    pub fn any_writable(&self) -> bool {
+    pub(crate) fn any_writable(&self) -> bool {
         self.exports
             .iter()
             .any(|export| export.access == Access::ReadWrite)

@@ -5,7 +5,7 @@
 //! - With a mapping, requests access files only on a worker thread whose file system user, group
 //!   and supplementary groups are those of the session's local user, and which has none of the
 //!   capabilities that override permissions. A user without a local user is refused.
-//! - A thread whose credentials are not verified carries out nothing: [`assume`] checks the effect
+//! - A thread whose credentials are not verified carries out nothing: `assume` checks the effect
 //!   of each system call, and a check that fails after work for the daemon itself aborts the
 //!   process.
 //! - No user is mapped to user id 0.
@@ -201,7 +201,7 @@ thread_local! {
 ///
 /// # Errors
 /// The kernel refused a part of it. The thread must do nothing until another call succeeds.
-pub fn assume(identity: &Arc<LocalUser>) -> io::Result<()> {
+pub(crate) fn assume(identity: &Arc<LocalUser>) -> io::Result<()> {
     ACTING.with_borrow_mut(|acting| {
         match acting {
             ThreadUser::As(now) if *now == *identity => return Ok(()),
@@ -224,7 +224,7 @@ pub fn assume(identity: &Arc<LocalUser>) -> io::Result<()> {
 
 /// Runs `work` as the daemon's own user, for lookups that belong to no user, such as the path of an
 /// export or the system's user database.
-pub fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn as_daemon<T>(work: impl FnOnce() -> T) -> T {
     let user = ACTING.with_borrow(|acting| match acting {
         ThreadUser::As(identity) => Some(identity.user),
         _ => None,

@@ -355,9 +355,7 @@ mod tests {
         }
         let ended = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
-            .arg(
-                "server::log::tests::a_full_disk_leaves_complete_lines_and_a_count_of_lost_records",
-            )
+            .arg("log::tests::a_full_disk_leaves_complete_lines_and_a_count_of_lost_records")
             .env(IS_CHILD, "1")
             .output()
             .unwrap();

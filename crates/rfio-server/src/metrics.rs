@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use verbena_rfio_protocol::Request;
 
-use super::accounting::Flow;
 use super::exposition::page::{Format, MetricType, Page};
 use super::request_times::RequestTimes;
 
@@ -17,6 +16,31 @@ pub enum Carrier {
     Stream,
     /// RDMA.
     Fabric,
+}
+
+/// Direction of file data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// To the client.
+    Sent,
+    /// From the client.
+    Received,
+}
+
+/// Bytes of file data, by direction and carrier.
+#[derive(Debug, Default)]
+pub struct Moved([[AtomicU64; 2]; 2]);
+
+impl Moved {
+    /// Adds to a counter.
+    pub fn add(&self, flow: Flow, carrier: Carrier, bytes: u64) {
+        count(&self.0[flow as usize][carrier as usize], bytes);
+    }
+
+    /// Returns a counter.
+    pub fn get(&self, flow: Flow, carrier: Carrier) -> u64 {
+        self.0[flow as usize][carrier as usize].load(Ordering::Relaxed)
+    }
 }
 
 macro_rules! counters {

@@ -4,46 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::caps::{Caps, Resource};
 use super::user_limits::UserLimits;
-
-/// A counted resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Resource {
-    /// Authenticated sessions.
-    Session,
-    /// Data queue pairs.
-    QueuePair,
-    /// Open files, of which a process has a limited number.
-    OpenFile,
-}
-
-/// The caps.
-#[derive(Debug, Clone, Copy)]
-pub struct Caps {
-    /// Sessions per user.
-    pub sessions_per_user: usize,
-    /// Sessions of all users.
-    pub sessions: usize,
-    /// Queue pairs per user.
-    pub queue_pairs_per_user: usize,
-    /// Queue pairs of all users.
-    pub queue_pairs: usize,
-    /// Open files per user.
-    pub open_files_per_user: usize,
-    /// Open files of all users.
-    pub open_files: usize,
-}
-
-impl Caps {
-    /// Returns the caps of a resource, for one user and for all users.
-    pub(super) fn of(&self, resource: Resource) -> (usize, usize) {
-        match resource {
-            Resource::Session => (self.sessions_per_user, self.sessions),
-            Resource::QueuePair => (self.queue_pairs_per_user, self.queue_pairs),
-            Resource::OpenFile => (self.open_files_per_user, self.open_files),
-        }
-    }
-}
 
 #[derive(Debug, Default)]
 struct Counts {
@@ -70,7 +32,7 @@ pub enum EvictionRequest {
 
 impl EvictionRequest {
     /// Returns whether a session of this user qualifies.
-    pub fn is_of(&self, user: &str) -> bool {
+    pub(crate) fn is_of(&self, user: &str) -> bool {
         match self {
             Self::Of(wanted) => wanted == user,
             Self::Anybodys => true,
@@ -96,12 +58,12 @@ impl AdmissionQueue {
     }
 
     /// Records that a session no longer waits.
-    pub fn withdraw(&self, session: u64) {
+    pub(crate) fn withdraw(&self, session: u64) {
         self.lock().remove(&session);
     }
 
     /// Returns the current requests for space.
-    pub fn requests(&self) -> Vec<EvictionRequest> {
+    pub(crate) fn requests(&self) -> Vec<EvictionRequest> {
         let mut requests = self.lock();
         requests.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);
         requests.values().map(|(_, wish)| wish.clone()).collect()

@@ -14,7 +14,7 @@
 //!   determines it after the kernel's path walk, so links and `..` lead to no other rights.
 //! - A directory or file that has a line, or a line below it, cannot be renamed: the line would no
 //!   longer apply to it. Nor can anything take a name that has lines below it.
-//! - A move or rename must not gain rights ([`Rights::may_move`]).
+//! - A move or rename must not gain rights (`Rights::may_move`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -38,9 +38,9 @@ impl Operations {
     /// List directories.
     pub const LIST: Self = Self(4);
     /// Remove, and move to another directory.
-    pub const DELETE: Self = Self(8);
+    pub(crate) const DELETE: Self = Self(8);
     /// All operations.
-    pub const ALL: Self = Self(15);
+    pub(crate) const ALL: Self = Self(15);
 
     const NAMES: [(&'static str, Self); 4] = [
         ("read", Self::READ),
@@ -334,7 +334,7 @@ impl Rights {
 
     /// Returns whether a user may move or rename `from` to `to`. The caller has checked that the
     /// user may write at `to` and remove `from`.
-    pub fn may_move(&self, subject: &Subject, from: &[u8], to: &[u8]) -> bool {
+    pub(crate) fn may_move(&self, subject: &Subject, from: &[u8], to: &[u8]) -> bool {
         let gained = self
             .of(subject, to)
             .without(Operations::DELETE)

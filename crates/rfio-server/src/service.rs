@@ -15,13 +15,14 @@ use super::audit::Audit;
 use super::bans::Bans;
 use super::budget::{Budget, BudgetBounds};
 use super::cache::Cache;
+use super::caps::{Caps, Resource};
 use super::export::Exports;
 use super::exposition::page::{Format, MetricType};
 use super::fabric::{ServerFabric, registered};
 use super::local_user::UserMappings;
 use super::log::Log;
 use super::metrics::{Gauge, Metrics};
-use super::quota::{AdmissionQueue, Caps, Quotas, Resource};
+use super::quota::{AdmissionQueue, Quotas};
 use super::rights::Rights;
 use super::sessions::Sessions;
 use super::storage::Storage;
@@ -219,7 +220,7 @@ impl Service {
     }
 
     /// Returns whether a user is banned.
-    pub fn is_banned(&self, user: &str) -> bool {
+    pub(crate) fn is_banned(&self, user: &str) -> bool {
         let bans = self.bans.read();
         bans.unwrap_or_else(|poison| poison.into_inner()).has(user)
     }
@@ -238,7 +239,7 @@ impl Service {
     }
 
     /// Begins to stop: new requests are refused from now on.
-    pub fn begin_to_stop(&self) {
+    pub(crate) fn begin_to_stop(&self) {
         self.is_stopping.store(true, Ordering::Relaxed);
     }
 
@@ -246,7 +247,7 @@ impl Service {
     ///
     /// # Errors
     /// ESHUTDOWN if it is.
-    pub fn refuse_if_stopping(&self) -> Result<(), Refusal> {
+    pub(crate) fn refuse_if_stopping(&self) -> Result<(), Refusal> {
         match self.is_stopping.load(Ordering::Relaxed) {
             false => Ok(()),
             true => Err(Refusal::new(
@@ -257,12 +258,12 @@ impl Service {
     }
 
     /// Returns a number for a new session.
-    pub fn next_session(&self) -> u64 {
+    pub(crate) fn next_session(&self) -> u64 {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Reserves a file for one writer, unless it is reserved already.
-    pub fn sole_writer(&self, device: u64, inode: u64) -> Option<SoleWriter> {
+    pub(crate) fn sole_writer(&self, device: u64, inode: u64) -> Option<SoleWriter> {
         let mut files = self
             .sole_writers
             .lock()
@@ -280,7 +281,7 @@ impl Service {
     }
 
     /// Renders the page of metrics.
-    pub fn render_metrics(&self, format: Format) -> String {
+    pub(crate) fn render_metrics(&self, format: Format) -> String {
         let (ready, pinned) = self.cache.occupancy();
         let staging = self
             .fabric

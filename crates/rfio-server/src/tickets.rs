@@ -101,7 +101,7 @@ impl Tickets {
     }
 
     /// Returns whether there is any issuer.
-    pub fn are_accepted(&self) -> bool {
+    pub(crate) fn are_accepted(&self) -> bool {
         !self.issuers().is_empty()
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::caps::{Caps, Resource};
 use super::fields::{BadLine, Field, lines};
-use super::quota::{Caps, Resource};
 
 /// Maximum number of users with a reserve: all reserves are checked whenever a resource is taken.
 const MOST_RESERVES: usize = 1000;

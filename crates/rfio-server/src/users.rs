@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::accounting::{ByteCounters, Flow};
 use super::exposition::page::{MetricType, Page};
-use super::metrics::Carrier;
-use super::session::authenticator::ANONYMOUS;
+use super::metrics::{ByteCounters, Carrier, Flow};
+
+/// User name of anonymous sessions.
+pub const ANONYMOUS: &str = "anonymous";
 
 /// The label of users without their own counters.
 const OTHER: &str = "other";

@@ -1,7 +1,7 @@
 //! SciTokens and tokens of the WLCG profile: JSON Web Tokens of trusted issuers, with the access
 //! that they grant.
 
-pub mod issuer;
+mod issuer;
 pub mod scope;
 mod verifier;
 

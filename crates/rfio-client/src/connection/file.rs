@@ -12,9 +12,8 @@ use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::{Memory, MultiplexedConnection, Operation, OperationOutput, PendingOperation};
-use crate::error::Error;
+use crate::error::{Error, unexpected};
 use crate::fork_guard;
-use crate::session::unexpected;
 
 /// The file.
 #[derive(Debug)]

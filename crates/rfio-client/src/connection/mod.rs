@@ -7,7 +7,7 @@
 //!
 //! # Rules
 //!
-//! - Beginning an operation never blocks. Exceptions: [`MultiplexedConnection::begin_borrowed`],
+//! - Beginning an operation never blocks. Exceptions: `MultiplexedConnection::begin_borrowed`,
 //!   which blocks until the bytes have been sent, and the first operation on a connection for
 //!   copies that justifies a data queue pair.
 //! - One waiting thread polls the network and receives for all threads; the others sleep. A thread
@@ -157,7 +157,7 @@ impl MultiplexedConnection {
     ///
     /// # Errors
     /// Those of connecting a queue pair, if data must travel by RDMA or the session is lost.
-    pub fn choose_data_path(&self) -> Result<bool, Error> {
+    pub(crate) fn choose_data_path(&self) -> Result<bool, Error> {
         let mut state = self.lock()?;
         state.multiplexer.choose_data_path()?;
         Ok(state.multiplexer.session.uses_fabric())
@@ -216,7 +216,7 @@ impl MultiplexedConnection {
     ///
     /// # Errors
     /// As [`MultiplexedConnection::begin`].
-    pub fn begin_batched(
+    pub(crate) fn begin_batched(
         self: &Arc<Self>,
         operation: Operation,
         memory: impl Memory + 'static,
@@ -233,7 +233,7 @@ impl MultiplexedConnection {
     /// # Errors
     /// As [`MultiplexedConnection::begin`]; [`Error::Setup`] if the operation sends no data.
     #[allow(unsafe_code, reason = "bytes of a caller who waits")]
-    pub fn begin_borrowed(
+    pub(crate) fn begin_borrowed(
         self: &Arc<Self>,
         operation: Operation,
         bytes: &[u8],

@@ -30,12 +30,12 @@ use super::operation::{
     Subrequest, SubrequestKind,
 };
 use super::parts::Parts;
+use crate::area::PARTS;
 use crate::blocks::checksums_of;
 use crate::bounds::ReplyDeadline;
-use crate::data::PARTS;
-use crate::error::Error;
+use crate::error::{Error, too_much};
 use crate::options::Checksums;
-use crate::session::{Session, too_much};
+use crate::session::Session;
 
 /// Minimum transfer length for a window, in bytes; shorter data travel in the frame, which is sent
 /// anyway.

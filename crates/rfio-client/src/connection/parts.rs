@@ -1,6 +1,6 @@
 //! Allocates the parts of a memory area to requests, so that no two requests in flight share one.
 
-use crate::data::PARTS;
+use crate::area::PARTS;
 
 /// The parts of one area.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ const AHEAD_BY_STREAM: usize = 16;
 
 /// Maximum number of writes in flight by RDMA: the number of parts of the memory that the server
 /// reads from.
-const WRITES_BY_RDMA: usize = crate::data::PARTS;
+const WRITES_BY_RDMA: usize = crate::area::PARTS;
 
 /// Returns how many operations may be in flight.
 fn ahead(file: &SharedFile, by_rdma: usize) -> usize {

@@ -7,9 +7,8 @@ use verbena_rfio_protocol::types::{Handle, Range};
 use super::multiplexer::{ExposedPart, Multiplexer, RequestInFlight, canceled, memory};
 use super::operation::{Subrequest, SubrequestKind};
 use crate::blocks::{check, check_ranges};
-use crate::error::Error;
+use crate::error::{Error, too_much, unexpected};
 use crate::options::Checksums;
-use crate::session::{too_much, unexpected};
 
 impl Multiplexer {
     /// Handles the reply of a request, whose data have arrived.

@@ -25,7 +25,7 @@ mod paged;
 pub mod pattern;
 mod pipe;
 mod pipeline;
-pub mod progress;
+mod progress;
 mod rate_limit;
 mod remote;
 mod resume;

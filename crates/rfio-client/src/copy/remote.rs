@@ -22,10 +22,9 @@ use super::{Durability, EarlierAttempt, ExtraAttributes};
 use crate::address::Address;
 use crate::bounds::EXTENTS;
 use crate::connection::{MultiplexedConnection, PipelinedReads, PipelinedWrites, SharedFile};
-use crate::error::Error;
+use crate::error::{Error, unexpected};
 use crate::options::Options;
 use crate::pool::{PooledSession, SessionPool};
-use crate::session::unexpected;
 
 /// A server, and how to connect to it.
 #[derive(Debug, Clone)]

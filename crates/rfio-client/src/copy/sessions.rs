@@ -49,6 +49,9 @@ impl SessionCount {
 
     /// Returns the object that session number `session_number` opened, or `None` if an optional
     /// session could not be opened; the other sessions then do its work.
+    ///
+    /// # Errors
+    /// A session could not be opened that is not optional.
     pub fn opened<T>(
         self,
         session_number: usize,

@@ -143,6 +143,7 @@ impl Pair {
     ///
     /// # Errors
     /// Posting fails.
+    #[inline]
     pub fn receive(&self, id: u64, into: Option<Segment<'_>>) -> Result<(), FabricError> {
         let work = ReceiveWork { id, segments: into };
         Ok(self.pair.post_receive(&mut self.scratch(), [work])?)
@@ -181,6 +182,7 @@ impl Pair {
     ///
     /// # Errors
     /// Posting fails.
+    #[inline]
     pub fn notify(&self, id: u64, word: u32) -> Result<(), FabricError> {
         let nothing: Option<Segment<'_>> = None;
         let work = SendWork {
@@ -226,6 +228,7 @@ impl Pair {
     ///
     /// # Errors
     /// [`FabricError::Completion`] for an error completion; errors of polling.
+    #[inline]
     pub fn poll(&self) -> Result<Option<PairCompletion>, FabricError> {
         let mut taken = [WorkCompletion::default()];
         if self
@@ -300,11 +303,13 @@ impl Pair {
     ///
     /// # Errors
     /// Arming fails.
+    #[inline]
     pub fn arm(&self) -> Result<(), FabricError> {
         Ok(self.completions.arm()?)
     }
 
     /// Returns the descriptor that becomes readable with an event.
+    #[inline]
     pub fn events(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }

@@ -159,7 +159,7 @@ impl Addresses {
 
 impl AddressShare {
     /// Returns whether the next request may be read now.
-    pub fn may_read_request(&mut self, now: Instant) -> bool {
+    pub(crate) fn may_read_request(&mut self, now: Instant) -> bool {
         self.apply_rules(now);
         let RuleEffect::Counted(terms, usage) = &self.effect else {
             return true;
@@ -183,17 +183,17 @@ impl AddressShare {
     }
 
     /// Charges one request.
-    pub fn charge_request(&self) {
+    pub(crate) fn charge_request(&self) {
         self.charge(|used| &mut used.requests, 1.0);
     }
 
     /// Charges a request that may be carried out with its maximum length of data, in bytes.
-    pub fn charge_bytes(&self, bytes: usize) {
+    pub(crate) fn charge_bytes(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, bytes as f64);
     }
 
     /// Refunds the bytes that were not transferred.
-    pub fn refund_bytes(&self, bytes: usize) {
+    pub(crate) fn refund_bytes(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, -(bytes as f64));
     }
 

@@ -14,10 +14,9 @@ use super::attributes::{attributes, attributes_among, attributes_of};
 use super::source::read_if_in_memory;
 use super::upload::Upload;
 use super::write::{settable, timespec, write_fully};
-use super::{Engine, Failure, IoMode, Outcome, Segment, plain};
+use super::{Engine, ExistingName, Failure, IoMode, Outcome, Segment, plain};
 use crate::metrics::count;
 use crate::rights::{Need, Operations};
-use crate::session::scopes::ExistingName;
 use crate::storage::{read_from_start, read_fully};
 
 /// Reads up to the given number of bytes from the beginning of a file, or fails.

@@ -32,21 +32,27 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 
 use handles::Handles;
 
-use super::accounting::{Flow, SessionAccount};
+use super::accounting::SessionAccount;
 use super::audit::ClientIdentity;
 use super::cache::Pinned;
 use super::export::{ClientMessage, Permit};
 use super::local_user::{self, LocalUser, Mapping};
 use super::log::{object, put_name};
-use super::metrics::Carrier;
+use super::metrics::{Carrier, Flow};
 use super::rights::{Need, Subject};
 use super::service::Service;
-use super::session::scopes::ExistingName;
-
-pub use attributes::attributes;
 
 /// Maximum size of a buffer that joins small segments, in bytes.
 const JOINED: usize = 1 << 20;
+
+/// Whether a request may replace an existing name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExistingName {
+    /// It may.
+    Replaced,
+    /// An existing file is kept, and the request is refused.
+    Kept,
+}
 
 /// Data to be sent.
 #[derive(Debug)]
@@ -269,11 +275,6 @@ impl Engine {
     /// Returns whether no file is open.
     pub fn has_no_open_files(&self) -> bool {
         self.handles.is_empty()
-    }
-
-    /// Returns the identity of the session's user.
-    pub fn client(&self) -> &ClientIdentity {
-        &self.client
     }
 
     /// Carries out a request that needs no storage access. Returns `None` if it must be passed to

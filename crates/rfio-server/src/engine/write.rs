@@ -17,8 +17,9 @@ use super::handles::{FileStorage, OpenFile};
 use super::source::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
 use crate::accounting::FileAccount;
+use crate::caps::Resource;
 use crate::metrics::count;
-use crate::quota::{Exhausted, Resource};
+use crate::quota::Exhausted;
 use crate::rights::{Need, Operations};
 use crate::sys;
 

@@ -1,6 +1,6 @@
 //! The metrics over HTTP: one page, for Prometheus, on a separate address.
 
-pub mod page;
+pub(crate) mod page;
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -265,11 +265,6 @@ impl DataPair {
         }
     }
 
-    /// Returns whether a transfer is in progress.
-    pub fn is_busy(&self) -> bool {
-        self.under_way.is_some()
-    }
-
     /// Returns the descriptor that becomes readable when a transfer may be finished.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.pair.events()

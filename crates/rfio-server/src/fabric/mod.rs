@@ -15,7 +15,7 @@ mod data;
 mod staging;
 
 pub use data::{Arrived, DataPair, Finished};
-pub use staging::{Slot, Staging};
+pub use staging::Staging;
 
 use std::sync::Arc;
 

@@ -19,6 +19,7 @@ use super::scopes::Scopes;
 use super::tls_identity::TlsIdentity;
 use crate::export::Access;
 use crate::tickets::{TicketRefusal, Tickets};
+use crate::users::ANONYMOUS;
 
 /// Which local users are accepted on the kernel's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,9 +31,6 @@ pub enum LocalUserPolicy {
     /// All local users.
     All,
 }
-
-/// User name of anonymous sessions.
-pub const ANONYMOUS: &str = "anonymous";
 
 /// Decides which clients are admitted.
 #[derive(Debug)]
@@ -438,11 +436,6 @@ impl PendingWelcome {
             version: self.version,
             channel,
         }
-    }
-
-    /// Returns the user name that the peer claims.
-    pub fn claimed_user(&self) -> &str {
-        self.hello.user.as_str()
     }
 }
 

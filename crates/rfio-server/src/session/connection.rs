@@ -27,12 +27,11 @@ use super::channel::Channel;
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
 use super::serving::{EstablishedSession, Finished, Job, Task};
-use crate::accounting::Flow;
 use crate::addresses::AddressShare;
 use crate::audit::ClientIdentity;
 use crate::budget::{Account, MemoryGrant};
 use crate::engine::{Answer, Segment};
-use crate::metrics::{Carrier, count};
+use crate::metrics::{Carrier, Flow, count};
 use crate::request_times::RequestKind;
 use crate::service::Service;
 
@@ -212,7 +211,7 @@ impl Connection {
     }
 
     /// Returns whether the peer is not authenticated yet.
-    pub fn is_unauthenticated(&self) -> bool {
+    pub(crate) fn is_unauthenticated(&self) -> bool {
         matches!(
             self.stage,
             Stage::Unknown | Stage::Handshake | Stage::Proving(_) | Stage::Waiting(..)
@@ -249,7 +248,7 @@ impl Connection {
     }
 
     /// Returns the reason if an administrator or a ban requires the session to end.
-    pub fn is_to_end(&self) -> Option<String> {
+    pub(crate) fn is_to_end(&self) -> Option<String> {
         match &self.stage {
             Stage::Established(established) => established.is_to_end().map(str::to_owned),
             _ => None,
@@ -258,7 +257,7 @@ impl Connection {
 
     /// Returns since when an established session has been idle and holding nothing. A session
     /// delayed by its rate limit does not count as idle, since it may have sent a request.
-    pub fn idle_since(&self) -> Option<Instant> {
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
         match &self.stage {
             Stage::Established(established)
                 if self.is_idle() && !self.is_held_back && established.has_no_open_files() =>
@@ -271,7 +270,7 @@ impl Connection {
 
     /// Updates the session's counting to the current limits by address, whether or not it sends
     /// requests.
-    pub fn follow_limits(&mut self, now: Instant) {
+    pub(crate) fn follow_limits(&mut self, now: Instant) {
         if let Some(address_share) = &mut self.address_share {
             address_share.apply_rules(now);
         }
@@ -291,13 +290,13 @@ impl Connection {
 
     /// Returns a number that identifies the user: sessions of one user share their quota. Each
     /// unauthenticated connection has its own.
-    pub fn charged_user(&self) -> usize {
+    pub(crate) fn charged_user(&self) -> usize {
         self.account.identity()
     }
 
     /// Returns the number and the descriptor of the data queue pair whose events the connection
     /// waits for.
-    pub fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
+    pub(crate) fn fabric_events(&self) -> Option<(u64, BorrowedFd<'_>)> {
         match &self.stage {
             Stage::Established(established) => {
                 established.events().map(|events| (self.pairs, events))

@@ -15,10 +15,11 @@ use super::input::NoFrame;
 use super::scheduler::MOST_REQUESTS;
 use super::serving::EstablishedSession;
 use crate::addresses::AddressRefusal;
+use crate::caps::Resource;
 use crate::engine::{Answer, Engine};
 use crate::export::Access;
 use crate::metrics::count;
-use crate::quota::{Resource, Share};
+use crate::quota::Share;
 use crate::rights::Subject;
 use crate::sessions::SessionEntry;
 

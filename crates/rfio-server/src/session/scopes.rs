@@ -14,14 +14,7 @@ use verbena_rfio_protocol::request::{Open, OpenFlags};
 use verbena_rfio_protocol::types::{Handle, Path};
 use verbena_rfio_protocol::{Request, Status};
 
-/// Whether a request may replace an existing name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExistingName {
-    /// It may.
-    Replaced,
-    /// An existing file is kept, and the request is refused.
-    Kept,
-}
+use crate::engine::ExistingName;
 
 /// The bounds of a session.
 #[derive(Debug)]

@@ -28,14 +28,14 @@ use super::connection::{
 };
 use super::input::{Frame, NoFrame};
 use super::scheduler::{NewRequest, RequestKey, Scheduler};
-use super::scopes::{ExistingName, Scopes};
-use crate::accounting::Flow;
+use super::scopes::Scopes;
 use crate::budget::MemoryGrant;
-use crate::engine::{Answer, Engine, READ_PAST_CACHE, READ_WITHOUT_MEMORY};
+use crate::caps::Resource;
+use crate::engine::{Answer, Engine, ExistingName, READ_PAST_CACHE, READ_WITHOUT_MEMORY};
 use crate::export::Access;
 use crate::fabric::{self, Arrived, DataPair};
-use crate::metrics::{Carrier, count};
-use crate::quota::{Resource, Share};
+use crate::metrics::{Carrier, Flow, count};
+use crate::quota::Share;
 use crate::sessions::SessionEntry;
 
 /// Data up to this length in bytes travel with the reply even if the client offered a window: the

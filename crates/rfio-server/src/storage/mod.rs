@@ -87,7 +87,7 @@ impl Storage {
     }
 
     /// Returns whether batching reads is worthwhile.
-    pub fn reads_together(&self) -> bool {
+    pub(crate) fn reads_together(&self) -> bool {
         matches!(self, Self::Together)
     }
 
@@ -129,7 +129,7 @@ fn with_ring(read: impl FnOnce(&mut Ring)) {
 ///
 /// # Errors
 /// The error of pread(2).
-pub fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(length);
     while bytes.len() < length {
         let at = bytes.len() as u64;
@@ -148,7 +148,7 @@ pub fn read_from_start(file: BorrowedFd<'_>, length: usize) -> io::Result<Vec<u8
 ///
 /// # Errors
 /// The error of pread(2).
-pub fn read_fully(file: BorrowedFd<'_>, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_fully(file: BorrowedFd<'_>, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
     let mut read = 0;
     while read < bytes.len() {
         match rustix::io::pread(file.as_fd(), &mut bytes[read..], offset + read as u64) {

@@ -7,7 +7,7 @@
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use verbena_rfio_server::quota::Caps;
+use verbena_rfio_server::caps::Caps;
 
 /// Minimum of descriptors for clients; with fewer the service is of no use.
 const LEAST: usize = 32;

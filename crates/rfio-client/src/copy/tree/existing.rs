@@ -9,8 +9,7 @@ use super::super::filter::ExistingFiles;
 use super::super::pipeline::FileFacts;
 use super::{local, remote};
 use crate::address::Location;
-use crate::error::Error;
-use crate::session::unexpected;
+use crate::error::{Error, unexpected};
 
 /// Returns whether an existing file at the destination is left as it is.
 ///

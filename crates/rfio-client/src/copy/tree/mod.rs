@@ -40,8 +40,7 @@ use super::retry;
 use super::{CopySettings, Durability, EarlierAttempt, Verification};
 use crate::address::Location;
 use crate::bounds::{self, HELD_NAMES, ListingBounds};
-use crate::error::Error;
-use crate::session::unexpected;
+use crate::error::{Error, unexpected};
 
 use incomplete_marker::IncompleteMarker;
 use listed_names::ListedNames;

@@ -25,9 +25,8 @@ use super::{
 };
 use crate::address::Address;
 use crate::connection::{MultiplexedConnection, Operation, PendingOperation};
-use crate::error::Error;
+use crate::error::{Error, unexpected};
 use crate::pool::PooledSession;
-use crate::session::unexpected;
 
 /// Directories that are listed together; their pages are held in memory at the same time.
 const TOGETHER: usize = 16;
