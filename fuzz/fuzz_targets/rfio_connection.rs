@@ -29,7 +29,7 @@ use verbena_rfio_server::service::{Limits, Service};
 use verbena_rfio_server::session::authenticator::{
     Authenticator, ConnectionOrigin, LocalUserPolicy,
 };
-use verbena_rfio_server::session::connection::{Connection, Context, Next};
+use verbena_rfio_server::session::connection::{Connection, Context, NextStep};
 
 /// Capacity of a socket in bytes while the peer does not read.
 const ROOM: usize = 64 << 10;
@@ -133,7 +133,7 @@ fuzz_target!(|input: &[u8]| {
         let next = connection.drive(&context, Instant::now());
         let taken = client.read(&mut answers).unwrap_or(0);
         jobs.extend(connection.jobs());
-        if matches!(next, Next::End) {
+        if matches!(next, NextStep::End) {
             return;
         }
         if !jobs.is_empty() && round % (1 + usize::from(manner) % 3) == 0 {
@@ -142,9 +142,9 @@ fuzz_target!(|input: &[u8]| {
             continue;
         }
         match next {
-            Next::End | Next::Again | Next::Starved => {}
-            Next::Wait(_) if waiting.is_empty() && taken == 0 && jobs.is_empty() => return,
-            Next::Wait(_) => {}
+            NextStep::End | NextStep::Again | NextStep::Starved => {}
+            NextStep::Wait(_) if waiting.is_empty() && taken == 0 && jobs.is_empty() => return,
+            NextStep::Wait(_) => {}
         }
     }
     panic!("the connection does not come to rest");

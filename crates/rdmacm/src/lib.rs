@@ -17,8 +17,8 @@
 //!   RTU, REJ, DREQ, DREP and SIDR's two). When a process dies its sockets close, which informs its
 //!   peers.
 //! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`inbox`]) that may be
-//!   lost ([`state_machine`]). A process that exits sends DREQs ([`leave`]); for one that is killed
-//!   another process of its host sends them ([`reaper`]) from the death record it has left
+//!   lost ([`state_machine`]). A process that exits sends DREQs ([`at_exit`]); for one that is
+//!   killed another process of its host sends them ([`reaper`]) from the death record it has left
 //!   ([`death_record`]).
 //!
 //! **Addresses.** Every address of this host resolves to the adapter, as all its processes share

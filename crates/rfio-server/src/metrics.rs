@@ -29,9 +29,9 @@ pub enum Flow {
 
 /// Bytes of file data, by direction and carrier.
 #[derive(Debug, Default)]
-pub struct Moved([[AtomicU64; 2]; 2]);
+pub struct ByteCounters([[AtomicU64; 2]; 2]);
 
-impl Moved {
+impl ByteCounters {
     /// Adds to a counter.
     pub fn add(&self, flow: Flow, carrier: Carrier, bytes: u64) {
         count(&self.0[flow as usize][carrier as usize], bytes);

@@ -18,8 +18,8 @@ use verbena_rfio_common::socket::Socket;
 
 use super::metrics::count;
 use super::session::authenticator::ConnectionOrigin;
-use super::session::connection::{Connection, Context, Interest, Next};
-use super::session::serving::Finished;
+use super::session::connection::{Connection, Context, Interest, NextStep};
+use super::session::serving::FinishedRequest;
 use super::workers::Workers;
 
 /// Deadlines of an event loop.
@@ -53,7 +53,7 @@ pub enum Message {
     /// A connection, accepted elsewhere.
     New(Socket, ConnectionOrigin),
     /// A worker's result, and the connection's token.
-    Finished(u64, Box<Finished>),
+    Finished(u64, Box<FinishedRequest>),
     /// Finish requests in progress, then end.
     Stop,
 }
@@ -415,15 +415,15 @@ impl Shard {
             });
         }
         match next {
-            Next::Wait(interest) => self.set_interest(token, interest),
-            Next::Again => {
+            NextStep::Wait(interest) => self.set_interest(token, interest),
+            NextStep::Again => {
                 self.again.push(token);
             }
-            Next::Starved => {
+            NextStep::Starved => {
                 self.starved.push(token);
                 self.set_interest(token, Interest::default());
             }
-            Next::End => {
+            NextStep::End => {
                 self.entries.remove(&token);
             }
         }

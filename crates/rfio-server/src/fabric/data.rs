@@ -8,7 +8,7 @@ use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_verbs::{Opcode, Region};
 
 use super::admission::{Admission, TOKEN_BYTES};
-use super::staging::Slot;
+use super::staging::StagingSlot;
 use super::{ServerFabric, register};
 use crate::engine::Segment;
 use crate::quota::Share;
@@ -23,16 +23,16 @@ enum Transfer {
     /// Data being sent to the client; held so that blocks stay pinned and the slot stays reserved.
     Outgoing(
         #[allow(dead_code)] Vec<Segment>,
-        #[allow(dead_code)] Option<Slot>,
+        #[allow(dead_code)] Option<StagingSlot>,
     ),
     /// Data being fetched from the client.
-    Incoming(Slot),
+    Incoming(StagingSlot),
 }
 
 /// A finished transfer.
 #[derive(Debug)]
 #[must_use]
-pub enum Finished {
+pub enum FinishedTransfer {
     /// The client has received its data.
     Sent,
     /// The client's data have arrived.
@@ -41,7 +41,7 @@ pub enum Finished {
 
 /// Data that arrived; the adapter no longer accesses them.
 #[derive(Debug)]
-pub struct Arrived(Slot);
+pub struct Arrived(StagingSlot);
 
 impl Arrived {
     /// Returns the data.
@@ -170,7 +170,7 @@ impl DataPair {
     pub fn send(
         &mut self,
         data: Vec<Segment>,
-        mut slot: Option<Slot>,
+        mut slot: Option<StagingSlot>,
         window: &Window,
         notice: Option<u32>,
     ) -> Result<(), FabricError> {
@@ -214,7 +214,7 @@ impl DataPair {
     /// The data do not fit the slot, or posting fails.
     pub fn fetch(
         &mut self,
-        mut slot: Slot,
+        mut slot: StagingSlot,
         window: &Window,
         length: usize,
     ) -> Result<(), FabricError> {
@@ -237,7 +237,7 @@ impl DataPair {
     ///
     /// # Errors
     /// The queue pair failed.
-    pub fn finish(&mut self) -> Result<Option<Finished>, FabricError> {
+    pub fn finish(&mut self) -> Result<Option<FinishedTransfer>, FabricError> {
         let Some((due, _)) = &self.under_way else {
             return Ok(None);
         };
@@ -255,8 +255,8 @@ impl DataPair {
             None => Ok(None),
             Some(PairCompletion::Sent(id)) if id == due => {
                 Ok(self.under_way.take().map(|(_, transfer)| match transfer {
-                    Transfer::Outgoing(..) => Finished::Sent,
-                    Transfer::Incoming(slot) => Finished::Arrived(Arrived(slot)),
+                    Transfer::Outgoing(..) => FinishedTransfer::Sent,
+                    Transfer::Incoming(slot) => FinishedTransfer::Arrived(Arrived(slot)),
                 }))
             }
             Some(other) => Err(FabricError::BadEndpoint(format!(

@@ -26,7 +26,7 @@ use super::authenticator::{AuthenticatedClient, Authenticator, ConnectionOrigin,
 use super::channel::Channel;
 use super::input::{Frame, Input, NoFrame};
 use super::output::Output;
-use super::serving::{EstablishedSession, Finished, Job, Task};
+use super::serving::{EstablishedSession, FinishedRequest, Job, RequestTask};
 use crate::addresses::AddressShare;
 use crate::audit::ClientIdentity;
 use crate::budget::{Account, MemoryGrant};
@@ -91,7 +91,7 @@ impl Context {
 /// The next need of a connection.
 #[derive(Debug)]
 #[must_use]
-pub enum Next {
+pub enum NextStep {
     /// Call again when the socket is ready for this, or the data queue pair has an event.
     Wait(Interest),
     /// Call again after the other connections had their turn.
@@ -127,7 +127,7 @@ pub(super) enum ServingProgress {
     /// Something progressed; there may be more.
     Moved,
     /// The event loop has to do this first.
-    Next(Next),
+    NextStep(NextStep),
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ pub struct Connection {
     pub(super) incoming_tags: Option<Tagger>,
     pub(super) outgoing_tags: Option<Tagger>,
     /// A request that waits for memory.
-    pub(super) held: Option<Task>,
+    pub(super) held: Option<RequestTask>,
     /// Jobs for the workers.
     pub(super) jobs: Vec<Job>,
     pub(super) client: ClientIdentity,
@@ -170,7 +170,7 @@ pub struct Connection {
     /// When output last progressed towards a client that has some pending.
     moved: Instant,
     /// When the client last sent a request.
-    asked: Instant,
+    accepted: Instant,
     /// Number of data queue pairs that this session has had.
     pub(super) pairs: u64,
     /// Since when memory is reserved for a payload that the client has begun to send, and the
@@ -204,7 +204,7 @@ impl Connection {
             begun: now,
             collects: false,
             moved: now,
-            asked: now,
+            accepted: now,
             pairs: 0,
             owed: None,
         }
@@ -262,7 +262,7 @@ impl Connection {
             Stage::Established(established)
                 if self.is_idle() && !self.is_held_back && established.has_no_open_files() =>
             {
-                Some(self.asked)
+                Some(self.accepted)
             }
             _ => None,
         }
@@ -316,7 +316,7 @@ impl Connection {
     }
 
     /// Does everything that is possible now.
-    pub fn drive(&mut self, context: &Context, now: Instant) -> Next {
+    pub fn drive(&mut self, context: &Context, now: Instant) -> NextStep {
         let begun = Instant::now();
         if let Stage::Established(established) = &mut self.stage {
             established.look_again();
@@ -339,25 +339,27 @@ impl Connection {
                 }
             }
         }
-        match self.push(Next::Again, now) {
-            Ok(_) => Next::Again,
+        match self.push(NextStep::Again, now) {
+            Ok(_) => NextStep::Again,
             Err(end) => self.end(context, end),
         }
     }
 
     /// Sends the replies held back, before the turn ends. Returns the next step, or `None` if
     /// sending has freed space for more.
-    fn push(&mut self, next: Next, now: Instant) -> Result<Option<Next>, NoFrame> {
+    fn push(&mut self, next: NextStep, now: Instant) -> Result<Option<NextStep>, NoFrame> {
         if !self.collects {
             return Ok(Some(next));
         }
         let writable = self.flush(now)?;
         Ok(match next {
-            Next::Wait(interest) if writable || interest.readable => Some(Next::Wait(Interest {
-                writable,
-                ..interest
-            })),
-            Next::Wait(_) => None,
+            NextStep::Wait(interest) if writable || interest.readable => {
+                Some(NextStep::Wait(Interest {
+                    writable,
+                    ..interest
+                }))
+            }
+            NextStep::Wait(_) => None,
             next => Some(next),
         })
     }
@@ -384,20 +386,20 @@ impl Connection {
     }
 
     /// Accepts a worker's result; call [`Connection::drive`] afterwards.
-    pub fn resume(&mut self, finished: Finished, context: &Context) {
+    pub fn resume(&mut self, finished: FinishedRequest, context: &Context) {
         self.accept_result(finished, context);
     }
 
-    fn step(&mut self, context: &Context, now: Instant) -> Result<Option<Next>, NoFrame> {
+    fn step(&mut self, context: &Context, now: Instant) -> Result<Option<NextStep>, NoFrame> {
         self.collects = self.input.has_begun() && (1..COLLECTED).contains(&self.output.waiting());
         let writable = self.collects || self.flush(now)?;
-        let wait = |readable| Ok(Some(Next::Wait(Interest { readable, writable })));
+        let wait = |readable| Ok(Some(NextStep::Wait(Interest { readable, writable })));
         if let Stage::Established(_) = &self.stage
             && let Some(next) = self.go_on(context, now)
         {
             return match next {
                 ServingProgress::Moved => Ok(None),
-                ServingProgress::Next(next) => Ok(Some(next)),
+                ServingProgress::NextStep(next) => Ok(Some(next)),
             };
         }
         // If the client has closed the connection, data in transfer are of no use: the adapter's
@@ -425,7 +427,7 @@ impl Connection {
             }
             return match writable {
                 true => wait(false),
-                false => Ok(Some(Next::Starved)),
+                false => Ok(Some(NextStep::Starved)),
             };
         }
         if matches!(self.stage, Stage::Unknown) {
@@ -450,12 +452,12 @@ impl Connection {
         let frame = match frame {
             Ok(frame) => frame,
             Err(NoFrame::Later) => return wait(true),
-            Err(NoFrame::Starved) => return Ok(Some(Next::Starved)),
+            Err(NoFrame::Starved) => return Ok(Some(NextStep::Starved)),
             Err(other) => return Err(other),
         };
         let whole = Instant::now();
-        self.asked = whole;
-        let asked = |request: &Request| AcceptedRequest {
+        self.accepted = whole;
+        let accepted = |request: &Request| AcceptedRequest {
             header: frame.header,
             kind: RequestKind::of(request),
             whole,
@@ -472,12 +474,12 @@ impl Connection {
                 if let Some(address_share) = &self.address_share {
                     address_share.charge_request();
                 }
-                let asked = asked(&request);
-                self.serve(context, Task::new(asked, frame, request))
+                let accepted = accepted(&request);
+                self.serve(context, RequestTask::new(accepted, frame, request))
             }
             Ok(request) => {
-                let asked = asked(&request);
-                self.handle_handshake(context, asked, request)
+                let accepted = accepted(&request);
+                self.handle_handshake(context, accepted, request)
                     .map(|()| None)
             }
             Err(malformed) => Err(NoFrame::Violation(malformed.to_string())),
@@ -572,11 +574,11 @@ impl Connection {
     pub(super) fn send(
         &mut self,
         context: &Context,
-        asked: AcceptedRequest,
+        accepted: AcceptedRequest,
         answer: Answer,
         grant: Option<MemoryGrant>,
     ) {
-        let request = asked.header;
+        let request = accepted.header;
         let body = reply::encode(&answer.outcome);
         let payload = answer.length();
         let header = Header {
@@ -606,13 +608,15 @@ impl Connection {
             .map(Arc::new);
         self.output.push_frame(bytes, grant.clone());
         let metrics = &context.service.metrics;
-        metrics.times.observe(asked.kind, asked.whole.elapsed());
+        metrics
+            .times
+            .observe(accepted.kind, accepted.whole.elapsed());
         for segment in answer.data {
             self.output.push_data(segment, grant.clone());
         }
     }
 
-    fn end(&mut self, context: &Context, why: NoFrame) -> Next {
+    fn end(&mut self, context: &Context, why: NoFrame) -> NextStep {
         let metrics = &context.service.metrics;
         self.ends(match &why {
             NoFrame::Violation(_) => "violation",
@@ -645,7 +649,7 @@ impl Connection {
             }
             _ => {}
         }
-        Next::End
+        NextStep::End
     }
 }
 

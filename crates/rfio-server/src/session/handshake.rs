@@ -10,7 +10,7 @@ use verbena_rfio_protocol::{Reply, Request, Status};
 
 use super::authenticator::{AuthenticatedClient, ConnectionOrigin};
 use super::channel::Channel;
-use super::connection::{AcceptedRequest, Connection, Context, Next, Stage};
+use super::connection::{AcceptedRequest, Connection, Context, NextStep, Stage};
 use super::input::NoFrame;
 use super::scheduler::MOST_REQUESTS;
 use super::serving::EstablishedSession;
@@ -31,7 +31,7 @@ impl Connection {
     pub(super) fn handle_handshake(
         &mut self,
         context: &Context,
-        asked: AcceptedRequest,
+        accepted: AcceptedRequest,
         request: Request,
     ) -> Result<(), NoFrame> {
         let channel = self
@@ -65,7 +65,7 @@ impl Connection {
             (Stage::Proving(pending), Request::Prove(prove)) => {
                 let key = channel.key().map_err(NoFrame::Broken)?;
                 let known = context.authenticator.verify_proof(&pending, &prove, &key);
-                return self.admit(context, asked, known);
+                return self.admit(context, accepted, known);
             }
             (Stage::Proving(pending), Request::Redeem(redeem)) => {
                 let key = channel.key().map_err(NoFrame::Broken)?;
@@ -78,7 +78,7 @@ impl Connection {
                     Err(_) => &metrics.tickets_refused,
                 };
                 count(counter, 1);
-                return self.admit(context, asked, known);
+                return self.admit(context, accepted, known);
             }
             (Stage::Proving(pending), Request::Present(present)) => {
                 self.client.user = "claimed:by a token".into();
@@ -89,7 +89,7 @@ impl Connection {
                     Err(_) => &metrics.tokens_refused,
                 };
                 count(counter, 1);
-                return self.admit(context, asked, known);
+                return self.admit(context, accepted, known);
             }
             (_, other) => {
                 return Err(NoFrame::Violation(format!(
@@ -98,7 +98,7 @@ impl Connection {
                 )));
             }
         };
-        self.reply(context, asked, outcome);
+        self.reply(context, accepted, outcome);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Connection {
     fn admit(
         &mut self,
         context: &Context,
-        asked: AcceptedRequest,
+        accepted: AcceptedRequest,
         known: Result<AuthenticatedClient, Refusal>,
     ) -> Result<(), NoFrame> {
         let known = known.and_then(|known| {
@@ -137,10 +137,10 @@ impl Connection {
             Ok(known)
         });
         match known {
-            Ok(known) => self.stage = Stage::Waiting(Box::new(known), asked, Instant::now()),
+            Ok(known) => self.stage = Stage::Waiting(Box::new(known), accepted, Instant::now()),
             Err(refusal) => {
                 self.note_refusal(context, &refusal);
-                self.reply(context, asked, Err(refusal));
+                self.reply(context, accepted, Err(refusal));
             }
         }
         Ok(())
@@ -174,13 +174,13 @@ impl Connection {
     fn reply(
         &mut self,
         context: &Context,
-        asked: AcceptedRequest,
+        accepted: AcceptedRequest,
         outcome: Result<Reply, Refusal>,
     ) {
         let tags = self.outgoing_tags.take();
         self.send(
             context,
-            asked,
+            accepted,
             Answer {
                 outcome,
                 data: Vec::new(),
@@ -192,9 +192,14 @@ impl Connection {
 
     /// Admits an authenticated client as soon as a session is free. Idle sessions are ended to make
     /// room; if none is, the client is refused after [`ADMISSION_TIMEOUT`].
-    pub(super) fn wait_for_admission(&mut self, context: &Context, now: Instant) -> Option<Next> {
+    pub(super) fn wait_for_admission(
+        &mut self,
+        context: &Context,
+        now: Instant,
+    ) -> Option<NextStep> {
         let service = &context.service;
-        let Stage::Waiting(known, asked, since) = std::mem::replace(&mut self.stage, Stage::Ending)
+        let Stage::Waiting(known, accepted, since) =
+            std::mem::replace(&mut self.stage, Stage::Ending)
         else {
             unreachable!("looked at by the caller")
         };
@@ -207,8 +212,8 @@ impl Connection {
                 service
                     .admission_queue
                     .ask(self.client.session, &charged_user, exhausted);
-                self.stage = Stage::Waiting(known, asked, since);
-                return Some(Next::Starved);
+                self.stage = Stage::Waiting(known, accepted, since);
+                return Some(NextStep::Starved);
             }
             (Ok(()), Err(exhausted)) => {
                 count(&service.metrics.caps, 1);
@@ -217,7 +222,7 @@ impl Connection {
             }
         };
         service.admission_queue.withdraw(self.client.session);
-        self.reply(context, asked, outcome);
+        self.reply(context, accepted, outcome);
         None
     }
 
@@ -240,13 +245,13 @@ impl Connection {
         charged_user: String,
         share: Share,
     ) -> Result<Reply, Refusal> {
-        let listed = context
+        let entry = context
             .service
             .open_sessions
             .begin(&self.client, &known.user);
         refuse_banned(context, &known)
             .inspect_err(|refusal| self.note_refusal(context, refusal))?;
-        Ok(self.accept(context, known, charged_user, share, listed))
+        Ok(self.accept(context, known, charged_user, share, entry))
     }
 
     fn accept(
@@ -255,7 +260,7 @@ impl Connection {
         known: AuthenticatedClient,
         charged_user: String,
         share: Share,
-        listed: SessionEntry,
+        entry: SessionEntry,
     ) -> Reply {
         let service = &context.service;
         self.account = service.buffers.account(&charged_user);
@@ -300,7 +305,7 @@ impl Connection {
             known.scopes,
             share,
             known.version,
-            listed,
+            entry,
         )));
         reply(accepted)
     }

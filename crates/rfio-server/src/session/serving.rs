@@ -24,7 +24,7 @@ use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
 use super::confinement::Confinement;
 use super::connection::{
-    AcceptedRequest, Connection, Context, Next, ServingProgress, Stage, pinned, shrink_grant,
+    AcceptedRequest, Connection, Context, NextStep, ServingProgress, Stage, pinned, shrink_grant,
 };
 use super::input::{Frame, NoFrame};
 use super::scheduler::{NewRequest, RequestKey, Scheduler};
@@ -44,8 +44,8 @@ const WITH_THE_REPLY: usize = 16 << 10;
 
 /// A request with the memory that it needs.
 #[derive(Debug)]
-pub struct Task {
-    asked: AcceptedRequest,
+pub struct RequestTask {
+    accepted: AcceptedRequest,
     request: Request,
     /// Whether it may replace an existing name.
     existing: ExistingName,
@@ -53,12 +53,12 @@ pub struct Task {
     grant: Option<MemoryGrant>,
 }
 
-impl Task {
-    pub(super) fn new(asked: AcceptedRequest, mut frame: Frame, request: Request) -> Self {
+impl RequestTask {
+    pub(super) fn new(accepted: AcceptedRequest, mut frame: Frame, request: Request) -> Self {
         // The body has been decoded.
         frame.body = Vec::new();
         Self {
-            asked,
+            accepted,
             request,
             existing: ExistingName::Replaced,
             frame,
@@ -70,7 +70,7 @@ impl Task {
 /// State for carrying out a session's requests. It lives until the last of them has ended, even if
 /// the session ended earlier.
 #[derive(Debug)]
-struct Served {
+struct ServingState {
     engine: Engine,
     _share: Share,
 }
@@ -78,25 +78,25 @@ struct Served {
 /// A request for a worker.
 #[derive(Debug)]
 pub struct Job {
-    served: Arc<Served>,
+    serving: Arc<ServingState>,
     key: RequestKey,
-    task: Task,
+    task: RequestTask,
     arrived: Option<Arrived>,
 }
 
 /// A request's result from a worker.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedRequest {
     key: RequestKey,
-    task: Task,
+    task: RequestTask,
     answer: Answer,
 }
 
 impl Job {
     /// Carries out the request; may block on storage.
-    pub fn run(self) -> Finished {
+    pub fn run(self) -> FinishedRequest {
         let Self {
-            served,
+            serving,
             key,
             mut task,
             arrived,
@@ -105,15 +105,15 @@ impl Job {
             .as_ref()
             .map_or(&task.frame.payload[..], Arrived::bytes);
         let answer = match task.existing {
-            ExistingName::Replaced => served.engine.execute(&task.request, incoming),
-            ExistingName::Kept => served.engine.execute_on_new(&task.request, incoming),
+            ExistingName::Replaced => serving.engine.execute(&task.request, incoming),
+            ExistingName::Kept => serving.engine.execute_on_new(&task.request, incoming),
         };
         // The data are written; their memory is released before the reply waits for a slow client.
         drop(arrived);
         task.frame.payload = Vec::new();
         task.frame.grant = None;
         task.frame.body_grant = None;
-        Finished { key, task, answer }
+        FinishedRequest { key, task, answer }
     }
 }
 
@@ -127,12 +127,12 @@ pub(super) struct EstablishedSession {
     looked: bool,
     /// Transfers that wait for the queue pair.
     due: VecDeque<Transfer>,
-    scheduler: Scheduler<Task>,
+    scheduler: Scheduler<RequestTask>,
     version: u16,
-    served: Arc<Served>,
+    serving: Arc<ServingState>,
     rights: Access,
     confinement: Option<Confinement>,
-    listed: SessionEntry,
+    entry: SessionEntry,
     scopes: Option<Scopes>,
 }
 
@@ -141,9 +141,9 @@ pub(super) struct EstablishedSession {
 enum Transfer {
     /// The data of an answer, then its reply. Once the data are being sent, the answer is without
     /// them.
-    Out(RequestKey, Task, Answer),
+    Out(RequestKey, RequestTask, Answer),
     /// The data of a write.
-    In(RequestKey, Task),
+    In(RequestKey, RequestTask),
 }
 
 impl EstablishedSession {
@@ -154,9 +154,9 @@ impl EstablishedSession {
         scopes: Option<Scopes>,
         share: Share,
         version: u16,
-        listed: SessionEntry,
+        entry: SessionEntry,
     ) -> Self {
-        let served = Served {
+        let serving = ServingState {
             engine,
             _share: share,
         };
@@ -167,30 +167,30 @@ impl EstablishedSession {
             due: VecDeque::new(),
             scheduler: Scheduler::new(version),
             version,
-            served: Arc::new(served),
+            serving: Arc::new(serving),
             rights,
             confinement,
             scopes,
-            listed,
+            entry,
         }
     }
 
     pub(super) fn is_to_end(&self) -> Option<&str> {
-        self.listed.is_to_end()
+        self.entry.is_to_end()
     }
 
     /// Counts file data moved by a request.
     pub(super) fn moved(&self, request: &Request, flow: Flow, carrier: Carrier, bytes: u64) {
-        self.served.engine.moved(request, flow, carrier, bytes);
+        self.serving.engine.moved(request, flow, carrier, bytes);
     }
 
     /// Records why the session ends; the first reason counts.
     pub(super) fn ends(&self, why: &'static str) {
-        self.served.engine.ends(why);
+        self.serving.engine.ends(why);
     }
 
     pub(super) fn has_no_open_files(&self) -> bool {
-        self.served.engine.has_no_open_files()
+        self.serving.engine.has_no_open_files()
     }
 
     pub(super) fn is_transferring(&self) -> bool {
@@ -275,11 +275,11 @@ impl Connection {
     pub(super) fn serve(
         &mut self,
         context: &Context,
-        mut task: Task,
-    ) -> Result<Option<Next>, NoFrame> {
-        let asked = task.asked;
+        mut task: RequestTask,
+    ) -> Result<Option<NextStep>, NoFrame> {
+        let accepted = task.accepted;
         if let Request::Cancel(cancel) = &task.request {
-            return self.cancel(context, asked, cancel.id).map(|()| None);
+            return self.cancel(context, accepted, cancel.id).map(|()| None);
         }
         // A close only releases something, so it is accepted even when the service stops.
         if !matches!(task.request, Request::Close(_))
@@ -289,13 +289,13 @@ impl Connection {
                 outcome: Err(refusal),
                 data: Vec::new(),
             };
-            self.send(context, asked, answer, None);
+            self.send(context, accepted, answer, None);
             return Ok(None);
         }
         let established = self.established();
         if established.rights == Access::ReadOnly && task.request.changes() {
             let answer = Answer::refusal(Status::errno(libc::EROFS), "this user may only read");
-            self.send(context, asked, answer, None);
+            self.send(context, accepted, answer, None);
             return Ok(None);
         }
         if let Some(confinement) = &mut established.confinement
@@ -305,12 +305,12 @@ impl Connection {
                 outcome: Err(refusal),
                 data: Vec::new(),
             };
-            self.send(context, asked, answer, None);
+            self.send(context, accepted, answer, None);
             return Ok(None);
         }
-        let served = Arc::clone(&established.served);
+        let serving = Arc::clone(&established.serving);
         if let Some(scopes) = &established.scopes {
-            let is_writable = |handle| served.engine.is_writable(handle);
+            let is_writable = |handle| serving.engine.is_writable(handle);
             match scopes.admit(&mut task.request, is_writable) {
                 Ok(existing) => task.existing = existing,
                 Err(refusal) => {
@@ -318,7 +318,7 @@ impl Connection {
                         outcome: Err(refusal),
                         data: Vec::new(),
                     };
-                    self.send(context, asked, answer, None);
+                    self.send(context, accepted, answer, None);
                     return Ok(None);
                 }
             }
@@ -328,7 +328,7 @@ impl Connection {
         {
             task.request = meagre;
         }
-        task.grant = match served.engine.memory_demand(&task.request) {
+        task.grant = match serving.engine.memory_demand(&task.request) {
             0 => Some(self.account.nothing()),
             demand => self.account.take(demand),
         };
@@ -336,18 +336,18 @@ impl Connection {
             count(&context.service.metrics.scarcities, 1);
             let Some(frugal) = Engine::shortened_without_memory(&task.request) else {
                 self.held = Some(task);
-                return Ok(Some(Next::Starved));
+                return Ok(Some(NextStep::Starved));
             };
             task.request = frugal;
             task.grant = Some(self.account.nothing());
         }
-        let promised = served.engine.max_answer_bytes(&task.request);
+        let promised = serving.engine.max_answer_bytes(&task.request);
         if let Some(address_share) = &self.address_share {
-            let brought = window_length(&task.request).max(asked.header.payload as usize);
+            let brought = window_length(&task.request).max(accepted.header.payload as usize);
             address_share.charge_bytes(promised.max(brought.min(context.service.limits.payload)));
         }
         self.established().scheduler.add(NewRequest {
-            id: asked.header.id,
+            id: accepted.header.id,
             order: Order::of(&task.request),
             promised,
             is_read_only: task.request.is_read_only(),
@@ -358,11 +358,11 @@ impl Connection {
 
     /// Charges the rate limit of the client's address with the actual length of an answer's data
     /// instead of the requested one.
-    fn correct_rate(&self, task: &Task, has: usize) {
+    fn correct_rate(&self, task: &RequestTask, has: usize) {
         if let (Some(address_share), Stage::Established(established)) =
             (&self.address_share, &self.stage)
         {
-            let promised = established.served.engine.max_answer_bytes(&task.request);
+            let promised = established.serving.engine.max_answer_bytes(&task.request);
             address_share.refund_bytes(promised.saturating_sub(has));
         }
     }
@@ -371,7 +371,7 @@ impl Connection {
     fn cancel(
         &mut self,
         context: &Context,
-        asked: AcceptedRequest,
+        accepted: AcceptedRequest,
         id: u64,
     ) -> Result<(), NoFrame> {
         let established = self.established();
@@ -381,13 +381,13 @@ impl Connection {
         }
         if let Some(task) = established.scheduler.cancel(id) {
             self.correct_rate(&task, 0);
-            self.send(context, task.asked, canceled_answer(), None);
+            self.send(context, task.accepted, canceled_answer(), None);
         }
         let answer = Answer {
             outcome: Ok(Reply::Cancelled(Done {})),
             data: Vec::new(),
         };
-        self.send(context, asked, answer, None);
+        self.send(context, accepted, answer, None);
         Ok(())
     }
 
@@ -397,7 +397,7 @@ impl Connection {
         let established = self.established();
         if established.is_transferring() && !established.looked {
             if let Some(next) = self.finish_transfer(context) {
-                return Some(ServingProgress::Next(next));
+                return Some(ServingProgress::NextStep(next));
             }
             self.established().looked = true;
         }
@@ -415,7 +415,7 @@ impl Connection {
         Some(ServingProgress::Moved)
     }
 
-    fn begin(&mut self, context: &Context, key: RequestKey, mut task: Task, now: Instant) {
+    fn begin(&mut self, context: &Context, key: RequestKey, mut task: RequestTask, now: Instant) {
         if let Request::Connect(connect) = &task.request {
             let answer = self.connect(context, &connect.endpoint, now);
             return self.conclude(context, key, task, answer);
@@ -440,17 +440,17 @@ impl Connection {
         {
             return established.due.push_back(Transfer::In(key, task));
         }
-        if let Some(answer) = established.served.engine.execute_quickly(&task.request) {
+        if let Some(answer) = established.serving.engine.execute_quickly(&task.request) {
             task.frame.body_grant = None;
             return self.deliver(context, key, task, answer);
         }
         self.work(key, task, None);
     }
 
-    fn work(&mut self, key: RequestKey, task: Task, arrived: Option<Arrived>) {
-        let served = Arc::clone(&self.established().served);
+    fn work(&mut self, key: RequestKey, task: RequestTask, arrived: Option<Arrived>) {
+        let serving = Arc::clone(&self.established().serving);
         self.jobs.push(Job {
-            served,
+            serving,
             key,
             task,
             arrived,
@@ -458,8 +458,8 @@ impl Connection {
     }
 
     /// Accepts a worker's result.
-    pub(super) fn accept_result(&mut self, finished: Finished, context: &Context) {
-        let Finished { key, task, answer } = finished;
+    pub(super) fn accept_result(&mut self, finished: FinishedRequest, context: &Context) {
+        let FinishedRequest { key, task, answer } = finished;
         if matches!(self.stage, Stage::Established(_)) {
             self.deliver(context, key, task, answer);
         }
@@ -499,7 +499,7 @@ impl Connection {
     }
 
     /// Starts to read a write's data from the client's window.
-    fn fetch(&mut self, context: &Context, key: RequestKey, task: Task) -> ServingProgress {
+    fn fetch(&mut self, context: &Context, key: RequestKey, task: RequestTask) -> ServingProgress {
         let established = match &mut self.stage {
             Stage::Established(established) => established,
             _ => unreachable!("only a session that stands serves"),
@@ -519,7 +519,7 @@ impl Connection {
             .and_then(|fabric| fabric.staging().take(&self.account));
         let Some(slot) = slot else {
             established.due.push_front(Transfer::In(key, task));
-            return ServingProgress::Next(Next::Starved);
+            return ServingProgress::NextStep(NextStep::Starved);
         };
         match data.fetch(slot, window, window_length(&task.request)) {
             Ok(()) => {
@@ -533,7 +533,13 @@ impl Connection {
 
     /// Sends an answer: its data by RDMA if the client offered a window and they are long enough,
     /// else with the reply.
-    fn deliver(&mut self, context: &Context, key: RequestKey, mut task: Task, answer: Answer) {
+    fn deliver(
+        &mut self,
+        context: &Context,
+        key: RequestKey,
+        mut task: RequestTask,
+        answer: Answer,
+    ) {
         self.correct_rate(&task, answer.length());
         // A block is not pinned for a few of its bytes, nor for a user that pins many.
         let mut answer = answer.released(match self.account.has_too_much_pinned() {
@@ -568,7 +574,7 @@ impl Connection {
         &mut self,
         context: &Context,
         key: RequestKey,
-        mut task: Task,
+        mut task: RequestTask,
         mut answer: Answer,
     ) -> ServingProgress {
         let established = match &mut self.stage {
@@ -598,7 +604,7 @@ impl Connection {
             shrink_grant(grant, 0, &answer.data, context.service.limits.block);
         }
         // With checksums the client can verify by itself that the data have arrived.
-        let notice = (!task.request.wants_checksums()).then_some(task.asked.header.id as u32);
+        let notice = (!task.request.wants_checksums()).then_some(task.accepted.header.id as u32);
         let length = answer.length();
         match data.send(std::mem::take(&mut answer.data), slot, window, notice) {
             Ok(()) => {
@@ -614,7 +620,7 @@ impl Connection {
 
     /// Ends a request: queues its answer, unless it was canceled, and allows requests that waited
     /// for it to begin.
-    fn conclude(&mut self, context: &Context, key: RequestKey, task: Task, answer: Answer) {
+    fn conclude(&mut self, context: &Context, key: RequestKey, task: RequestTask, answer: Answer) {
         let answer = match self.established().scheduler.end(key) {
             true => canceled_answer(),
             false => answer,
@@ -622,11 +628,11 @@ impl Connection {
         let bytes = answer.length() as u64;
         self.established()
             .moved(&task.request, Flow::Sent, Carrier::Stream, bytes);
-        self.send(context, task.asked, answer, task.grant);
+        self.send(context, task.accepted, answer, task.grant);
     }
 
     /// Continues after a transfer; returns `None` while it lasts.
-    fn finish_transfer(&mut self, context: &Context) -> Option<Next> {
+    fn finish_transfer(&mut self, context: &Context) -> Option<NextStep> {
         let established = self.established();
         let result = match established.data.as_mut().map(DataPair::finish) {
             Some(Ok(None)) => return None,
@@ -634,12 +640,12 @@ impl Connection {
             None => Err(FabricError::Late("the transfer")),
         };
         match (result, established.transfer.take()?) {
-            (Ok(Some(fabric::Finished::Arrived(arrived))), Transfer::In(key, task)) => {
+            (Ok(Some(fabric::FinishedTransfer::Arrived(arrived))), Transfer::In(key, task)) => {
                 let bytes = arrived.bytes().len() as u64;
                 established.moved(&task.request, Flow::Received, Carrier::Fabric, bytes);
                 self.work(key, task, Some(arrived));
             }
-            (Ok(Some(fabric::Finished::Sent)), Transfer::Out(key, mut task, answer)) => {
+            (Ok(Some(fabric::FinishedTransfer::Sent)), Transfer::Out(key, mut task, answer)) => {
                 // Memory granted for the data is released before the reply waits for the client.
                 task.grant = None;
                 self.conclude(context, key, task, answer);
@@ -651,7 +657,7 @@ impl Connection {
                 self.drop_queue_pair(context, key, task, &error);
             }
         }
-        Some(Next::Again)
+        Some(NextStep::Again)
     }
 
     /// Handles a failure of the queue pair: destroys it and refuses the request; the session
@@ -660,7 +666,7 @@ impl Connection {
         &mut self,
         context: &Context,
         key: RequestKey,
-        mut task: Task,
+        mut task: RequestTask,
         error: &FabricError,
     ) {
         let established = self.established();

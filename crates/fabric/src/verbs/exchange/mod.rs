@@ -1,7 +1,7 @@
 //! The out-of-band exchange: a TCP hub that collects bytes from a set of processes and sends all of
 //! them to each, in the order of ranks.
 //!
-//! A connection starts with a handshake ([`greeting`]) in which each side proves that it knows the
+//! A connection starts with a handshake ([`handshake`]) in which each side proves that it knows the
 //! job's secret; other clients and other listeners are ignored. Then come frames: 4 bytes length,
 //! then the body. A process's frame is the count of members (4), their ranks (4 each, ascending),
 //! the process's bytes. A reply is a kind byte, then for `GATHERED` each member's bytes preceded by
