@@ -159,10 +159,7 @@ pub unsafe extern "C" fn rfio_readlink(
                     into[..length].copy_from_slice(&target.path.as_bytes()[..length]);
                     Ok(length as i64)
                 }
-                other => Err(Error::Protocol(format!(
-                    "unexpected reply {}",
-                    other.name()
-                ))),
+                other => Err(Error::unexpected(&other)),
             }
         }
         // SAFETY: the crate's contract promises valid pointers.
@@ -178,10 +175,7 @@ pub unsafe extern "C" fn rfio_readlink(
 pub fn attributes(address: &Address, request: &Request) -> Result<Attributes, Error> {
     match sessions::ask(address, request)? {
         Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes),
-        other => Err(Error::Protocol(format!(
-            "unexpected reply {}",
-            other.name()
-        ))),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
@@ -260,10 +254,7 @@ pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs)
                     totnods: space.inodes as c_long,
                     freenods: space.free_inodes as c_long,
                 }),
-                other => Err(Error::Protocol(format!(
-                    "unexpected reply {}",
-                    other.name()
-                ))),
+                other => Err(Error::unexpected(&other)),
             }
         }
         ResolvedPath::Local(_) => {

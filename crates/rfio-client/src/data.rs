@@ -19,7 +19,7 @@ use verbena_rfio_protocol::{Reply, Request};
 use verbena_verbs::{AccessFlags, Buffer, Opcode, Region};
 
 use super::area::{Area, PARTS, RemoteAccess};
-use super::error::{Error, unexpected};
+use super::error::Error;
 use super::fork_guard;
 
 /// Work request number of the token's send.
@@ -110,7 +110,7 @@ impl DataPath {
         });
         let connected = match call(&request)? {
             Reply::Connected(connected) => connected,
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         pair.connect(&connected.endpoint)?;
         let timeout = if timeout.is_zero() {

@@ -74,6 +74,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error for a reply of another operation, which a frame's kind excludes.
+    pub fn unexpected(reply: &Reply) -> Self {
+        Self::Protocol(format!("unexpected reply {}", reply.name()))
+    }
+
+    /// Returns whether the connection was closed, as a kept one is when its server is restarted.
+    pub fn is_closed_connection(&self) -> bool {
+        matches!(self, Self::Dropped(_) | Self::Connection(_))
+    }
+
     /// Returns RFIO's status for the error.
     pub fn status(&self) -> Status {
         let of_io =
@@ -191,11 +201,6 @@ pub(super) fn is_temporary(status: Status) -> bool {
 /// Returns the error for unrequested data.
 pub(super) fn too_much() -> Error {
     Error::Protocol("more data than requested".into())
-}
-
-/// Returns the error for a reply of another operation, which a frame's kind excludes.
-pub(super) fn unexpected(reply: &Reply) -> Error {
-    Error::Protocol(format!("unexpected reply {}", reply.name()))
 }
 
 impl From<Malformed> for Error {

@@ -22,7 +22,7 @@ use verbena_rfio_protocol::{Header, IN_ORDER, NEWEST, Reply, Request};
 use super::address::Address;
 use super::bounds::{self, ReplyDeadline};
 use super::data::DataPath;
-use super::error::{Error, too_much, unexpected};
+use super::error::{Error, too_much};
 use super::fork_guard;
 use super::input::{FrameHead, Input};
 use super::options::{Checksums, Fabric, Options};
@@ -130,7 +130,7 @@ impl Session {
         };
         let welcome = match self.call(&Request::Hello(hello.clone()))? {
             Reply::Welcome(welcome) => welcome,
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         let Welcome {
             version,
@@ -174,7 +174,7 @@ impl Session {
             Reply::Accepted(accepted) | Reply::Redeemed(accepted) | Reply::Presented(accepted) => {
                 accepted
             }
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         if let Some(handshake) = handshake {
             if !handshake.verify(Purpose::Server, &accepted.proof) {

@@ -49,7 +49,7 @@ pub fn ask(
 ) -> PyResult<Result<Reply, Error>> {
     let connection = to(py, place)?;
     match py.detach(|| connection.call(request.clone())) {
-        Err(Error::Dropped(_) | Error::Connection(_)) if !request.changes() => {
+        Err(error) if error.is_closed_connection() && !request.changes() => {
             let connection = to(py, place)?;
             Ok(py.detach(|| connection.call(request.clone())))
         }

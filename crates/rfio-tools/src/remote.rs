@@ -62,10 +62,7 @@ pub fn place(text: &OsStr) -> Result<(Address, Path), Error> {
 pub fn status(session: &Arc<MultiplexedConnection>, path: &Path) -> Result<Attributes, Error> {
     match session.call(Request::Status(OnPath { path: path.clone() }))? {
         Reply::Status(about) => Ok(about.attributes),
-        other => Err(Error::Protocol(format!(
-            "unexpected reply {}",
-            other.name()
-        ))),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
@@ -76,10 +73,7 @@ pub fn status(session: &Arc<MultiplexedConnection>, path: &Path) -> Result<Attri
 pub fn link_status(session: &Arc<MultiplexedConnection>, path: &Path) -> Result<Attributes, Error> {
     match session.call(Request::LinkStatus(OnPath { path: path.clone() }))? {
         Reply::LinkStatus(about) => Ok(about.attributes),
-        other => Err(Error::Protocol(format!(
-            "unexpected reply {}",
-            other.name()
-        ))),
+        other => Err(Error::unexpected(&other)),
     }
 }
 

@@ -122,7 +122,7 @@ pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<Sha
     {
         match SharedFile::open(kept, path, flags, mode) {
             // The server may have closed an idle connection just now.
-            Err(Error::Dropped(_) | Error::Connection(_)) => {}
+            Err(error) if error.is_closed_connection() => {}
             opened => return opened,
         }
     }
@@ -164,7 +164,7 @@ pub fn close_all() {
 pub fn ask(address: &Address, request: &Request) -> Result<Reply, Error> {
     forks::prepare();
     match NAMES.to(address)?.call(request.clone()) {
-        Err(Error::Dropped(_) | Error::Connection(_)) if !request.changes() => {
+        Err(error) if error.is_closed_connection() && !request.changes() => {
             NAMES.to(address)?.call(request.clone())
         }
         other => other,

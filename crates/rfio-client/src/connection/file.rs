@@ -12,7 +12,7 @@ use verbena_rfio_protocol::types::{Attributes, Handle, Path, Range};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request};
 
 use super::{Memory, MultiplexedConnection, Operation, OperationOutput, PendingOperation};
-use crate::error::{Error, unexpected};
+use crate::error::Error;
 use crate::fork_guard;
 
 /// The file.
@@ -49,7 +49,7 @@ impl SharedFile {
                 open: true,
                 process: fork_guard::generation(),
             }),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
@@ -116,7 +116,7 @@ impl SharedFile {
         let handle = self.handle;
         match self.call(Request::Examine(OnHandle { handle }))? {
             Reply::Examined(about) => Ok(about.attributes),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
@@ -147,7 +147,7 @@ impl SharedFile {
         });
         match self.call(request)? {
             Reply::Copied(copied) => Ok(Some(copied.length.into())),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
@@ -248,7 +248,7 @@ impl SharedFile {
                 Err(Error::Protocol("more checksums than requested".into()))
             }
             Reply::Checksums(part) => Ok(part),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 

@@ -7,7 +7,7 @@ use verbena_rfio_protocol::types::{Handle, Range};
 use super::multiplexer::{ExposedPart, Multiplexer, RequestInFlight, canceled, memory};
 use super::operation::{Subrequest, SubrequestKind};
 use crate::blocks::{check, check_ranges};
-use crate::error::{Error, too_much, unexpected};
+use crate::error::{Error, too_much};
 use crate::options::Checksums;
 
 impl Multiplexer {
@@ -139,7 +139,7 @@ impl Multiplexer {
             (SubrequestKind::Vector(_, first, ranges), Reply::ReadVectorDone(done)) => self
                 .after_vector(subrequest, *first, ranges, &done, part, streamed, announced)
                 .map(|()| None),
-            (_, other) => Err(unexpected(&other)),
+            (_, other) => Err(Error::unexpected(&other)),
         }
     }
 

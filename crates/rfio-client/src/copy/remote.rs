@@ -22,7 +22,7 @@ use super::{Durability, EarlierAttempt, ExtraAttributes};
 use crate::address::Address;
 use crate::bounds::EXTENTS;
 use crate::connection::{MultiplexedConnection, PipelinedReads, PipelinedWrites, SharedFile};
-use crate::error::{Error, unexpected};
+use crate::error::Error;
 use crate::options::Options;
 use crate::pool::{PooledSession, SessionPool};
 
@@ -157,7 +157,7 @@ pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
                 )
             })
             .collect()),
-        other => Err(unexpected(&other)),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
@@ -293,7 +293,7 @@ fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> 
         });
         let found = match file.call(request)? {
             Reply::Data(found) => found,
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         for extent in &found.extents {
             let end = extent.offset.checked_add(extent.length);

@@ -9,7 +9,7 @@ use super::super::filter::ExistingFiles;
 use super::super::pipeline::FileFacts;
 use super::{local, remote};
 use crate::address::Location;
-use crate::error::{Error, unexpected};
+use crate::error::Error;
 
 /// Returns whether an existing file at the destination is left as it is.
 ///
@@ -51,7 +51,7 @@ fn facts(to: &Location, settings: &CopySettings) -> Result<Option<FileFacts>, Co
                 Ok(Reply::LinkStatus(about)) => {
                     Ok(Some(remote::item(b"", &about.attributes).facts))
                 }
-                Ok(other) => Err(unexpected(&other)).about(name()),
+                Ok(other) => Err(Error::unexpected(&other)).about(name()),
                 Err(error) if error.errno() == Some(libc::ENOENT) => Ok(None),
                 Err(error) => Err::<_, Error>(error).about(name()),
             }

@@ -40,7 +40,7 @@ use super::retry;
 use super::{CopySettings, Durability, EarlierAttempt, Verification};
 use crate::address::Location;
 use crate::bounds::{self, HELD_NAMES, ListingBounds};
-use crate::error::{Error, unexpected};
+use crate::error::Error;
 
 use incomplete_marker::IncompleteMarker;
 use listed_names::ListedNames;
@@ -716,7 +716,7 @@ fn page_of(reply: Reply) -> Result<Listing, Error> {
             bounds::page_ends(listing.entries.len(), listing.cookie != 0)?;
             Ok(listing)
         }
-        other => Err(unexpected(&other)),
+        other => Err(Error::unexpected(&other)),
     }
 }
 

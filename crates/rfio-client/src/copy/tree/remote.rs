@@ -25,7 +25,7 @@ use super::{
 };
 use crate::address::Address;
 use crate::connection::{MultiplexedConnection, Operation, PendingOperation};
-use crate::error::{Error, unexpected};
+use crate::error::Error;
 use crate::pool::PooledSession;
 
 /// Directories that are listed together; their pages are held in memory at the same time.
@@ -102,7 +102,7 @@ impl<'a> RemoteTree<'a> {
         let path = self.path(at)?;
         match self.call(Request::LinkStatus(OnPath { path }))? {
             Reply::LinkStatus(about) => Ok(about.attributes),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
@@ -158,7 +158,7 @@ impl<'a> RemoteTree<'a> {
                 Ok((true, item(b"", &about.attributes)))
             }
             (Some(Ok(_)), Some(looked)) => Err(match looked {
-                Ok(other) => unexpected(&other),
+                Ok(other) => Error::unexpected(&other),
                 Err(error) => error,
             }),
             _ => {
@@ -254,7 +254,7 @@ impl SourceTree for RemoteTree<'_> {
         let path = self.root.clone();
         match self.call(Request::Status(OnPath { path }))? {
             Reply::Status(about) => Ok(item(b"", &about.attributes)),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
@@ -284,7 +284,7 @@ impl SourceTree for RemoteTree<'_> {
         });
         let text = |outcome: Result<Reply, Error>| match outcome? {
             Reply::Target(target) => Ok(target.path.as_bytes().to_vec()),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         };
         Ok(self.on_each(requests)?.into_iter().map(text).collect())
     }
@@ -327,7 +327,7 @@ impl TargetTree for RemoteTree<'_> {
             Err(error) if error.errno() == Some(libc::EBUSY) && self.is_export(at) => Ok(false),
             Err(error) if is_there(&error) => match looks.next() {
                 Some(Ok(Reply::LinkStatus(about))) => is_directory(about.attributes.mode, error),
-                Some(Ok(other)) => Err(unexpected(&other)),
+                Some(Ok(other)) => Err(Error::unexpected(&other)),
                 Some(Err(error)) => Err(error),
                 None => Err(error),
             },
@@ -504,7 +504,7 @@ impl Fetcher for RemoteFetcher<'_> {
         let extended = extended.map(|pending| extended_in(pending.reply()?.0));
         let (reply, bytes) = fetched?;
         let Reply::Fetched(fetched) = reply else {
-            return Err(unexpected(&reply));
+            return Err(Error::unexpected(&reply));
         };
         if !fetched.whole {
             return Ok(FetchedFile::ForThePipeline);
