@@ -37,7 +37,7 @@ pub const NAMES: usize = 4 << 20;
 const LISTING: usize = 256 << 20;
 
 /// Maximum memory for the names that a recursive copy has not processed yet, in bytes.
-pub const HELD_NAMES: usize = 256 << 20;
+pub(crate) const HELD_NAMES: usize = 256 << 20;
 
 /// Number of invalid names after which the rest of a directory is skipped.
 pub(crate) const MOST_INVALID: usize = 20;
@@ -58,7 +58,7 @@ const MIN_RATE: u32 = 64 << 10;
 ///
 /// # Errors
 /// [`Error::Protocol`] if the block size is out of bounds.
-pub fn cap_limits(mut accepted: Accepted) -> Result<Accepted, Error> {
+pub(crate) fn cap_limits(mut accepted: Accepted) -> Result<Accepted, Error> {
     if !BLOCK.contains(&accepted.block) {
         return Err(Error::Protocol(format!(
             "its checksums cover {} bytes each; this client supports {} to {}",

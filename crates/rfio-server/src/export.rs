@@ -335,7 +335,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn open_path(
+    pub(crate) fn open_path(
         &self,
         path: &Path,
         flags: OFlags,

@@ -207,7 +207,7 @@ impl AddressShare {
 
     /// Applies the current rules. An established session is not ended: if they refuse it, it keeps
     /// its old limits.
-    pub fn apply_rules(&mut self, now: Instant) {
+    pub(crate) fn apply_rules(&mut self, now: Instant) {
         let generation = self.addresses.generation.load(Ordering::Acquire);
         if generation == self.generation {
             return;

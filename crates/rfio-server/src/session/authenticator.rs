@@ -226,7 +226,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// Refuses an unknown user, a wrong proof, or a message that does not belong to the method.
-    pub fn verify_proof(
+    pub(crate) fn verify_proof(
         &self,
         pending: &PendingWelcome,
         prove: &Prove,
