@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use verbena_rfio_auth::certificate::{Name, Shown, Users};
+use verbena_rfio_auth::certificate::{CertificateUsers, ClientCertificate, Name};
 
 fn written_and_read(name: &Name) {
     if !name.is_empty() {
@@ -17,7 +17,7 @@ fuzz_target!(|input: &[u8]| {
     if let Some(name) = Name::decode(input) {
         written_and_read(&name);
     }
-    if let Some(name) = Shown::read(&input.into()).subject {
+    if let Some(name) = ClientCertificate::read(&input.into()).subject {
         written_and_read(&name);
     }
     let Ok(text) = std::str::from_utf8(input) else {
@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     if let Ok(name) = text.parse() {
         written_and_read(&name);
     }
-    if let Err((line, what)) = Users::parse(text) {
+    if let Err((line, what)) = CertificateUsers::parse(text) {
         assert!(line >= 1 && line <= text.lines().count() && !what.is_empty());
     }
 });

@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
+use verbena_rfio_client::connection::{Operation, PipelinedReads, PipelinedWrites, SharedFile};
 use verbena_rfio_client::copy::list;
-use verbena_rfio_client::exchange::{Errand, Reads, SharedFile, Writes};
-use verbena_rfio_client::{Address, Exchange, Options};
+use verbena_rfio_client::{Address, MultiplexedConnection, Options};
 use verbena_rfio_protocol::Header;
 use verbena_rfio_protocol::frame::{HEADER, Kind, Limits, MOST_BODY, MOST_PAYLOAD};
 use verbena_rfio_protocol::types::{Handle, Path, Range};
@@ -30,7 +30,7 @@ fn listener() -> &'static (PathBuf, UnixListener) {
 
 /// Sends the next reply of the input for each request that arrives, addressed to that request or an
 /// earlier one; returns at the end of the input.
-fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
+fn answer(mut peer: UnixStream, variant: u8, mut input: &[u8]) -> Option<()> {
     let mut asked_before: Vec<Header> = Vec::new();
     let limits = Limits {
         body: MOST_BODY,
@@ -49,8 +49,8 @@ fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
         let (payload, behind) = behind.split_at(payload);
         asked_before.push(asked);
         // Sometimes addresses an earlier request, answered or not.
-        let back = match (asked_before.len() + usize::from(manner)) % 5 {
-            0 => usize::from(manner) % asked_before.len(),
+        let back = match (asked_before.len() + usize::from(variant)) % 5 {
+            0 => usize::from(variant) % asked_before.len(),
             _ => 0,
         };
         let asked = asked_before[asked_before.len() - 1 - back];
@@ -68,16 +68,16 @@ fn answer(mut peer: UnixStream, manner: u8, mut input: &[u8]) -> Option<()> {
 
 fn options() -> Options {
     Options {
-        patience: Duration::from_secs(5),
+        timeout: Duration::from_secs(5),
         ..Options::plain("nobody")
     }
 }
 
 /// Uses a connection with many requests in flight, which are awaited, cancelled or dropped.
 fn use_server_at_once(address: &Address) -> Option<()> {
-    let exchange = Exchange::connect(address, &options()).ok()?;
+    let connection = MultiplexedConnection::connect(address, &options()).ok()?;
     let handle = Handle(1);
-    let read = |offset| Errand::Read { handle, offset };
+    let read = |offset| Operation::Read { handle, offset };
     let ranges = vec![
         Range {
             offset: 0,
@@ -88,20 +88,20 @@ fn use_server_at_once(address: &Address) -> Option<()> {
             length: 1,
         },
     ];
-    let first = exchange.begin(read(10), vec![0; 3000]).ok()?;
-    let second = exchange
-        .begin(Errand::Vector { handle, ranges }, vec![0; 101])
+    let first = connection.begin(read(10), vec![0; 3000]).ok()?;
+    let second = connection
+        .begin(Operation::Vector { handle, ranges }, vec![0; 101])
         .ok()?;
-    let third = exchange.begin(read(5000), vec![0; 10]).ok()?;
-    let fourth = exchange
-        .begin(Errand::Write { handle, offset: 5 }, vec![1; 50])
+    let third = connection.begin(read(5000), vec![0; 10]).ok()?;
+    let fourth = connection
+        .begin(Operation::Write { handle, offset: 5 }, vec![1; 50])
         .ok()?;
     let _ = third.cancel();
     drop(first);
     for ticket in [fourth, second, third] {
         let _ = ticket.wait();
     }
-    let file = SharedFile::open(exchange, &Path::new("/f")?, 1, 0).ok()?;
+    let file = SharedFile::open(connection, &Path::new("/f")?, 1, 0).ok()?;
     let ranges = [
         Range {
             offset: 0,
@@ -124,19 +124,19 @@ fn use_server_at_once(address: &Address) -> Option<()> {
 fn use_server(address: &Address) -> Option<()> {
     let options = options();
     let path = Path::new("/f")?;
-    let session = Exchange::for_copies(address, &options).ok()?;
+    let session = MultiplexedConnection::for_copies(address, &options).ok()?;
     let _ = list(|request| session.call(request), &path);
     let file = SharedFile::open(session, &path, 1, 0).ok()?;
     let _ = file.read(10, vec![0; 3000]);
-    let most = file.exchange().most_at_once() as u32;
-    let mut reads = Reads::of(&file, Some(1));
+    let most = file.connection().max_request_bytes() as u32;
+    let mut reads = PipelinedReads::of(&file, Some(1));
     for offset in [0, 100, 4000] {
         let _ = reads.start(offset, most.min(3000));
     }
     while let Ok(Some(length)) = reads.finish_oldest(|_, _, data| data.len()) {
         assert!(length <= 3000);
     }
-    let mut writes = Writes::default();
+    let mut writes = PipelinedWrites::default();
     let _ = writes.start(&file, 5, &[1; 50]);
     let _ = writes.finish();
     let _ = file.examine();
@@ -144,7 +144,7 @@ fn use_server(address: &Address) -> Option<()> {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&manner, input)) = input.split_first() else {
+    let Some((&variant, input)) = input.split_first() else {
         return;
     };
     let (path, listener) = listener();
@@ -152,10 +152,10 @@ fuzz_target!(|input: &[u8]| {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             if let Ok((peer, _)) = listener.accept() {
-                answer(peer, manner, input);
+                answer(peer, variant, input);
             }
         });
-        match manner % 2 {
+        match variant % 2 {
             0 => use_server(&address),
             _ => use_server_at_once(&address),
         }

@@ -8,11 +8,11 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use verbena_rfio_auth::secrets::Secrets;
 use verbena_rfio_auth::ticket::Ticket;
-use verbena_rfio_server::session::confinement::Confinement;
-use verbena_rfio_server::tickets::Tickets;
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::Open;
 use verbena_rfio_protocol::ticket::Claims;
+use verbena_rfio_server::session::confinement::Confinement;
+use verbena_rfio_server::tickets::Tickets;
 
 const SECRET: &[u8] = b"0123456789abcdef";
 

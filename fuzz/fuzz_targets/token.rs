@@ -5,11 +5,11 @@
 use libfuzzer_sys::fuzz_target;
 use verbena_rfio_auth::certificate::PublicKey;
 use verbena_rfio_auth::token::Issuers;
-use verbena_rfio_auth::token::scope::{Right, Scopes, components};
+use verbena_rfio_auth::token::scope::{ScopeRight, Scopes, components};
 
 fuzz_target!(|input: &[u8]| {
     assert!(
-        Issuers::default().judge(input).is_err(),
+        Issuers::default().verify_token(input).is_err(),
         "nobody is trusted"
     );
     let _ = PublicKey::read(input);
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     let (claim, path) = text.split_once('\n').unwrap_or((text, "/"));
     let base = vec![b"base".to_vec()];
     if let (Ok(scopes), Some(path)) = (Scopes::parse(claim, &base), components(path.as_bytes())) {
-        for right in [Right::Read, Right::Create, Right::Modify] {
+        for right in [ScopeRight::Read, ScopeRight::Create, ScopeRight::Modify] {
             if scopes.has(right, &path) {
                 assert!(scopes.covers(&path) && path.starts_with(&base));
             }

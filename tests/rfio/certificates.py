@@ -291,7 +291,7 @@ def asserted(place: Place) -> Outcome:
             peer = connect()
             peer.send(wire.PROVE, bytes(32))
             if not peer.closed():
-                return failed("a proof before the greeting is answered")
+                return failed("a proof before the hello is answered")
         if service.log("session"):
             return failed("a session was accepted")
         peer = service.peer(ann)

@@ -173,14 +173,14 @@ def short_lives(place: Place, direction: str) -> Outcome:
             (service.export / "f").write_bytes(original.read_bytes())
         cuts = "ups" if is_upload else "downs"
         figures = []
-        for lanes, lives in (("1", (350_000,)), ("1", (1_500_000, 100_000, 700_000)), ("3", (500_000,))):
+        for sessions, lives in (("1", (350_000,)), ("1", (1_500_000, 100_000, 700_000)), ("3", (500_000,))):
             way = LongWay(service.port, 0.001, **{cuts: lives})
             there = f"rfio://127.0.0.1:{way.port}/f"
             copy = service.export / "f" if is_upload else service.here / "copy"
-            ended = service.tool("rfcp", "--json", "--retry", 5, "-P", lanes, *((original, there) if is_upload else (there, copy)))
+            ended = service.tool("rfcp", "--json", "--retry", 5, "-P", sessions, *((original, there) if is_upload else (there, copy)))
             way.close()
             if not ended.succeeded or copy.read_bytes() != original.read_bytes():
-                return failed(f"{lives} bytes a connection, {lanes} sessions: not the same file", ended.evidence())
+                return failed(f"{lives} bytes a connection, {sessions} sessions: not the same file", ended.evidence())
             report = json.loads(ended.output.splitlines()[-1])
             figures.append(f"{report['tried_again']} losses, {report['moved_bytes'] / LONG:.1f} times the file")
             if report["tried_again"] < 2:

@@ -115,7 +115,7 @@ def unfinished_writes(place: Place) -> Outcome:
     end."""
     with Service(place, "tcp", "--buffers-per-user", "64K", "--stall-timeout", "1") as service:
         attacker = session(service)
-        status, body, _ = attacker.ask(OPEN, text(b"/hoarder") + WRITING)
+        status, body, _ = attacker.ask(OPEN, text(b"/held-open") + WRITING)
         assert status == 0
         request = body[:8] + struct.pack(">QIIB", 0, 64 << 10, 0, 0)
         attacker.send(WRITE, request, payload_length=64 << 10)
@@ -236,11 +236,11 @@ def half_a_handshake(place: Place) -> Outcome:
         silent = context.wrap_socket(socket.create_connection((HOST, service.port), 20),
                                      server_hostname="localhost")
         idle = socket.create_connection((HOST, service.metrics_port), 20)
-        # A whole greeting whose body announces a wrong length.
+        # A whole hello whose body announces a wrong length.
         dripping = Peer(service.port)
         dripping.socket.sendall(HEADER.pack(MAGIC, 1, 1024, 0, 1) + b"\0" * 100)
         for what, connection in (("half a handshake", begun.socket), ("a silent TLS client", silent),
-                                 ("half a greeting", dripping.socket)):
+                                 ("half a hello", dripping.socket)):
             try:
                 while connection.recv(4096):
                     pass

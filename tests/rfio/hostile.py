@@ -114,7 +114,7 @@ class Deep(Liar):
 
 
 class Dripping(Liar):
-    """Every reply after the greeting comes a byte at a time, two bytes a second."""
+    """Every reply after the hello comes a byte at a time, two bytes a second."""
 
     def send(self, stream, kind: int, reply: bytes) -> None:
         if kind <= 2:

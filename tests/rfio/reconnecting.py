@@ -57,8 +57,8 @@ def files(place: Place, fabric: str) -> Outcome:
         for direction in ("download", "upload", "two sessions"):
             final = (service.export if direction == "upload" else service.here) / "copy"
             pair = (original, service.at("copy")) if direction == "upload" else (service.at("f"), final)
-            lanes = ["-P", 2] if direction == "two sessions" else []
-            copy = service.begin("rfcp", "--json", "--limit-rate", RATE, *lanes, *pair)
+            options = ["-P", 2] if direction == "two sessions" else []
+            copy = service.begin("rfcp", "--json", "--limit-rate", RATE, *options, *pair)
             partial = final.with_name(".copy.rfpart")
             for number, point in enumerate((SIZE // 8, SIZE // 8 * 5), 1):
                 until(copy, lambda point=point: length(partial) > point)

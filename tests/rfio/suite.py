@@ -123,7 +123,7 @@ def cases() -> Iterator[Case]:
             "tokens": fabric_attacks.tokens, "bad keys": fabric_attacks.bad_keys,
             "the server's memory": fabric_attacks.server_memory,
             "a late server": fabric_attacks.late_server}.items():
-        yield Case(name, "intruder", function)
+        yield Case(name, "attack", function)
     for name, function in {
             "replies that nobody takes": exhaustion.unread_replies,
             "waiting writes": exhaustion.waiting_writes, "unfinished writes": exhaustion.unfinished_writes, "open files": exhaustion.open_files,
@@ -133,12 +133,12 @@ def cases() -> Iterator[Case]:
             "bodies that do not come": exhaustion.missing_bodies, "idle strangers": exhaustion.idle_clients,
             "a vanished writer": exhaustion.vanished_writer, "idle scrapers": exhaustion.idle_scrapers,
             "FIFOs": exhaustion.fifos_and_devices}.items():
-        yield Case(name, "hoarder", function)
+        yield Case(name, "resource exhaustion", function)
     for name, function in hostile.CASES.items():
         yield Case(name, "hostile server", function)
     if WHOLE:
-        for kind in ("intruder", "hoarder"):
-            yield Case("attacks from another host", f"{kind}s", partial(across.attacks, kind=kind))
+        for kind in ("attack", "resource exhaustion"):
+            yield Case(f"{kind} from another host", "two hosts", partial(across.attacks, kind=kind))
     for name, function in addresses.CASES.items():
         yield Case(f"limits by address: {name}", "server", function)
     for name, function in certificates.CASES.items():

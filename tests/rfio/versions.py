@@ -82,7 +82,7 @@ class Older:
             threading.Thread(target=self.relay, args=(near,), daemon=True).start()
 
     def relay(self, near: socket.socket) -> None:
-        """One connection: the greeting and its reply are read, all else is passed on."""
+        """One connection: the hello and its reply are read, all else is passed on."""
         far = socket.create_connection(("127.0.0.1", self.to))
         for one in (near, far):
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

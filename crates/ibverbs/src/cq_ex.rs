@@ -8,7 +8,7 @@ use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
 use crate::cq::CqObject;
-use crate::current_completion::Place;
+use crate::current_completion::CurrentCompletion;
 use crate::handle::Handle;
 use crate::outcome;
 
@@ -51,7 +51,7 @@ unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
     unsafe {
         (&raw mut (*cq).wr_id).write(completion.wc.wr_id);
         (&raw mut (*cq).status).write(completion.wc.status);
-        *object.current.place.get() = Place {
+        *object.current.completion.get() = CurrentCompletion {
             wc: completion.wc,
             timestamp: completion.timestamp,
         };
@@ -98,30 +98,30 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 }
 
 macro_rules! fields {
-    ($($name:ident -> $type:ty: |$place:ident| $value:expr;)*) => {$(
+    ($($name:ident -> $type:ty: |$completion:ident| $value:expr;)*) => {$(
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
             // SAFETY: the header passes the structure that holds this function, in the thread that
             // owns the batch.
-            let $place = unsafe { &*Handle::<CqObject>::known(cq).object.current.place.get() };
+            let $completion = unsafe { &*Handle::<CqObject>::known(cq).object.current.completion.get() };
             $value
         }
     )*};
 }
 
 fields! {
-    read_opcode -> ibv_wc_opcode: |place| place.wc.opcode;
-    read_vendor_err -> u32: |place| place.wc.vendor_err;
-    read_byte_len -> u32: |place| place.wc.byte_len;
+    read_opcode -> ibv_wc_opcode: |completion| completion.wc.opcode;
+    read_vendor_err -> u32: |completion| completion.wc.vendor_err;
+    read_byte_len -> u32: |completion| completion.wc.byte_len;
     // SAFETY: both members of the union are a `u32`.
-    read_imm_data -> u32: |place| unsafe { place.wc.imm.imm_data };
-    read_qp_num -> u32: |place| place.wc.qp_num;
-    read_src_qp -> u32: |place| place.wc.src_qp;
-    read_wc_flags -> c_uint: |place| place.wc.wc_flags;
-    read_slid -> u32: |place| u32::from(place.wc.slid);
-    read_sl -> u8: |place| place.wc.sl;
-    read_dlid_path_bits -> u8: |place| place.wc.dlid_path_bits;
-    read_completion_ts -> u64: |place| place.timestamp;
-    read_completion_wallclock_ns -> u64: |place| wall_clock(place.timestamp);
+    read_imm_data -> u32: |completion| unsafe { completion.wc.imm.imm_data };
+    read_qp_num -> u32: |completion| completion.wc.qp_num;
+    read_src_qp -> u32: |completion| completion.wc.src_qp;
+    read_wc_flags -> c_uint: |completion| completion.wc.wc_flags;
+    read_slid -> u32: |completion| u32::from(completion.wc.slid);
+    read_sl -> u8: |completion| completion.wc.sl;
+    read_dlid_path_bits -> u8: |completion| completion.wc.dlid_path_bits;
+    read_completion_ts -> u64: |completion| completion.timestamp;
+    read_completion_wallclock_ns -> u64: |completion| wall_clock(completion.timestamp);
 }
 
 /// Returns 0, as the field is unavailable (see [`READABLE`]).

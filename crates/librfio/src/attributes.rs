@@ -8,10 +8,10 @@ use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::Attributes;
 
-use crate::core::place::{self, Place};
+use crate::core::resolve::{self, ResolvedPath};
 use crate::core::table;
 use crate::descriptor::local;
-use crate::{directory, door, named};
+use crate::{directory, ffi, named};
 
 /// `struct rfio_attributes`.
 #[repr(C)]
@@ -85,7 +85,7 @@ fn of_system(call: impl FnOnce(*mut libc::stat) -> c_int) -> Result<rfio_attribu
 /// `into` must be null or valid for a write.
 unsafe fn give(into: *mut rfio_attributes, found: rfio_attributes) -> Result<(), Error> {
     if into.is_null() {
-        return Err(door::invalid("attributes"));
+        return Err(ffi::invalid("attributes"));
     }
     // SAFETY: not null, and valid by the crate's contract.
     unsafe { into.write(found) };
@@ -102,18 +102,18 @@ pub unsafe extern "C" fn rfio_examine(
     attributes: *mut rfio_attributes,
 ) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let place = unsafe { door::name(path) }.and_then(place::find);
+    let place = unsafe { ffi::name(path) }.and_then(resolve::find);
     let found = place.and_then(|place| match place {
-        Place::There(address, path) => {
+        ResolvedPath::Remote(address, path) => {
             let request = Request::Status(OnPath { path });
             named::attributes(&address, &request).map(|about| (&about).into())
         }
         // SAFETY: the caller passes a valid path, as the crate's contract requires; `stat` is a
         // local.
-        Place::Here(_) => of_system(|stat| unsafe { libc::stat(path, stat) }),
+        ResolvedPath::Local(_) => of_system(|stat| unsafe { libc::stat(path, stat) }),
     });
     // SAFETY: the crate's contract promises valid pointers.
-    door::status(found.and_then(|found| unsafe { give(attributes, found) }))
+    ffi::status(found.and_then(|found| unsafe { give(attributes, found) }))
 }
 
 /// Returns the attributes of an open file.
@@ -131,7 +131,7 @@ pub unsafe extern "C" fn rfio_fexamine(
         None => of_system(|stat| unsafe { libc::fstat(descriptor, stat) }),
     };
     // SAFETY: the crate's contract promises valid pointers.
-    door::status(found.and_then(|found| unsafe { give(attributes, found) }))
+    ffi::status(found.and_then(|found| unsafe { give(attributes, found) }))
 }
 
 /// Returns the next name of a directory and its attributes: 1, or 0 after the last.
@@ -157,8 +157,8 @@ pub unsafe extern "C" fn rfio_readentry(
             return Ok(0);
         };
         // SAFETY: the crate's contract promises valid pointers.
-        let into = unsafe { door::buffer_mut(name.cast(), room) };
-        let into = into.ok_or_else(|| door::invalid("name"))?;
+        let into = unsafe { ffi::buffer_mut(name.cast(), room) };
+        let into = into.ok_or_else(|| ffi::invalid("name"))?;
         if text.len() >= into.len() {
             let error = std::io::Error::from_raw_os_error(libc::ERANGE);
             return Err(Error::Local("room for a name".into(), error));
@@ -168,7 +168,7 @@ pub unsafe extern "C" fn rfio_readentry(
         // SAFETY: the crate's contract promises valid pointers.
         unsafe { give(attributes, about) }.map(|()| 1)
     });
-    door::number(given) as c_int
+    ffi::number(given) as c_int
 }
 
 /// Returns the next entry of a local directory; a name that has vanished meanwhile is skipped.
@@ -179,11 +179,11 @@ unsafe fn local_entry(
     directory: *mut libc::DIR,
 ) -> Result<Option<(Vec<u8>, rfio_attributes)>, Error> {
     loop {
-        door::set_errno(0);
+        ffi::set_errno(0);
         // SAFETY: the caller promises a valid `DIR`.
         let entry = unsafe { libc::readdir(directory) };
         if entry.is_null() {
-            return match door::errno() {
+            return match ffi::errno() {
                 0 => Ok(None),
                 _ => local(-1).map(|_| None),
             };

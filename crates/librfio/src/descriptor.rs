@@ -7,9 +7,9 @@ use verbena_rfio_protocol::request::{ChangeModeOf, ChangeOwnerOf, Lock, LockActi
 use verbena_rfio_protocol::types::{Attributes, Range};
 
 use crate::core::file::OpenFile;
-use crate::core::place::{self, Place};
+use crate::core::resolve::{self, ResolvedPath};
 use crate::core::table::{self, Removed};
-use crate::door;
+use crate::ffi;
 
 /// Converts attributes to the system's `struct stat`.
 pub fn stat_of(about: &Attributes) -> libc::stat {
@@ -53,15 +53,15 @@ const _: () = assert!(size_of::<iovec64>() == 16);
 /// # Errors
 /// Those of the server or of open(2).
 pub fn open(path: &[u8], flags: c_int, mode: u32) -> Result<c_int, Error> {
-    match place::find(path)? {
-        Place::There(address, path) => {
+    match resolve::find(path)? {
+        ResolvedPath::Remote(address, path) => {
             let file = OpenFile::open(&address, &path, flags, mode, table::reading())?;
             table::insert(file)
         }
-        Place::Here(path) => {
+        ResolvedPath::Local(path) => {
             use std::os::unix::ffi::OsStrExt;
             let path =
-                CString::new(path.as_os_str().as_bytes()).map_err(|_| door::invalid("path"))?;
+                CString::new(path.as_os_str().as_bytes()).map_err(|_| ffi::invalid("path"))?;
             // SAFETY: `path` is a C string that outlives the call.
             let descriptor = unsafe { libc::open(path.as_ptr(), flags, mode) };
             local(descriptor.into()).map(|descriptor| descriptor as c_int)
@@ -94,8 +94,8 @@ pub unsafe extern "C" fn verbena_rfio_open(
 ) -> c_int {
     let mode = if mode == 0 { 0 } else { mode & !umask() };
     // SAFETY: the crate's contract promises valid pointers.
-    let opened = unsafe { door::name(path) }.and_then(|path| open(path, flags, mode));
-    door::number(opened.map(i64::from)) as c_int
+    let opened = unsafe { ffi::name(path) }.and_then(|path| open(path, flags, mode));
+    ffi::number(opened.map(i64::from)) as c_int
 }
 
 /// Returns the process's umask, which the server does not know (proc(5), since Linux 4.7).
@@ -111,7 +111,7 @@ fn umask() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_close(descriptor: c_int) -> c_int {
     match table::remove(descriptor) {
-        Some(Removed::Own(file)) => door::status(file.close()),
+        Some(Removed::Own(file)) => ffi::status(file.close()),
         Some(Removed::Inherited) => 0,
         // SAFETY: the call takes only an integer.
         None => unsafe { libc::close(descriptor) },
@@ -127,11 +127,11 @@ pub unsafe extern "C" fn rfio_read64(descriptor: c_int, buffer: *mut c_void, siz
     let read = table::with(descriptor, |file| {
         // SAFETY: the crate's contract promises valid pointers.
         let bytes =
-            unsafe { door::buffer_mut(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
+            unsafe { ffi::buffer_mut(buffer, size) }.ok_or_else(|| ffi::invalid("buffer"))?;
         file.read(bytes).map(|read| read as i64)
     });
     match read {
-        Some(result) => door::number(result) as isize,
+        Some(result) => ffi::number(result) as isize,
         // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::read(descriptor, buffer, size) },
     }
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn rfio_read(descriptor: c_int, buffer: *mut c_void, size:
     match usize::try_from(size) {
         // SAFETY: the crate's contract promises valid pointers.
         Ok(size) => unsafe { rfio_read64(descriptor, buffer, size) as c_int },
-        Err(_) => door::status(Err(door::invalid("size"))),
+        Err(_) => ffi::status(Err(ffi::invalid("size"))),
     }
 }
 
@@ -162,11 +162,11 @@ pub unsafe extern "C" fn rfio_write64(
 ) -> isize {
     let written = table::with(descriptor, |file| {
         // SAFETY: the crate's contract promises valid pointers.
-        let bytes = unsafe { door::buffer(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
+        let bytes = unsafe { ffi::buffer(buffer, size) }.ok_or_else(|| ffi::invalid("buffer"))?;
         file.write(bytes).map(|written| written as i64)
     });
     match written {
-        Some(result) => door::number(result) as isize,
+        Some(result) => ffi::number(result) as isize,
         // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::write(descriptor, buffer, size) },
     }
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn rfio_write(
     match usize::try_from(size) {
         // SAFETY: the crate's contract promises valid pointers.
         Ok(size) => unsafe { rfio_write64(descriptor, buffer, size) as c_int },
-        Err(_) => door::status(Err(door::invalid("size"))),
+        Err(_) => ffi::status(Err(ffi::invalid("size"))),
     }
 }
 
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn rfio_write(
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_lseek64(descriptor: c_int, offset: i64, whence: c_int) -> i64 {
     match table::with(descriptor, |file| file.seek(offset, whence)) {
-        Some(result) => door::number(result),
+        Some(result) => ffi::number(result),
         // SAFETY: the call takes only integers.
         None => unsafe { libc::lseek64(descriptor, offset, whence) },
     }
@@ -210,12 +210,12 @@ fn announce(descriptor: c_int, ranges: impl Iterator<Item = (i64, i64)>) -> c_in
         .map(
             |(offset, length)| match (u64::try_from(offset), u32::try_from(length)) {
                 (Ok(offset), Ok(length)) => Ok(Range { offset, length }),
-                _ => Err(door::invalid("range")),
+                _ => Err(ffi::invalid("range")),
             },
         )
         .collect();
     // For a local file the system reads ahead by itself.
-    table::with(descriptor, |file| file.announce(&ranges?)).map_or(0, door::status)
+    table::with(descriptor, |file| file.announce(&ranges?)).map_or(0, ffi::status)
 }
 
 /// Announces the ranges that will be read: one request fetches them all.
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn rfio_preseek64(
         .ok()
         .filter(|&count| count == 0 || !ranges.is_null())
     else {
-        return door::status(Err(door::invalid("ranges")));
+        return ffi::status(Err(ffi::invalid("ranges")));
     };
     // SAFETY: `ranges` has `count` elements, as the caller promises.
     announce(
@@ -257,7 +257,7 @@ pub unsafe extern "C" fn rfio_preseek(
         .ok()
         .filter(|&count| count == 0 || !ranges.is_null())
     else {
-        return door::status(Err(door::invalid("ranges")));
+        return ffi::status(Err(ffi::invalid("ranges")));
     };
     // SAFETY: `ranges` has `count` elements, as the caller promises.
     let range = |index| unsafe { *ranges.add(index) };
@@ -276,9 +276,9 @@ pub unsafe extern "C" fn rfio_preseek(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_fstat64(descriptor: c_int, status: *mut libc::stat) -> c_int {
     match table::with(descriptor, |file| file.examine()) {
-        Some(result) => door::status(result.and_then(|about| {
+        Some(result) => ffi::status(result.and_then(|about| {
             if status.is_null() {
-                return Err(door::invalid("status"));
+                return Err(ffi::invalid("status"));
             }
             // SAFETY: not null, and valid by the crate's contract.
             unsafe { status.write(stat_of(&about)) };
@@ -311,7 +311,7 @@ pub extern "C" fn rfio_fchmod(descriptor: c_int, mode: c_int) -> c_int {
     // SAFETY: the call takes only integers.
     table::with(descriptor, change).map_or_else(
         || unsafe { libc::fchmod(descriptor, mode as u32) },
-        door::status,
+        ffi::status,
     )
 }
 
@@ -331,7 +331,7 @@ pub extern "C" fn rfio_fchown(descriptor: c_int, owner: c_int, group: c_int) -> 
     // SAFETY: the call takes only integers.
     table::with(descriptor, change).map_or_else(
         || unsafe { libc::fchown(descriptor, owner, group) },
-        door::status,
+        ffi::status,
     )
 }
 
@@ -343,9 +343,9 @@ pub extern "C" fn rfio_lockf(descriptor: c_int, operation: c_int, size: c_long) 
             libc::F_ULOCK => LockAction::Unlock,
             libc::F_LOCK | libc::F_TLOCK => LockAction::TryLock,
             libc::F_TEST => LockAction::Test,
-            _ => return Err(door::invalid("operation")),
+            _ => return Err(ffi::invalid("operation")),
         };
-        let length = u64::try_from(size).map_err(|_| door::invalid("size"))?;
+        let length = u64::try_from(size).map_err(|_| ffi::invalid("size"))?;
         let (handle, offset) = (file.remote().handle(), file.position());
         let request = Request::Lock(Lock {
             handle,
@@ -368,7 +368,7 @@ pub extern "C" fn rfio_lockf(descriptor: c_int, operation: c_int, size: c_long) 
     // SAFETY: the call takes only integers.
     table::with(descriptor, lock).map_or_else(
         || unsafe { libc::lockf(descriptor, operation, size) },
-        door::status,
+        ffi::status,
     )
 }
 
@@ -391,7 +391,7 @@ pub unsafe extern "C" fn rfiosetopt(option: c_int, value: *const c_int, _length:
             table::set_read_option(value);
             0
         }
-        _ => door::status(Err(door::invalid("option"))),
+        _ => ffi::status(Err(ffi::invalid("option"))),
     }
 }
 

@@ -10,9 +10,9 @@ use verbena_rfio_client::Error;
 use verbena_rfio_client::copy::list;
 use verbena_rfio_protocol::types::Entry;
 
-use crate::core::place::{self, Place};
+use crate::core::resolve::{self, ResolvedPath};
 use crate::core::sessions;
-use crate::{door, errors};
+use crate::{errors, ffi};
 
 /// A remote directory.
 struct Listing {
@@ -35,8 +35,8 @@ fn table() -> MutexGuard<'static, HashMap<usize, Listing>> {
 }
 
 fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
-    match place::find(path)? {
-        Place::There(address, path) => {
+    match resolve::find(path)? {
+        ResolvedPath::Remote(address, path) => {
             let entries = list(|request| sessions::ask(&address, &request), &path)?;
             // SAFETY: `dirent` has only bytes and integers, for which zero is valid.
             let mut shown: Box<libc::dirent> = Box::new(unsafe { std::mem::zeroed() });
@@ -52,9 +52,9 @@ fn open(path: &[u8]) -> Result<*mut libc::DIR, Error> {
             );
             Ok(handle)
         }
-        Place::Here(path) => {
+        ResolvedPath::Local(path) => {
             let path =
-                CString::new(path.as_os_str().as_bytes()).map_err(|_| door::invalid("path"))?;
+                CString::new(path.as_os_str().as_bytes()).map_err(|_| ffi::invalid("path"))?;
             // SAFETY: `path` is a C string that outlives the call.
             let directory = unsafe { libc::opendir(path.as_ptr()) };
             if directory.is_null() {
@@ -85,7 +85,7 @@ pub fn next(directory: *mut libc::DIR) -> Option<Option<Entry>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_opendir(path: *const c_char) -> *mut libc::DIR {
     // SAFETY: the crate's contract promises valid pointers.
-    unsafe { door::name(path) }
+    unsafe { ffi::name(path) }
         .and_then(open)
         .unwrap_or_else(|error| {
             errors::note(&error);

@@ -6,7 +6,7 @@ use std::ffi::{CString, c_char, c_int};
 use verbena_rfio_client::Error;
 use verbena_rfio_protocol::Status;
 
-use crate::door;
+use crate::ffi;
 
 thread_local! {
     static SERRNO: Cell<c_int> = const { Cell::new(0) };
@@ -25,24 +25,24 @@ pub fn note(error: &Error) {
         (Error::Refused(_) | Error::NotLetIn(_), Some(errno)) => {
             REMOTE.set(errno);
             SERRNO.set(0);
-            door::set_errno(errno);
+            ffi::set_errno(errno);
         }
         (_, Some(errno)) => {
             REMOTE.set(0);
             SERRNO.set(0);
-            door::set_errno(errno);
+            ffi::set_errno(errno);
         }
         (_, None) => {
             REMOTE.set(0);
             SERRNO.set(number);
-            door::set_errno(libc::EIO);
+            ffi::set_errno(libc::EIO);
         }
     }
 }
 
 /// Returns the effective error: the server's, else RFIO's own, else errno.
 fn current() -> Status {
-    let numbers = [REMOTE.get(), SERRNO.get(), door::errno()];
+    let numbers = [REMOTE.get(), SERRNO.get(), ffi::errno()];
     numbers
         .into_iter()
         .find(|&number| number != 0)
@@ -91,7 +91,7 @@ pub extern "C" fn rfio_reason() -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_serror_r(buffer: *mut c_char, size: libc::size_t) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let Some(buffer) = (unsafe { door::buffer_mut(buffer.cast(), size) }) else {
+    let Some(buffer) = (unsafe { ffi::buffer_mut(buffer.cast(), size) }) else {
         return -1;
     };
     let text = current().to_string();
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn rfio_serror_r(buffer: *mut c_char, size: libc::size_t) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_perror(prefix: *const c_char) {
     // SAFETY: the crate's contract promises valid pointers.
-    match unsafe { door::text(prefix) } {
+    match unsafe { ffi::text(prefix) } {
         Ok(prefix) => eprintln!("{prefix} : {}", current()),
         Err(_) => eprintln!("{}", current()),
     }

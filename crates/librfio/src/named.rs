@@ -8,10 +8,10 @@ use verbena_rfio_protocol::request::{Access, ChangeOwner, OnPath, PathMode, TwoP
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Request};
 
-use crate::core::place::{self, Place};
-use crate::core::{beside, sessions};
+use crate::core::resolve::{self, ResolvedPath};
+use crate::core::{async_connections, sessions};
 use crate::descriptor::{local, stat_of};
-use crate::door;
+use crate::ffi;
 
 /// Acts on a path: with a request if remote, with the system call if local.
 ///
@@ -23,10 +23,10 @@ unsafe fn act(
     here: impl FnOnce(*const c_char) -> c_int,
 ) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let place = unsafe { door::name(path) }.and_then(place::find);
-    door::status(place.and_then(|place| match place {
-        Place::There(address, path) => sessions::ask(&address, &there(path)).map(|_| ()),
-        Place::Here(_) => local(here(path).into()).map(|_| ()),
+    let place = unsafe { ffi::name(path) }.and_then(resolve::find);
+    ffi::status(place.and_then(|place| match place {
+        ResolvedPath::Remote(address, path) => sessions::ask(&address, &there(path)).map(|_| ()),
+        ResolvedPath::Local(_) => local(here(path).into()).map(|_| ()),
     }))
 }
 
@@ -81,15 +81,17 @@ pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> 
     // SAFETY: the crate's contract promises valid pointers.
     let places = unsafe {
         (
-            door::name(from).and_then(place::find),
-            door::name(to).and_then(place::find),
+            ffi::name(from).and_then(resolve::find),
+            ffi::name(to).and_then(resolve::find),
         )
     };
-    door::status(match places {
-        (Ok(Place::There(one, from)), Ok(Place::There(other, to))) if one == other => {
+    ffi::status(match places {
+        (Ok(ResolvedPath::Remote(one, from)), Ok(ResolvedPath::Remote(other, to)))
+            if one == other =>
+        {
             sessions::ask(&one, &Request::Rename(TwoPaths { from, to })).map(|_| ())
         }
-        (Ok(Place::Here(_)), Ok(Place::Here(_))) => {
+        (Ok(ResolvedPath::Local(_)), Ok(ResolvedPath::Local(_))) => {
             // SAFETY: the crate's contract promises valid pointers.
             let result = unsafe { libc::rename(from, to) };
             local(result.into()).map(|_| ())
@@ -109,12 +111,12 @@ pub unsafe extern "C" fn rfio_rename(from: *const c_char, to: *const c_char) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_symlink(target: *const c_char, path: *const c_char) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let text = match unsafe { door::name(target) } {
+    let text = match unsafe { ffi::name(target) } {
         Ok(text) => text,
-        Err(error) => return door::status(Err(error)),
+        Err(error) => return ffi::status(Err(error)),
     };
     let Some(from) = Path::new(text) else {
-        return door::status(Err(door::invalid("target")));
+        return ffi::status(Err(ffi::invalid("target")));
     };
     let there = |to| Request::MakeLink(TwoPaths { from, to });
     // SAFETY: the crate's contract promises valid pointers.
@@ -142,30 +144,28 @@ pub unsafe extern "C" fn rfio_readlink(
     size: c_int,
 ) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let place = unsafe { door::name(path) }.and_then(place::find);
+    let place = unsafe { ffi::name(path) }.and_then(resolve::find);
     let Ok(room) = usize::try_from(size) else {
-        return door::status(Err(door::invalid("size")));
+        return ffi::status(Err(ffi::invalid("size")));
     };
     let read = place.and_then(|place| match place {
-        Place::There(address, path) => match sessions::ask(&address, &Request::ReadLink(on(path)))?
-        {
-            Reply::Target(target) => {
-                // SAFETY: the crate's contract promises valid pointers.
-                let into = unsafe { door::buffer_mut(buffer.cast(), room) }
-                    .ok_or_else(|| door::invalid("buffer"))?;
-                let length = target.path.as_bytes().len().min(room);
-                into[..length].copy_from_slice(&target.path.as_bytes()[..length]);
-                Ok(length as i64)
+        ResolvedPath::Remote(address, path) => {
+            match sessions::ask(&address, &Request::ReadLink(on(path)))? {
+                Reply::Target(target) => {
+                    // SAFETY: the crate's contract promises valid pointers.
+                    let into = unsafe { ffi::buffer_mut(buffer.cast(), room) }
+                        .ok_or_else(|| ffi::invalid("buffer"))?;
+                    let length = target.path.as_bytes().len().min(room);
+                    into[..length].copy_from_slice(&target.path.as_bytes()[..length]);
+                    Ok(length as i64)
+                }
+                other => Err(Error::unexpected(&other)),
             }
-            other => Err(Error::Protocol(format!(
-                "unexpected reply {}",
-                other.name()
-            ))),
-        },
+        }
         // SAFETY: the crate's contract promises valid pointers.
-        Place::Here(_) => local(unsafe { libc::readlink(path, buffer, room) } as i64),
+        ResolvedPath::Local(_) => local(unsafe { libc::readlink(path, buffer, room) } as i64),
     });
-    door::number(read) as c_int
+    ffi::number(read) as c_int
 }
 
 /// Returns the attributes that a request by name finds.
@@ -175,10 +175,7 @@ pub unsafe extern "C" fn rfio_readlink(
 pub fn attributes(address: &Address, request: &Request) -> Result<Attributes, Error> {
     match sessions::ask(address, request)? {
         Reply::Status(about) | Reply::LinkStatus(about) => Ok(about.attributes),
-        other => Err(Error::Protocol(format!(
-            "unexpected reply {}",
-            other.name()
-        ))),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
@@ -191,16 +188,16 @@ unsafe fn stat(
     here: impl FnOnce(*const c_char, *mut libc::stat) -> c_int,
 ) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let place = unsafe { door::name(path) }.and_then(place::find);
-    door::status(place.and_then(|place| match place {
-        _ if status.is_null() => Err(door::invalid("status")),
-        Place::There(address, path) => {
+    let place = unsafe { ffi::name(path) }.and_then(resolve::find);
+    ffi::status(place.and_then(|place| match place {
+        _ if status.is_null() => Err(ffi::invalid("status")),
+        ResolvedPath::Remote(address, path) => {
             let about = attributes(&address, &there(on(path)))?;
             // SAFETY: not null, and valid by the crate's contract.
             unsafe { status.write(stat_of(&about)) };
             Ok(())
         }
-        Place::Here(_) => local(here(path, status).into()).map(|_| ()),
+        ResolvedPath::Local(_) => local(here(path, status).into()).map(|_| ()),
     }))
 }
 
@@ -246,22 +243,21 @@ pub struct rfstatfs {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let place = unsafe { door::name(path) }.and_then(place::find);
+    let place = unsafe { ffi::name(path) }.and_then(resolve::find);
     let space = place.and_then(|place| match place {
-        Place::There(address, path) => match sessions::ask(&address, &Request::Space(on(path)))? {
-            Reply::Capacity(space) => Ok(rfstatfs {
-                totblks: space.blocks as c_long,
-                freeblks: space.free as c_long,
-                bsize: space.block as c_long,
-                totnods: space.inodes as c_long,
-                freenods: space.free_inodes as c_long,
-            }),
-            other => Err(Error::Protocol(format!(
-                "unexpected reply {}",
-                other.name()
-            ))),
-        },
-        Place::Here(_) => {
+        ResolvedPath::Remote(address, path) => {
+            match sessions::ask(&address, &Request::Space(on(path)))? {
+                Reply::Capacity(space) => Ok(rfstatfs {
+                    totblks: space.blocks as c_long,
+                    freeblks: space.free as c_long,
+                    bsize: space.block as c_long,
+                    totnods: space.inodes as c_long,
+                    freenods: space.free_inodes as c_long,
+                }),
+                other => Err(Error::unexpected(&other)),
+            }
+        }
+        ResolvedPath::Local(_) => {
             // SAFETY: `statvfs` has only integers, for which zero is valid.
             let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
             // SAFETY: the caller passes a valid path, as the crate's contract requires; `space` is
@@ -276,9 +272,9 @@ pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs)
             })
         }
     });
-    door::status(space.and_then(|space| {
+    ffi::status(space.and_then(|space| {
         if status.is_null() {
-            return Err(door::invalid("status"));
+            return Err(ffi::invalid("status"));
         }
         // SAFETY: not null, and valid by the crate's contract.
         unsafe { status.write(space) };
@@ -293,21 +289,21 @@ pub unsafe extern "C" fn rfio_statfs(path: *const c_char, status: *mut rfstatfs)
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_chdir(path: *const c_char) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let place = unsafe { door::name(path) }.and_then(place::find);
-    door::status(place.and_then(|place| match place {
-        Place::There(address, path) => {
+    let place = unsafe { ffi::name(path) }.and_then(resolve::find);
+    ffi::status(place.and_then(|place| match place {
+        ResolvedPath::Remote(address, path) => {
             let about = attributes(&address, &Request::Status(on(path.clone())))?;
             if about.mode & libc::S_IFMT != libc::S_IFDIR {
                 let error = std::io::Error::from_raw_os_error(libc::ENOTDIR);
                 return Err(Error::Local(path.to_string(), error));
             }
-            place::choose_directory(Some((address, path)));
+            resolve::choose_directory(Some((address, path)));
             Ok(())
         }
-        Place::Here(_) => {
+        ResolvedPath::Local(_) => {
             // SAFETY: the crate's contract promises valid pointers.
             local(unsafe { libc::chdir(path) }.into())?;
-            place::choose_directory(None);
+            resolve::choose_directory(None);
             Ok(())
         }
     }))
@@ -319,7 +315,7 @@ macro_rules! ends {
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> c_int {
             sessions::close_all();
-            beside::close_all();
+            async_connections::close_all();
             0
         }
     )* };
@@ -341,19 +337,19 @@ pub unsafe extern "C" fn rfio_parse(
     file: *mut *mut c_char,
 ) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let text = match unsafe { door::name(path) } {
+    let text = match unsafe { ffi::name(path) } {
         Ok(text) if !host.is_null() && !file.is_null() => text,
-        _ => return door::status(Err(door::invalid("path"))),
+        _ => return ffi::status(Err(ffi::invalid("path"))),
     };
-    match place::find(text) {
-        Ok(Place::There(address, remote)) => {
+    match resolve::find(text) {
+        Ok(ResolvedPath::Remote(address, remote)) => {
             let address = match address {
                 Address::Host(host, _) => host,
                 Address::Socket(path) => format!("[{}]", path.display()),
             };
             let parts = (CString::new(address), CString::new(remote.as_bytes()));
             let (Ok(address), Ok(remote)) = parts else {
-                return door::status(Err(door::invalid("path")));
+                return ffi::status(Err(ffi::invalid("path")));
             };
             PARSED.with(|kept| {
                 let mut kept = kept.borrow_mut();
@@ -366,7 +362,7 @@ pub unsafe extern "C" fn rfio_parse(
             });
             1
         }
-        Ok(Place::Here(_)) => {
+        Ok(ResolvedPath::Local(_)) => {
             // SAFETY: not null, and valid by the crate's contract.
             unsafe {
                 host.write(std::ptr::null_mut());
@@ -374,6 +370,6 @@ pub unsafe extern "C" fn rfio_parse(
             }
             0
         }
-        Err(error) => door::status(Err(error)),
+        Err(error) => ffi::status(Err(error)),
     }
 }

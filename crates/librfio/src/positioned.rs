@@ -6,10 +6,10 @@ use std::ffi::{c_int, c_void};
 use verbena_rfio_client::Error;
 
 use crate::core::table;
-use crate::door;
+use crate::ffi;
 
 fn offset_of(offset: i64) -> Result<u64, Error> {
-    u64::try_from(offset).map_err(|_| door::invalid("offset"))
+    u64::try_from(offset).map_err(|_| ffi::invalid("offset"))
 }
 
 /// Reads at an offset.
@@ -26,12 +26,12 @@ pub unsafe extern "C" fn rfio_pread64(
     let read = table::with(descriptor, |file| {
         // SAFETY: the crate's contract promises valid pointers.
         let bytes =
-            unsafe { door::buffer_mut(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
+            unsafe { ffi::buffer_mut(buffer, size) }.ok_or_else(|| ffi::invalid("buffer"))?;
         let read = file.read_positioned(offset_of(offset)?, bytes)?;
         Ok(read as i64)
     });
     match read {
-        Some(result) => door::number(result) as isize,
+        Some(result) => ffi::number(result) as isize,
         // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::pread64(descriptor, buffer, size, offset) },
     }
@@ -50,12 +50,12 @@ pub unsafe extern "C" fn rfio_pwrite64(
 ) -> isize {
     let written = table::with(descriptor, |file| {
         // SAFETY: the crate's contract promises valid pointers.
-        let bytes = unsafe { door::buffer(buffer, size) }.ok_or_else(|| door::invalid("buffer"))?;
+        let bytes = unsafe { ffi::buffer(buffer, size) }.ok_or_else(|| ffi::invalid("buffer"))?;
         let written = file.write_positioned(offset_of(offset)?, bytes)?;
         Ok(written as i64)
     });
     match written {
-        Some(result) => door::number(result) as isize,
+        Some(result) => ffi::number(result) as isize,
         // SAFETY: the crate's contract promises valid pointers.
         None => unsafe { libc::pwrite64(descriptor, buffer, size, offset) },
     }
@@ -81,18 +81,18 @@ pub unsafe extern "C" fn rfio_copy_range(
             return unsafe { libc::copy_file_range(from, &mut offset, to, &mut at, size, 0) };
         }
         (Some(source), Some(sink)) => (source, sink),
-        _ => return door::number(Err(elsewhere())) as isize,
+        _ => return ffi::number(Err(elsewhere())) as isize,
     };
     let copied = source.and_then(|source| {
         let sink = sink?;
         let (offset, at) = (offset_of(offset)?, offset_of(at)?);
-        let (source, written) = (source.beside()?, sink.beside()?);
+        let (source, written) = (source.async_file()?, sink.async_file()?);
         let copied = source.copy_to(offset, &written, at, size as u64);
         // Also after an error, which may have come after a partial copy.
         sink.has_changed();
         copied?.map(|copied| copied as i64).ok_or_else(elsewhere)
     });
-    door::number(copied) as isize
+    ffi::number(copied) as isize
 }
 
 /// Returns the error for files that are not on the same server.
@@ -105,7 +105,7 @@ fn elsewhere() -> Error {
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_ftruncate64(descriptor: c_int, size: i64) -> c_int {
     match table::with(descriptor, |file| file.truncate(offset_of(size)?)) {
-        Some(result) => door::status(result),
+        Some(result) => ffi::status(result),
         // SAFETY: the call takes only integers.
         None => unsafe { libc::ftruncate64(descriptor, size) },
     }
@@ -115,7 +115,7 @@ pub extern "C" fn rfio_ftruncate64(descriptor: c_int, size: i64) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn rfio_fsync(descriptor: c_int) -> c_int {
     match table::with(descriptor, |file| file.remote().synchronise()) {
-        Some(result) => door::status(result),
+        Some(result) => ffi::status(result),
         // SAFETY: the call takes only an integer.
         None => unsafe { libc::fsync(descriptor) },
     }
@@ -131,9 +131,9 @@ pub unsafe extern "C" fn rfio_checksum(descriptor: c_int, crc32c: *mut u32) -> c
         let error = std::io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         Err(Error::Local("checksum of a local file".into(), error))
     });
-    door::status(sum.and_then(|sum| {
+    ffi::status(sum.and_then(|sum| {
         if crc32c.is_null() {
-            return Err(door::invalid("crc32c"));
+            return Err(ffi::invalid("crc32c"));
         }
         // SAFETY: not null, and valid by the crate's contract.
         unsafe { crc32c.write(sum) };

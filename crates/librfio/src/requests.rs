@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use verbena_rfio_client::Error;
-use verbena_rfio_client::exchange::{Errand, Given, Memory, Ticket, wait_any};
+use verbena_rfio_client::connection::{
+    Memory, Operation, OperationOutput, PendingOperation, wait_any,
+};
 use verbena_rfio_protocol::types::{Handle, Range};
 
-use crate::core::foreign::Foreign;
+use crate::core::caller_buffer::CallerBuffer;
 use crate::core::table::{self, Entry};
 use crate::descriptor::iovec64;
-use crate::door;
+use crate::ffi;
 
 /// An asynchronous request.
 pub struct rfio_request {
@@ -22,45 +24,45 @@ pub struct rfio_request {
 }
 
 enum State {
-    There(Ticket, Arc<Entry>),
+    Remote(PendingOperation, Arc<Entry>),
     /// A local file's request, which is done when it begins.
-    Here(Result<i64, Error>),
+    Local(Result<i64, Error>),
 }
 
 fn begun(state: Result<State, Error>, lengths: *mut c_int) -> *mut rfio_request {
     match state {
         Ok(state) => Box::into_raw(Box::new(rfio_request { state, lengths })),
         Err(error) => {
-            door::number(Err(error));
+            ffi::number(Err(error));
             std::ptr::null_mut()
         }
     }
 }
 
 /// Begins an operation on a remote file; `None` if the descriptor is not a remote file's.
-fn begin_there(
+fn begin_remote(
     descriptor: c_int,
     buffer: *mut c_void,
     size: usize,
-    errand: impl FnOnce(Handle) -> Result<Errand, Error>,
+    operation: impl FnOnce(Handle) -> Result<Operation, Error>,
 ) -> Option<Result<State, Error>> {
     let found = table::find(descriptor)?;
     Some(found.and_then(|entry| {
-        let memory = Foreign::new(buffer, size)?;
-        let beside = entry.beside()?;
-        let ticket = beside.begin(errand(beside.handle())?, memory)?;
-        Ok(State::There(ticket, entry))
+        let memory = CallerBuffer::new(buffer, size)?;
+        let file = entry.async_file()?;
+        let pending = file.begin(operation(file.handle())?, memory)?;
+        Ok(State::Remote(pending, entry))
     }))
 }
 
 fn offset_of(offset: i64) -> Result<u64, Error> {
-    u64::try_from(offset).map_err(|_| door::invalid("offset"))
+    u64::try_from(offset).map_err(|_| ffi::invalid("offset"))
 }
 
 /// Converts the result of a local call.
-fn here(given: isize) -> State {
+fn local(given: isize) -> State {
     let failed = || Error::Local("local file".into(), std::io::Error::last_os_error());
-    State::Here(match given {
+    State::Local(match given {
         0.. => Ok(given as i64),
         _ => Err(failed()),
     })
@@ -77,13 +79,13 @@ pub unsafe extern "C" fn rfio_begin_pread(
     size: usize,
     offset: i64,
 ) -> *mut rfio_request {
-    let there = begin_there(descriptor, buffer, size, |handle| {
+    let there = begin_remote(descriptor, buffer, size, |handle| {
         let offset = offset_of(offset)?;
-        Ok(Errand::Read { handle, offset })
+        Ok(Operation::Read { handle, offset })
     });
     let state = there.unwrap_or_else(|| {
         // SAFETY: the crate's contract promises valid pointers.
-        Ok(here(unsafe {
+        Ok(local(unsafe {
             libc::pread64(descriptor, buffer, size, offset)
         }))
     });
@@ -101,13 +103,13 @@ pub unsafe extern "C" fn rfio_begin_pwrite(
     size: usize,
     offset: i64,
 ) -> *mut rfio_request {
-    let there = begin_there(descriptor, buffer.cast_mut(), size, |handle| {
+    let there = begin_remote(descriptor, buffer.cast_mut(), size, |handle| {
         let offset = offset_of(offset)?;
-        Ok(Errand::Write { handle, offset })
+        Ok(Operation::Write { handle, offset })
     });
     let state = there.unwrap_or_else(|| {
         // SAFETY: the crate's contract promises valid pointers.
-        Ok(here(unsafe {
+        Ok(local(unsafe {
             libc::pwrite64(descriptor, buffer, size, offset)
         }))
     });
@@ -128,11 +130,11 @@ pub unsafe extern "C" fn rfio_begin_preadv(
     size: usize,
     lengths: *mut c_int,
 ) -> *mut rfio_request {
-    let listed = usize::try_from(count).map_err(|_| door::invalid("count"));
+    let listed = usize::try_from(count).map_err(|_| ffi::invalid("count"));
     let listed = listed.and_then(
         |count| match (count, ranges.is_null() || lengths.is_null()) {
             (0, _) => Ok(&[][..]),
-            (_, true) => Err(door::invalid("ranges")),
+            (_, true) => Err(ffi::invalid("ranges")),
             // SAFETY: `ranges` is not null and has `count` elements, as the crate's contract
             // requires.
             _ => Ok(unsafe { std::slice::from_raw_parts(ranges, count) }),
@@ -140,7 +142,7 @@ pub unsafe extern "C" fn rfio_begin_preadv(
     );
     let ranges = listed.and_then(|listed| {
         let range = |range: &iovec64| {
-            let length = u32::try_from(range.iov_len).map_err(|_| door::invalid("length"))?;
+            let length = u32::try_from(range.iov_len).map_err(|_| ffi::invalid("length"))?;
             let offset = offset_of(range.iov_base)?;
             Ok(Range { offset, length })
         };
@@ -153,27 +155,27 @@ pub unsafe extern "C" fn rfio_begin_preadv(
         Ok(ranges) => ranges,
         Err(error) => return begun(Err(error), lengths),
     };
-    let there = begin_there(descriptor, buffer, size, |handle| {
-        Ok(Errand::Vector {
+    let there = begin_remote(descriptor, buffer, size, |handle| {
+        Ok(Operation::Vector {
             handle,
             ranges: ranges.clone(),
         })
     });
     let state = match there {
         Some(state) => state,
-        None => Foreign::new(buffer, size).and_then(|mut memory| {
+        None => CallerBuffer::new(buffer, size).and_then(|mut memory| {
             let lengths = match ranges.len() {
                 0 => &mut [][..],
                 // SAFETY: `lengths` has one element per range, as the crate's contract requires.
                 count => unsafe { std::slice::from_raw_parts_mut(lengths, count) },
             };
-            read_here(descriptor, &ranges, memory.bytes_mut(), lengths)
+            read_local(descriptor, &ranges, memory.bytes_mut(), lengths)
         }),
     };
     begun(state, lengths)
 }
 
-fn read_here(
+fn read_local(
     descriptor: c_int,
     ranges: &[Range],
     mut memory: &mut [u8],
@@ -183,20 +185,20 @@ fn read_here(
     for (range, length) in ranges.iter().zip(lengths) {
         let (place, behind) = memory
             .split_at_mut_checked(range.length as usize)
-            .ok_or_else(|| door::invalid("buffer"))?;
+            .ok_or_else(|| ffi::invalid("buffer"))?;
         // SAFETY: `place` is an exclusive slice.
         let read = unsafe {
             let offset = range.offset as i64;
             libc::pread64(descriptor, place.as_mut_ptr().cast(), place.len(), offset)
         };
         if read < 0 {
-            return Ok(here(read));
+            return Ok(local(read));
         }
         *length = read as c_int;
         sum += read;
         memory = behind;
     }
-    Ok(here(sum))
+    Ok(local(sum))
 }
 
 /// Returns a request that is not finished.
@@ -205,7 +207,7 @@ fn read_here(
 /// `request` must be null, or a request that was begun and is not finished.
 unsafe fn request<'a>(request: *mut rfio_request) -> Result<&'a rfio_request, Error> {
     // SAFETY: the caller promises null or a request that is not finished.
-    unsafe { request.as_ref() }.ok_or_else(|| door::invalid("request"))
+    unsafe { request.as_ref() }.ok_or_else(|| ffi::invalid("request"))
 }
 
 /// Returns whether a request is done, without waiting.
@@ -216,10 +218,10 @@ unsafe fn request<'a>(request: *mut rfio_request) -> Result<&'a rfio_request, Er
 pub unsafe extern "C" fn rfio_request_done(pointer: *mut rfio_request) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
     let done = unsafe { request(pointer) }.and_then(|request| match &request.state {
-        State::There(ticket, _) => ticket.is_done().map(i64::from),
-        State::Here(_) => Ok(1),
+        State::Remote(pending, _) => pending.is_done().map(i64::from),
+        State::Local(_) => Ok(1),
     });
-    door::number(done) as c_int
+    ffi::number(done) as c_int
 }
 
 /// Cancels a request, if that is still possible.
@@ -230,10 +232,10 @@ pub unsafe extern "C" fn rfio_request_done(pointer: *mut rfio_request) -> c_int 
 pub unsafe extern "C" fn rfio_request_cancel(pointer: *mut rfio_request) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
     let cancelled = unsafe { request(pointer) }.and_then(|request| match &request.state {
-        State::There(ticket, _) => ticket.cancel(),
-        State::Here(_) => Ok(()),
+        State::Remote(pending, _) => pending.cancel(),
+        State::Local(_) => Ok(()),
     });
-    door::status(cancelled)
+    ffi::status(cancelled)
 }
 
 /// Returns a descriptor that becomes readable when a request may be done.
@@ -244,10 +246,10 @@ pub unsafe extern "C" fn rfio_request_cancel(pointer: *mut rfio_request) -> c_in
 pub unsafe extern "C" fn rfio_request_events(pointer: *mut rfio_request) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
     let events = unsafe { request(pointer) }.and_then(|request| match &request.state {
-        State::There(ticket, _) => Ok(ticket.events().as_raw_fd().into()),
-        State::Here(_) => Err(door::invalid("request of a local file")),
+        State::Remote(pending, _) => Ok(pending.events().as_raw_fd().into()),
+        State::Local(_) => Err(ffi::invalid("request of a local file")),
     });
-    door::number(events) as c_int
+    ffi::number(events) as c_int
 }
 
 /// Waits until one of the requests is done. Returns its index, or `count` after a timeout.
@@ -265,26 +267,26 @@ pub unsafe extern "C" fn rfio_request_wait(
             // SAFETY: the crate's contract promises valid pointers.
             unsafe { std::slice::from_raw_parts(requests, count) }
         }
-        _ => return door::number(Err(door::invalid("requests"))) as c_int,
+        _ => return ffi::number(Err(ffi::invalid("requests"))) as c_int,
     };
     let (mut tickets, mut places) = (Vec::new(), Vec::new());
     for (place, &pointer) in listed.iter().enumerate() {
         // SAFETY: the crate's contract promises valid pointers.
         match unsafe { pointer.as_ref() }.map(|request| &request.state) {
-            Some(State::Here(_)) => return place as c_int,
-            Some(State::There(ticket, _)) => {
-                tickets.push(ticket);
+            Some(State::Local(_)) => return place as c_int,
+            Some(State::Remote(pending, _)) => {
+                tickets.push(pending);
                 places.push(place);
             }
             None => {}
         }
     }
     if tickets.is_empty() {
-        return door::number(Err(door::invalid("requests"))) as c_int;
+        return ffi::number(Err(ffi::invalid("requests"))) as c_int;
     }
     let at_most = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     let waited = wait_any(&tickets, at_most);
-    door::number(waited.map(|found| found.map_or(i64::from(count), |index| places[index] as i64)))
+    ffi::number(waited.map(|found| found.map_or(i64::from(count), |index| places[index] as i64)))
         as c_int
 }
 
@@ -295,22 +297,25 @@ pub unsafe extern "C" fn rfio_request_wait(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_request_finish(pointer: *mut rfio_request) -> isize {
     if pointer.is_null() {
-        return door::number(Err(door::invalid("request"))) as isize;
+        return ffi::number(Err(ffi::invalid("request"))) as isize;
     }
     // SAFETY: the pointer comes from `begun`, and the caller finishes each request once.
     let request = unsafe { Box::from_raw(pointer) };
     let given = match request.state {
-        State::Here(given) => given,
-        State::There(ticket, entry) => ticket.wait().and_then(|done| {
+        State::Local(given) => given,
+        State::Remote(pending, entry) => pending.wait().and_then(|done| {
             let size = done.memory.bytes().len() as i64;
             // Also for a write that failed or was cancelled after a partial transfer.
-            if !matches!(done.outcome, Ok(Given::Read(_) | Given::Vector(_))) {
+            if !matches!(
+                done.outcome,
+                Ok(OperationOutput::Read(_) | OperationOutput::Vector(_))
+            ) {
                 entry.has_changed();
             }
             match done.outcome? {
-                Given::Read(read) => Ok(read as i64),
-                Given::Written => Ok(size),
-                Given::Vector(lengths) => {
+                OperationOutput::Read(read) => Ok(read as i64),
+                OperationOutput::Written => Ok(size),
+                OperationOutput::Vector(lengths) => {
                     for (index, &length) in lengths.iter().enumerate() {
                         // SAFETY: `lengths` has one element per range, as the caller of
                         // `rfio_begin_preadv` promised.
@@ -318,9 +323,9 @@ pub unsafe extern "C" fn rfio_request_finish(pointer: *mut rfio_request) -> isiz
                     }
                     Ok(lengths.iter().map(|&length| i64::from(length)).sum())
                 }
-                Given::Reply(..) => Err(door::invalid("request")),
+                OperationOutput::Reply(..) => Err(ffi::invalid("request")),
             }
         }),
     };
-    door::number(given) as isize
+    ffi::number(given) as isize
 }

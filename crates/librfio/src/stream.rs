@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use verbena_rfio_client::Error;
 
-use crate::core::place::{self, Place};
+use crate::core::resolve::{self, ResolvedPath};
 use crate::core::table;
 use crate::descriptor::{open, rfio_close};
-use crate::{door, errors};
+use crate::{errors, ffi};
 
 /// `cookie_io_functions_t`.
 #[repr(C)]
@@ -56,8 +56,7 @@ unsafe extern "C" fn write(cookie: *mut c_void, bytes: *const c_char, size: usiz
 unsafe extern "C" fn seek(cookie: *mut c_void, offset: *mut i64, whence: c_int) -> c_int {
     // SAFETY: the C library passes a valid pointer.
     let wanted = unsafe { *offset };
-    match table::with(cookie as usize as c_int, |file| file.seek(wanted, whence)).map(door::number)
-    {
+    match table::with(cookie as usize as c_int, |file| file.seek(wanted, whence)).map(ffi::number) {
         Some(position) if position >= 0 => {
             // SAFETY: the C library passes a valid pointer.
             unsafe { *offset = position };
@@ -76,14 +75,14 @@ fn flags(mode: &CStr) -> Result<c_int, Error> {
     let (first, rest) = mode
         .to_bytes()
         .split_first()
-        .ok_or_else(|| door::invalid("mode"))?;
+        .ok_or_else(|| ffi::invalid("mode"))?;
     let both = rest.contains(&b'+');
     let direction = |alone| if both { libc::O_RDWR } else { alone };
     match first {
         b'r' => Ok(direction(libc::O_RDONLY)),
         b'w' => Ok(direction(libc::O_WRONLY) | libc::O_CREAT | libc::O_TRUNC),
         b'a' => Ok(direction(libc::O_WRONLY) | libc::O_CREAT | libc::O_APPEND),
-        _ => Err(door::invalid("mode")),
+        _ => Err(ffi::invalid("mode")),
     }
 }
 
@@ -91,12 +90,12 @@ fn flags(mode: &CStr) -> Result<c_int, Error> {
 /// See the crate's safety contract.
 unsafe fn open_stream(path: *const c_char, mode: *const c_char) -> Result<*mut libc::FILE, Error> {
     // SAFETY: the crate's contract promises valid pointers.
-    let text = unsafe { door::name(path) }?;
+    let text = unsafe { ffi::name(path) }?;
     if mode.is_null() {
-        return Err(door::invalid("mode"));
+        return Err(ffi::invalid("mode"));
     }
     let failed = || Error::Local("stream".into(), std::io::Error::last_os_error());
-    if let Place::Here(_) = place::find(text)? {
+    if let ResolvedPath::Local(_) = resolve::find(text)? {
         // SAFETY: the crate's contract promises valid pointers.
         let stream = unsafe { libc::fopen(path, mode) };
         return if stream.is_null() {

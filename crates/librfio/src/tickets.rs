@@ -5,16 +5,16 @@ use std::path::Path as File;
 use std::time::Duration;
 
 use verbena_rfio_auth::secrets::Secrets;
-use verbena_rfio_auth::ticket::{Grant, Ticket};
+use verbena_rfio_auth::ticket::{Ticket, TicketGrant};
 use verbena_rfio_client::{Error, Location};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Path;
 
 use crate::core::file::OpenFile;
 use crate::core::table;
-use crate::door;
+use crate::ffi;
 
-fn issue(secrets: &str, grant: Grant<'_>) -> Result<String, Error> {
+fn issue(secrets: &str, grant: TicketGrant<'_>) -> Result<String, Error> {
     let secrets = Secrets::load(File::new(secrets)).map_err(|bad| Error::Setup(bad.to_string()))?;
     let secret = secrets.of(grant.issuer).ok_or_else(|| {
         let issuer = grant.issuer;
@@ -29,7 +29,7 @@ fn access_of(flags: c_int) -> Result<u32, Error> {
         libc::O_RDONLY => Ok(OpenFlags::READ),
         libc::O_WRONLY => Ok(OpenFlags::WRITE),
         libc::O_RDWR => Ok(OpenFlags::READ | OpenFlags::WRITE),
-        _ => Err(door::invalid("flags")),
+        _ => Err(ffi::invalid("flags")),
     }
 }
 
@@ -52,37 +52,37 @@ pub unsafe extern "C" fn rfio_issue_ticket(
         // SAFETY: the crate's contract promises valid pointers.
         let texts = unsafe {
             (
-                door::text(secrets)?,
-                door::text(issuer)?,
-                door::text(user)?,
-                door::text(path)?,
+                ffi::text(secrets)?,
+                ffi::text(issuer)?,
+                ffi::text(user)?,
+                ffi::text(path)?,
             )
         };
         let (secrets, issuer, user, path) = texts;
-        let seconds = u64::try_from(seconds).map_err(|_| door::invalid("seconds"))?;
-        let grant = Grant {
+        let seconds = u64::try_from(seconds).map_err(|_| ffi::invalid("seconds"))?;
+        let grant = TicketGrant {
             issuer,
             user,
-            path: Path::new(path).ok_or_else(|| door::invalid("path"))?,
+            path: Path::new(path).ok_or_else(|| ffi::invalid("path"))?,
             access: access_of(flags)?,
             life: Duration::from_secs(seconds),
         };
         let text = issue(secrets, grant)?;
         // SAFETY: the crate's contract promises valid pointers.
-        let into = unsafe { door::buffer_mut(ticket.cast(), room) };
+        let into = unsafe { ffi::buffer_mut(ticket.cast(), room) };
         let place = into.and_then(|into| into.get_mut(..=text.len()));
-        let place = place.ok_or_else(|| door::invalid("room for the ticket"))?;
+        let place = place.ok_or_else(|| ffi::invalid("room for the ticket"))?;
         place[..text.len()].copy_from_slice(text.as_bytes());
         place[text.len()] = 0;
         Ok(())
     };
-    door::status(issued())
+    ffi::status(issued())
 }
 
 fn redeem(server: &str, ticket: &str) -> Result<c_int, Error> {
     let place = Location::parse(server).map_err(|bad| Error::Setup(bad.to_string()))?;
     let Location::Remote(address, _) = place else {
-        return Err(door::invalid("server"));
+        return Err(ffi::invalid("server"));
     };
     let ticket = ticket
         .parse::<Ticket>()
@@ -97,7 +97,7 @@ fn redeem(server: &str, ticket: &str) -> Result<c_int, Error> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rfio_redeem_ticket(server: *const c_char, ticket: *const c_char) -> c_int {
     // SAFETY: the crate's contract promises valid pointers.
-    let texts = unsafe { door::text(server).and_then(|server| Ok((server, door::text(ticket)?))) };
+    let texts = unsafe { ffi::text(server).and_then(|server| Ok((server, ffi::text(ticket)?))) };
     let opened = texts.and_then(|(server, ticket)| redeem(server, ticket));
-    door::number(opened.map(i64::from)) as c_int
+    ffi::number(opened.map(i64::from)) as c_int
 }

@@ -32,13 +32,13 @@ const AWAY: f64 = 400.0;
 /// threads, or no time slice was observed.
 pub fn watched() -> Option<Turns> {
     let processor = *processors::allowed().last()?;
-    let of = |own: Way, other: Way| watch(processor, own, other);
-    let turns = of(Way::Computes, Way::Computes)?;
+    let of = |own: WaitMode, other: WaitMode| watch(processor, own, other);
+    let turns = of(WaitMode::Computes, WaitMode::Computes)?;
     let turn = median(turns.into_iter().filter(|gap| *gap > TURN).collect())?;
-    let looks = of(Way::Computes, Way::GivesWay)?;
+    let looks = of(WaitMode::Computes, WaitMode::GivesWay)?;
     let away: f64 = looks.into_iter().filter(|gap| *gap > AWAY).sum();
     let share = away / WATCHED.as_nanos() as f64;
-    let both = median(of(Way::GivesWay, Way::GivesWay)?)?;
+    let both = median(of(WaitMode::GivesWay, WaitMode::GivesWay)?)?;
     Some(Turns {
         turn,
         look: share * turn,
@@ -48,22 +48,22 @@ pub fn watched() -> Option<Turns> {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum WaitMode {
     Computes,
     GivesWay,
 }
 
-impl Way {
+impl WaitMode {
     fn moment(self) {
         match self {
-            Way::Computes => hint::spin_loop(),
-            Way::GivesWay => thread::yield_now(),
+            WaitMode::Computes => hint::spin_loop(),
+            WaitMode::GivesWay => thread::yield_now(),
         }
     }
 }
 
 /// Returns the gaps between one thread's clock readings, beside another thread.
-fn watch(processor: usize, own: Way, other: Way) -> Option<Vec<f64>> {
+fn watch(processor: usize, own: WaitMode, other: WaitMode) -> Option<Vec<f64>> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let beside = scope.spawn(|| {
@@ -80,7 +80,7 @@ fn watch(processor: usize, own: Way, other: Way) -> Option<Vec<f64>> {
     })
 }
 
-fn gaps(own: Way) -> Vec<f64> {
+fn gaps(own: WaitMode) -> Vec<f64> {
     let mut gaps = Vec::with_capacity(1 << 20);
     let began = Instant::now();
     let mut last = began;
@@ -89,7 +89,7 @@ fn gaps(own: Way) -> Vec<f64> {
         let now = Instant::now();
         let gap = now.duration_since(last).as_nanos() as f64;
         // All gaps of a yielding thread; of a computing one, only those longer than polling itself.
-        if matches!(own, Way::GivesWay) || gap > AWAY {
+        if matches!(own, WaitMode::GivesWay) || gap > AWAY {
             gaps.push(gap);
         }
         last = now;

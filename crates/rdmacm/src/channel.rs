@@ -220,7 +220,7 @@ fn name(signal: &UnixStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Kind;
+    use crate::event::EventKind;
     use std::os::fd::FromRawFd;
 
     fn waiting(owner: u32) -> Waiting {
@@ -228,7 +228,7 @@ mod tests {
             owner,
             group: None,
             request: None,
-            event: Event::plain(Kind::AddrResolved, 0),
+            event: Event::plain(EventKind::AddrResolved, 0),
         }
     }
 

@@ -11,7 +11,7 @@
 //! receives.
 
 use crate::alarm::Alarm;
-use crate::conversation::Conversation;
+use crate::local_stream::LocalStream;
 use crate::mad;
 use crate::message::{Kind, Message};
 use crate::no_listener::{answer_unknown_exchange, decline};
@@ -135,7 +135,7 @@ impl State {
         let request = request.on_link(cm_mad.interface);
         match self.ports.connect(request.space, request.destination) {
             Ok(stream) => {
-                if let Ok(mut peer_transport) = Conversation::new(stream) {
+                if let Ok(mut peer_transport) = LocalStream::new(stream) {
                     // A listener that does not take it has just exited; the request is
                     // retransmitted.
                     let _ = peer_transport.hand_on(&cm_mad);

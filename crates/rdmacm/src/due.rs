@@ -2,7 +2,7 @@
 //! ports, failures.
 
 use crate::connection_state::ConnectionState;
-use crate::event::{Event, Kind as EventKind};
+use crate::event::{Event, EventKind};
 use crate::inbox::PrivatePorts;
 use crate::message::Kind;
 use crate::outbox::send;

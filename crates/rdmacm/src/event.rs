@@ -7,7 +7,7 @@ use zerocopy::{FromZeros, IntoBytes};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum EventKind {
     AddrResolved = 0,
     AddrError = 1,
     RouteResolved = 2,
@@ -41,7 +41,7 @@ pub enum Parameters {
 #[derive(Clone, Debug)]
 pub struct Event {
     /// The kind.
-    pub kind: Kind,
+    pub kind: EventKind,
     /// 0, a negative errno, or the reason of a rejection.
     pub status: i32,
     /// The parameters.
@@ -50,7 +50,7 @@ pub struct Event {
 
 impl Event {
     /// Returns an event without parameters.
-    pub fn plain(kind: Kind, status: i32) -> Event {
+    pub fn plain(kind: EventKind, status: i32) -> Event {
         Event {
             kind,
             status,

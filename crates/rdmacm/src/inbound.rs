@@ -4,11 +4,11 @@ use crate::address;
 use crate::alarm::Alarm;
 use crate::channel::Waiting;
 use crate::connection_state::ConnectionState;
-use crate::conversation::{Conversation, Heard};
-use crate::event::{Event, Kind as EventKind, Parameters};
+use crate::event::{Event, EventKind, Parameters};
 use crate::identifier::{Identifier, Listening, QueuePairKind};
+use crate::local_stream::{LocalStream, Received};
 use crate::mad;
-use crate::message::{INVALID_TRANSPORT, Kind, Message};
+use crate::message::{INVALID_TRANSPORT, Message, MessageKind};
 use crate::no_listener;
 use crate::path::Path;
 use crate::peer_transport::PeerTransport;
@@ -28,7 +28,7 @@ use verbena_wire::mad::cm::ip;
 const MOST_CALLERS: usize = 4096;
 
 /// Nanoseconds within which a caller must send its request.
-const PATIENCE: u64 = 10_000_000_000;
+const REQUEST_TIMEOUT: u64 = 10_000_000_000;
 
 /// Messages of one peer that are handled before others get their turn.
 const BATCH: usize = 16;
@@ -41,8 +41,8 @@ pub fn handle(service: &Service, source: Source) -> Result<()> {
     let state = &mut *service.lock();
     match source {
         Source::Listener(number, generation) => return answer_call(state, number, generation),
-        Source::Caller(number) => hear_caller(state, number),
-        Source::Identifier(number, generation) => hear_peer(state, number, generation),
+        Source::Caller(number) => receive_from_caller(state, number),
+        Source::Identifier(number, generation) => receive_from_peer(state, number, generation),
         Source::Alarm => take_alarms(state, clock::now()),
         Source::Inbox => {
             for cm_mad in service.inbox.take() {
@@ -86,7 +86,7 @@ fn take_alarms(state: &mut State, now: u64) {
                 if caller.is_some_and(|caller| caller.deadline <= now)
                     && let Some(caller) = state.callers.remove(number)
                 {
-                    state.watch.forget(&caller.conversation);
+                    state.watch.forget(&caller.local_stream);
                 }
             }
         }
@@ -116,19 +116,19 @@ fn answer_call(state: &mut State, number: u32, generation: u32) -> Result<()> {
         }
         Err(error) => return Err(error.into()),
     };
-    if !crowded && let Ok(conversation) = Conversation::new(stream) {
-        admit(state, number, generation, conversation);
+    if !crowded && let Ok(local_stream) = LocalStream::new(stream) {
+        admit(state, number, generation, local_stream);
     }
     Ok(())
 }
 
 /// Waits for the request of a caller.
-fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversation) {
-    let deadline = clock::now() + PATIENCE;
+fn admit(state: &mut State, number: u32, generation: u32, local_stream: LocalStream) {
+    let deadline = clock::now() + REQUEST_TIMEOUT;
     let caller = Caller {
         listener: number,
         generation,
-        conversation,
+        local_stream,
         deadline,
     };
     let Some(caller) = state.callers.insert(caller) else {
@@ -138,7 +138,7 @@ fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversa
     let State { callers, watch, .. } = state;
     if let Some(waiting) = callers.get(caller)
         && watch
-            .add(&waiting.conversation, Source::Caller(caller))
+            .add(&waiting.local_stream, Source::Caller(caller))
             .is_err()
     {
         callers.remove(caller);
@@ -146,24 +146,24 @@ fn admit(state: &mut State, number: u32, generation: u32, conversation: Conversa
 }
 
 /// Processes the request of a caller: for a connection, or for a datagram service.
-fn hear_caller(state: &mut State, number: u32) {
+fn receive_from_caller(state: &mut State, number: u32) {
     let Some(caller) = state.callers.get_mut(number) else {
         return;
     };
-    let heard = caller.conversation.hear();
-    if heard == Heard::Nothing {
+    let received = caller.local_stream.receive();
+    if received == Received::Nothing {
         return;
     }
     let Some(caller) = state.callers.remove(number) else {
         return;
     };
-    state.watch.forget(&caller.conversation);
+    state.watch.forget(&caller.local_stream);
     // Without an answer, a caller on this host reads the end of the stream and takes it for a
     // rejection; a caller on another host retransmits.
-    let _ = match heard {
-        Heard::Message(request) => accept_call(state, caller, &request),
-        Heard::CmMad(cm_mad) => accept_cm_mad(state, &caller, &cm_mad),
-        Heard::Nothing | Heard::End => None,
+    let _ = match received {
+        Received::Message(request) => accept_call(state, caller, &request),
+        Received::CmMad(cm_mad) => accept_cm_mad(state, &caller, &cm_mad),
+        Received::Nothing | Received::End => None,
     };
 }
 
@@ -172,9 +172,9 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
     if !is_offered(state, caller.listener, request) {
         let refusal = Message {
             status: INVALID_TRANSPORT,
-            ..Message::bare(Kind::Rej)
+            ..Message::bare(MessageKind::Rej)
         };
-        let _ = caller.conversation.say(&refusal);
+        let _ = caller.local_stream.send(&refusal);
         return None;
     }
     let destination = address::parse(&request.destination).ok()??;
@@ -182,8 +182,8 @@ fn accept_call(state: &mut State, mut caller: Caller, request: &Message) -> Opti
     let number = accept_request(state, &caller, request, Path::local(destination, source))?;
     let identifier = state.identifiers.get_mut(number)?;
     let source = Source::Identifier(number, identifier.generation);
-    let watched = state.watch.add(&caller.conversation, source);
-    identifier.peer_transport = Some(PeerTransport::Local(Box::new(caller.conversation)));
+    let watched = state.watch.add(&caller.local_stream, source);
+    identifier.peer_transport = Some(PeerTransport::Local(Box::new(caller.local_stream)));
     if watched.is_err() {
         state.destroy(number);
         return None;
@@ -197,7 +197,7 @@ fn accept_cm_mad(state: &mut State, caller: &Caller, cm_mad: &CmMad) -> Option<(
     let (transaction, message) = mad::read(&cm_mad.mad)?;
     let request = mad::request(transaction, &message)?.on_link(cm_mad.interface);
     if let Some(known) = state.find_by_remote_id(cm_mad, request.number) {
-        state.hear_again(known, cm_mad);
+        state.receive_again(known, cm_mad);
         return None;
     }
     if state.connections.is_late(cm_mad, request.number) {
@@ -253,8 +253,8 @@ fn accept_request(
         return None;
     }
     let expected = match listener.space.is_datagram() {
-        true => Kind::SidrReq,
-        false => Kind::Req,
+        true => MessageKind::SidrReq,
+        false => MessageKind::Req,
     };
     if request.kind != expected {
         return None;
@@ -289,7 +289,9 @@ fn announce(state: &mut State, listener: u32, number: u32, request: &Message) ->
     let channel = identifier.channel;
     let parameters = request.parameters();
     let parameters = match request.kind {
-        Kind::SidrReq => Parameters::Datagram(Box::new(datagram(&parameters, &identifier.path))),
+        MessageKind::SidrReq => {
+            Parameters::Datagram(Box::new(datagram(&parameters, &identifier.path)))
+        }
         _ => Parameters::Connection(Box::new(parameters)),
     };
     state.channels.get_mut(&channel)?.push(Waiting {
@@ -306,25 +308,25 @@ fn announce(state: &mut State, listener: u32, number: u32, request: &Message) ->
 }
 
 /// Processes messages from the peer of an identifier.
-fn hear_peer(state: &mut State, number: u32, generation: u32) {
+fn receive_from_peer(state: &mut State, number: u32, generation: u32) {
     // A peer that sends without end must not delay the program's own commands.
     for _ in 0..BATCH {
         let identifier = state.identifiers.get_mut(number);
         let Some(identifier) = identifier.filter(|of| of.generation == generation) else {
             return;
         };
-        let Some(conversation) = identifier
+        let Some(local_stream) = identifier
             .peer_transport
             .as_mut()
-            .and_then(PeerTransport::conversation)
+            .and_then(PeerTransport::local_stream)
         else {
             return;
         };
-        match conversation.hear() {
-            Heard::Nothing => return,
-            Heard::Message(message) => receive(state, number, &message),
+        match local_stream.receive() {
+            Received::Nothing => return,
+            Received::Message(message) => receive(state, number, &message),
             // MADs are passed to listeners only.
-            Heard::CmMad(_) | Heard::End => return state.lost(number),
+            Received::CmMad(_) | Received::End => return state.lost(number),
         }
     }
 }

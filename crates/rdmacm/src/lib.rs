@@ -12,12 +12,12 @@
 //! machine serves both kinds of transport, and one thread per process listens to them ([`thread`],
 //! [`inbound`]).
 //!
-//! - Two processes of a host talk over a stream socket in the runtime directory ([`conversation`]),
+//! - Two processes of a host talk over a stream socket in the runtime directory ([`local_stream`]),
 //!   in messages modelled on those of the InfiniBand communication manager ([`message`]: REQ, REP,
 //!   RTU, REJ, DREQ, DREP and SIDR's two). When a process dies its sockets close, which informs its
 //!   peers.
 //! - Two hosts exchange those messages themselves ([`mad`]) in datagrams ([`inbox`], [`outbox`])
-//!   that may be lost ([`state_machine`]). A process that exits sends DREQs ([`leave`]); for one
+//!   that may be lost ([`state_machine`]). A process that exits sends DREQs ([`at_exit`]); for one
 //!   that is killed another process of its host sends them ([`reaper`]) from the death record that
 //!   it has left ([`death_record`]).
 //!
@@ -39,11 +39,11 @@
 pub mod abi;
 pub mod address;
 pub mod alarm;
+pub mod at_exit;
 pub mod channel;
 pub mod command;
 pub mod connection_state;
 pub mod connection_table;
-pub mod conversation;
 pub mod death_record;
 pub mod device;
 pub mod dispatch;
@@ -53,7 +53,7 @@ pub mod exchange;
 pub mod identifier;
 pub mod inbound;
 pub mod inbox;
-pub mod leave;
+pub mod local_stream;
 pub mod mad;
 pub mod message;
 pub mod no_listener;

@@ -1,7 +1,7 @@
 //! Conversion between messages and the MADs exchanged with other hosts (`verbena_wire::mad::cm`).
 
 use crate::address;
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::path::{HOP_LIMIT, Path};
 use std::net::{IpAddr, SocketAddr};
 use verbena_hca_os::errno::{Errno, Result};
@@ -52,23 +52,23 @@ impl CmHeader<'_> {
     /// Encodes a message. Returns `None` for a request without addresses.
     pub fn write(&self, message: &Message) -> Option<Bytes> {
         match message.kind {
-            Kind::Req => self.request(message),
-            Kind::SidrReq => self.service_request(message),
-            Kind::Rep => self.reply(message),
-            Kind::SidrRep => self.service_reply(message),
-            Kind::Rej => self.rejection(message.status as u16, &[], &message.private_data),
-            Kind::Rtu => self.finish(cm::Message::Rtu(Rtu {
+            MessageKind::Req => self.request(message),
+            MessageKind::SidrReq => self.service_request(message),
+            MessageKind::Rep => self.reply(message),
+            MessageKind::SidrRep => self.service_reply(message),
+            MessageKind::Rej => self.rejection(message.status as u16, &[], &message.private_data),
+            MessageKind::Rtu => self.finish(cm::Message::Rtu(Rtu {
                 local_comm_id: self.numbers.local,
                 remote_comm_id: self.numbers.remote,
                 private_data: &[0; 224],
             })),
-            Kind::Dreq => self.finish(cm::Message::Dreq(Dreq {
+            MessageKind::Dreq => self.finish(cm::Message::Dreq(Dreq {
                 local_comm_id: self.numbers.local,
                 remote_comm_id: self.numbers.remote,
                 remote_qpn: Qpn::new(self.remote_queue_pair),
                 private_data: &[0; 220],
             })),
-            Kind::Drep => self.finish(cm::Message::Drep(Drep {
+            MessageKind::Drep => self.finish(cm::Message::Drep(Drep {
                 local_comm_id: self.numbers.local,
                 remote_comm_id: self.numbers.remote,
                 private_data: &[0; 224],
@@ -296,7 +296,7 @@ pub fn request(transaction: u64, message: &cm::Message<'_>) -> Option<Request> {
                 rnr_retry_count: req.rnr_retry_count,
                 srq: req.shared_receive_queue,
                 transport: req.transport,
-                ..Message::bare(Kind::Req)
+                ..Message::bare(MessageKind::Req)
             };
             Some(Request {
                 number: req.local_comm_id,
@@ -305,7 +305,7 @@ pub fn request(transaction: u64, message: &cm::Message<'_>) -> Option<Request> {
             })
         }
         cm::Message::SidrReq(req) => {
-            let told = Message::bare(Kind::SidrReq);
+            let told = Message::bare(MessageKind::SidrReq);
             Some(Request {
                 number: req.request_id,
                 ..asked(told, req.service_id, req.private_data, transaction)?
@@ -352,21 +352,21 @@ pub fn answer(message: &cm::Message<'_>) -> Option<Message> {
             flow_control: rep.flow_control.into(),
             rnr_retry_count: rep.rnr_retry_count,
             srq: rep.shared_receive_queue,
-            ..Message::bare(Kind::Rep)
+            ..Message::bare(MessageKind::Rep)
         },
         cm::Message::SidrRep(rep) => Message {
             queue_pair: rep.qpn.value(),
             queue_key: rep.queue_key.0,
             status: rep.status.into(),
-            ..Message::bare(Kind::SidrRep)
+            ..Message::bare(MessageKind::SidrRep)
         },
         cm::Message::Rej(rej) => Message {
             status: rej.reason.into(),
-            ..Message::bare(Kind::Rej)
+            ..Message::bare(MessageKind::Rej)
         },
-        cm::Message::Rtu(_) => Message::bare(Kind::Rtu),
-        cm::Message::Dreq(_) => Message::bare(Kind::Dreq),
-        cm::Message::Drep(_) => Message::bare(Kind::Drep),
+        cm::Message::Rtu(_) => Message::bare(MessageKind::Rtu),
+        cm::Message::Dreq(_) => Message::bare(MessageKind::Dreq),
+        cm::Message::Drep(_) => Message::bare(MessageKind::Drep),
         cm::Message::Req(_) | cm::Message::SidrReq(_) | cm::Message::Mra(_) => return None,
     };
     let private_data: &[u8] = match message {

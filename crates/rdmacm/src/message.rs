@@ -13,7 +13,7 @@ const MAGIC: u32 = 0x6d63_6276;
 /// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Kind {
+pub enum MessageKind {
     /// Request for a connection.
     Req = 1,
     /// Reply: accepted.
@@ -35,28 +35,28 @@ pub enum Kind {
 /// Bytes in front of a request's private data (annex A11): the IP addresses.
 const IP_HEADER: usize = 36;
 
-impl Kind {
-    const ALL: [Kind; 8] = [
-        Kind::Req,
-        Kind::Rep,
-        Kind::Rtu,
-        Kind::Rej,
-        Kind::Dreq,
-        Kind::Drep,
-        Kind::SidrReq,
-        Kind::SidrRep,
+impl MessageKind {
+    const ALL: [MessageKind; 8] = [
+        MessageKind::Req,
+        MessageKind::Rep,
+        MessageKind::Rtu,
+        MessageKind::Rej,
+        MessageKind::Dreq,
+        MessageKind::Drep,
+        MessageKind::SidrReq,
+        MessageKind::SidrRep,
     ];
 
     /// Returns the bytes of private data that a program can send, and always receives, as messages
     /// do not carry a length.
     pub fn private_data(self) -> usize {
         match self {
-            Kind::Req => 92 - IP_HEADER,
-            Kind::Rep => 196,
-            Kind::Rej => 148,
-            Kind::SidrReq => 216 - IP_HEADER,
-            Kind::SidrRep => 136,
-            Kind::Rtu | Kind::Dreq | Kind::Drep => 0,
+            MessageKind::Req => 92 - IP_HEADER,
+            MessageKind::Rep => 196,
+            MessageKind::Rej => 148,
+            MessageKind::SidrReq => 216 - IP_HEADER,
+            MessageKind::SidrRep => 136,
+            MessageKind::Rtu | MessageKind::Dreq | MessageKind::Drep => 0,
         }
     }
 }
@@ -78,7 +78,7 @@ pub const SIDR_REJECTED: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Address of the active side (requests).
     pub source: SocketAddress,
     /// Address of the passive side (requests).
@@ -143,7 +143,7 @@ pub const FRAME: usize = size_of::<Frame>();
 
 impl Message {
     /// Returns a message with default values.
-    pub fn bare(kind: Kind) -> Message {
+    pub fn bare(kind: MessageKind) -> Message {
         Message {
             kind,
             source: SocketAddress::default(),
@@ -165,7 +165,7 @@ impl Message {
 
     /// Returns a message with a program's parameters, or `None` if its private data is too long for
     /// the kind.
-    pub fn proposing(kind: Kind, parameters: &ConnectionParameters) -> Option<Message> {
+    pub fn proposing(kind: MessageKind, parameters: &ConnectionParameters) -> Option<Message> {
         let length = usize::from(parameters.private_data_len);
         if length > kind.private_data() {
             return None;
@@ -235,7 +235,9 @@ impl Message {
     /// Decodes a frame; returns `None` if it is invalid.
     pub fn decode(bytes: &[u8; FRAME]) -> Option<Message> {
         let frame: Frame = zerocopy::transmute!(*bytes);
-        let kind = *Kind::ALL.iter().find(|kind| **kind as u32 == frame.kind)?;
+        let kind = *MessageKind::ALL
+            .iter()
+            .find(|kind| **kind as u32 == frame.kind)?;
         if frame.magic != MAGIC {
             return None;
         }
@@ -274,7 +276,7 @@ mod tests {
     proptest! {
         #[test]
         fn connection_parameters_round_trip(
-            kind in proptest::sample::select(&Kind::ALL[..]),
+            kind in proptest::sample::select(&MessageKind::ALL[..]),
             data in proptest::collection::vec(any::<u8>(), 0..=255),
             queue_pair in 0..1_u32 << 24,
             depths: (u8, u8),

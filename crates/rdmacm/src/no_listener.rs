@@ -2,7 +2,7 @@
 //! exchange in the host's name.
 
 use crate::mad::{self, CmHeader, Numbers};
-use crate::message::{self, Kind, Message};
+use crate::message::{self, Message, MessageKind};
 use crate::outbox::send;
 use crate::path::Path;
 use verbena_hca::roce::management::CmMad;
@@ -19,7 +19,7 @@ pub fn answer_unknown_exchange(cm_mad: &CmMad, transaction: u64, message: &cm::M
                 remote: dreq.local_comm_id,
                 transaction,
             };
-            let answer = Message::bare(Kind::Drep);
+            let answer = Message::bare(MessageKind::Drep);
             reply(cm_mad, 0, numbers, Rejected::Other, &answer);
         }
         cm::Message::Rep(rep) => {
@@ -72,7 +72,7 @@ pub fn refuse(cm_mad: &CmMad, reason: u32, helpful: &[u8]) {
             };
             let unsupported = Message {
                 status: message::SIDR_UNSUPPORTED,
-                ..Message::bare(Kind::SidrRep)
+                ..Message::bare(MessageKind::SidrRep)
             };
             reply(cm_mad, 0, numbers, Rejected::Req, &unsupported);
         }
@@ -100,7 +100,7 @@ fn header(numbers: Numbers, path: &Path, refused: Rejected) -> CmHeader<'_> {
 fn rejection(reason: u32) -> Message {
     Message {
         status: reason,
-        ..Message::bare(Kind::Rej)
+        ..Message::bare(MessageKind::Rej)
     }
 }
 

@@ -15,7 +15,7 @@ impl State {
         let reported = identifier.events_reported;
         match identifier.peer_transport {
             // Closing the socket informs the peer, as a message of the kernel's CM would (12.10.2).
-            Some(PeerTransport::Local(conversation)) => self.watch.forget(&*conversation),
+            Some(PeerTransport::Local(local_stream)) => self.watch.forget(&*local_stream),
             Some(PeerTransport::Remote(machine)) => {
                 self.end_connection(identifier.state, *machine);
             }
@@ -53,7 +53,7 @@ impl State {
             return;
         };
         match identifier.peer_transport.take() {
-            Some(PeerTransport::Local(conversation)) => self.watch.forget(&*conversation),
+            Some(PeerTransport::Local(local_stream)) => self.watch.forget(&*local_stream),
             Some(PeerTransport::Remote(machine)) => {
                 self.connections.forget(&machine);
             }
@@ -99,8 +99,8 @@ impl State {
     pub fn tell(&mut self, number: u32, message: &Message) -> Result<()> {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::EINVAL)?;
         match identifier.peer_transport.as_mut().ok_or(Errno::EINVAL)? {
-            PeerTransport::Local(conversation) => {
-                conversation.say(message).map_err(|_| Errno::EINVAL)
+            PeerTransport::Local(local_stream) => {
+                local_stream.say(message).map_err(|_| Errno::EINVAL)
             }
             PeerTransport::Remote(_) => self.write(number, message),
         }

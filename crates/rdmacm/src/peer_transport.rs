@@ -1,21 +1,21 @@
 //! The transport between an identifier and its peer.
 
-use crate::conversation::Conversation;
+use crate::local_stream::LocalStream;
 use crate::state_machine::StateMachine;
 
 /// A stream to a peer on this host, MADs to one on another host.
 pub enum PeerTransport {
     /// A process of this host.
-    Local(Box<Conversation>),
+    Local(Box<LocalStream>),
     /// Another host.
     Remote(Box<StateMachine>),
 }
 
 impl PeerTransport {
     /// Returns the stream, if it is one.
-    pub fn conversation(&mut self) -> Option<&mut Conversation> {
+    pub fn local_stream(&mut self) -> Option<&mut LocalStream> {
         match self {
-            PeerTransport::Local(conversation) => Some(conversation),
+            PeerTransport::Local(local_stream) => Some(local_stream),
             PeerTransport::Remote(_) => None,
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! A port is one lock file per address family in the runtime directory: locked exclusively for the
 //! wildcard address, shared between different addresses. An identifier for its own family only
-//! ([`Claim::family_only`]) locks one of them, any other locks both. A lock ends with its process,
-//! so the port of a killed process is free. The holder removes the file, or the last process of the
-//! host removes the whole directory.
+//! ([`PortRequest::family_only`]) locks one of them, any other locks both. A lock ends with its
+//! process, so the port of a killed process is free. The holder removes the file, or the last
+//! process of the host removes the whole directory.
 //!
 //! Conflicts have the errors of the kernel's `cma_check_port`: EADDRNOTAVAIL where either address
 //! is the wildcard or a loopback one, EADDRINUSE for the same address otherwise. One case differs:
@@ -26,7 +26,7 @@ const EPHEMERAL: std::ops::Range<u16> = 32768..61000;
 
 /// The address and port that an identifier is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct PortRequest {
     /// The address, with its port.
     pub address: SocketAddr,
     /// Whether the other address family may use the port (RDMA_OPTION_ID_AFONLY). By default true
@@ -34,10 +34,10 @@ pub struct Claim {
     pub family_only: bool,
 }
 
-impl Claim {
+impl PortRequest {
     /// Returns the claim to `address` with the value of RDMA_OPTION_ID_AFONLY, if it was set.
-    pub fn new(address: SocketAddr, family_only: Option<bool>) -> Claim {
-        Claim {
+    pub fn new(address: SocketAddr, family_only: Option<bool>) -> PortRequest {
+        PortRequest {
             address,
             family_only: family_only.unwrap_or_else(|| address.is_ipv4() || only_by_default()),
         }
@@ -69,7 +69,7 @@ pub struct Port {
     /// Held locks with their file names, the one of the specific address first.
     locks: Vec<(OwnedFd, String)>,
     space: u16,
-    claim: Claim,
+    claim: PortRequest,
     listens: bool,
 }
 
@@ -87,7 +87,7 @@ impl Ports {
     ///
     /// # Errors
     /// EADDRNOTAVAIL or EADDRINUSE.
-    pub fn reserve(&self, space: u16, claim: Claim) -> Result<(Port, SocketAddr)> {
+    pub fn reserve(&self, space: u16, claim: PortRequest) -> Result<(Port, SocketAddr)> {
         if claim.address.port() != 0 {
             return Ok((self.hold(space, claim)?, claim.address));
         }
@@ -111,7 +111,7 @@ impl Ports {
         EPHEMERAL.start + (random_word() % EPHEMERAL.len() as u32) as u16
     }
 
-    fn hold(&self, space: u16, claim: Claim) -> Result<Port> {
+    fn hold(&self, space: u16, claim: PortRequest) -> Result<Port> {
         let mut port = Port {
             directory: self.directory.try_clone()?,
             locks: Vec::new(),
@@ -157,7 +157,7 @@ impl Ports {
             if ip != address.ip() {
                 candidate.set_ip(ip);
             }
-            let claim = Claim {
+            let claim = PortRequest {
                 address: candidate,
                 family_only,
             };
@@ -292,7 +292,7 @@ fn special_name(space: u16, address: SocketAddr) -> String {
     )
 }
 
-fn socket_name(space: u16, claim: Claim) -> String {
+fn socket_name(space: u16, claim: PortRequest) -> String {
     let special = special_name(space, claim.address);
     let only = if claim.family_only { "-only" } else { "" };
     format!("{special}{only}.socket")
@@ -346,16 +346,16 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn claim(text: &str) -> Claim {
+    fn claim(text: &str) -> PortRequest {
         let address = address(text);
-        Claim {
+        PortRequest {
             address,
             family_only: address.is_ipv4(),
         }
     }
 
-    fn only(text: &str) -> Claim {
-        Claim::new(address(text), Some(true))
+    fn only(text: &str) -> PortRequest {
+        PortRequest::new(address(text), Some(true))
     }
 
     fn refused(result: Result<(Port, SocketAddr)>) -> Option<i32> {
@@ -402,7 +402,7 @@ mod tests {
     fn ipv4_and_ipv6_share_a_port_if_ipv6_only() {
         let scratch = Scratch::new("families");
         let ports = Ports::open(&scratch.0).unwrap();
-        let both = |text: &str| Claim::new(address(text), Some(false));
+        let both = |text: &str| PortRequest::new(address(text), Some(false));
         let (any4, any6) = ("0.0.0.0:7471", "[::]:7471");
         for (first, second, expected) in [
             (only(any4), only(any6), None),
@@ -454,7 +454,7 @@ mod tests {
         let scratch = Scratch::new("links");
         let ports = Ports::open(&scratch.0).unwrap();
         let [first, second] = ["[fe80::1%2]:7471", "[fe80::1%3]:7471"].map(address);
-        let of = |address| Claim::new(address, Some(true));
+        let of = |address| PortRequest::new(address, Some(true));
         let (mut held, _) = ports.reserve(TCP, of(first)).unwrap();
         let (other, _) = ports.reserve(TCP, of(second)).unwrap();
         let listener = held.listen().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::abi::{ConnectionParameters, DatagramParameters};
 use crate::connection_state::ConnectionState;
-use crate::event::{Event, Kind as EventKind, Parameters};
+use crate::event::{Event, EventKind, Parameters};
 use crate::message::{Kind, Message};
 use crate::path::Path;
 use crate::state::State;

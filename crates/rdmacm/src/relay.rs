@@ -47,7 +47,7 @@ pub fn decode(frame: &[u8; FRAME]) -> Option<CmMad> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Kind, Message};
+    use crate::message::{Message, MessageKind};
 
     #[test]
     fn relayed_mads_round_trip_and_messages_do_not_decode_as_mads() {
@@ -60,6 +60,6 @@ mod tests {
         };
         assert_eq!(decode(&encode(&cm_mad)), Some(cm_mad.clone()));
         assert_eq!(Message::decode(&encode(&cm_mad)), None);
-        assert_eq!(decode(&Message::bare(Kind::Req).encode()), None);
+        assert_eq!(decode(&Message::bare(MessageKind::Req).encode()), None);
     }
 }

@@ -4,10 +4,10 @@ use crate::alarm::{Alarm, Alarms};
 use crate::channel::{Channel, ChannelId, Waiting};
 use crate::connection_state::ConnectionState;
 use crate::connection_table::ConnectionTable;
-use crate::conversation::Conversation;
 use crate::device::TIME_WAIT;
 use crate::event::Event;
 use crate::identifier::Identifier;
+use crate::local_stream::LocalStream;
 use crate::port::Ports;
 use crate::reaper::Reaper;
 use crate::table::Table;
@@ -36,7 +36,7 @@ pub struct Caller {
     /// The listener's generation.
     pub generation: u32,
     /// The connection.
-    pub conversation: Conversation,
+    pub local_stream: LocalStream,
     /// Until when the request must arrive (nanoseconds of [`clock`]).
     pub deadline: u64,
 }

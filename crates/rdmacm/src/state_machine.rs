@@ -17,7 +17,7 @@
 
 use crate::device::PACKET_LIFE_TIME;
 use crate::mad::{self, Bytes, CmHeader, Numbers, Proposal, RESPONSE_TIMEOUT, RETRIES};
-use crate::message::{INVALID_SERVICE, Kind, Message, SIDR_UNSUPPORTED};
+use crate::message::{INVALID_SERVICE, Message, MessageKind, SIDR_UNSUPPORTED};
 use crate::path::Path;
 use std::net::Ipv6Addr;
 use verbena_hca::link;
@@ -61,9 +61,9 @@ pub struct StateMachine {
     retransmission: Retransmission,
     awaiting: Option<Awaiting>,
     /// The last answer sent, and the kind of message it answered.
-    answered: Option<(Kind, Bytes)>,
+    answered: Option<(MessageKind, Bytes)>,
     /// The kind of the received message that has no answer yet.
-    unanswered: Option<Kind>,
+    unanswered: Option<MessageKind>,
     /// UDP port a request came from. It counts until the peer's queue pair is known, whose number
     /// encodes the port.
     origin: UdpPort,
@@ -96,7 +96,7 @@ enum Verdict {
     /// No listener.
     Refused(Box<Message>),
     /// The host reports that the port is not open.
-    Unreached(Kind, Errno),
+    Unreached(MessageKind, Errno),
     /// No answer yet.
     Silence,
 }
@@ -121,7 +121,7 @@ impl Retransmission {
 
 /// A message that waits for its answer.
 struct Awaiting {
-    kind: Kind,
+    kind: MessageKind,
     bytes: Bytes,
     left: u8,
     pause: u64,
@@ -131,7 +131,7 @@ struct Awaiting {
 
 /// Result of a received datagram.
 #[derive(Debug, PartialEq)]
-pub enum Heard {
+pub enum ReceiveOutcome {
     /// A message to be processed by the identifier.
     Message(Box<Message>),
     /// This MAD is to be sent again in reply.
@@ -148,7 +148,7 @@ pub enum Due {
     /// This MAD is to be sent again.
     Again(Box<CmMad>),
     /// All retransmissions of this message stayed unanswered, or the network reports this error.
-    GivenUp(Kind, Errno),
+    GivenUp(MessageKind, Errno),
     /// The peer of the connection no longer exists.
     Gone,
     /// The host is to be asked for its private ports ([`StateMachine::try_private_ports`]);
@@ -285,13 +285,13 @@ impl StateMachine {
     ///
     /// # Errors
     /// EINVAL for a message that cannot be encoded.
-    pub fn say(&mut self, message: &Message, now: u64) -> Result<CmMad> {
+    pub fn send(&mut self, message: &Message, now: u64) -> Result<CmMad> {
         let bytes = self.header().write(message).ok_or(Errno::EINVAL)?;
-        if matches!(message.kind, Kind::Req | Kind::Rep) {
+        if matches!(message.kind, MessageKind::Req | MessageKind::Rep) {
             self.queue_pair = message.queue_pair;
         }
         match message.kind {
-            Kind::Req | Kind::SidrReq | Kind::Rep | Kind::Dreq => {
+            MessageKind::Req | MessageKind::SidrReq | MessageKind::Rep | MessageKind::Dreq => {
                 self.awaiting = Some(Awaiting {
                     kind: message.kind,
                     bytes,
@@ -301,11 +301,11 @@ impl StateMachine {
                     stale: 0,
                 });
             }
-            Kind::Rej => self.awaiting = None,
-            Kind::Rtu | Kind::Drep | Kind::SidrRep => (),
+            MessageKind::Rej => self.awaiting = None,
+            MessageKind::Rtu | MessageKind::Drep | MessageKind::SidrRep => (),
         }
         match (message.kind, self.unanswered.take()) {
-            (Kind::Req | Kind::SidrReq, _) => self.request = Some(Box::new(*message)),
+            (MessageKind::Req | MessageKind::SidrReq, _) => self.request = Some(Box::new(*message)),
             (_, Some(question)) => self.answered = Some((question, bytes)),
             (_, None) => (),
         }
@@ -313,62 +313,67 @@ impl StateMachine {
     }
 
     /// Processes a datagram from an address, which was parsed as `message` of `transaction`.
-    pub fn hear(
+    pub fn receive(
         &mut self,
         from: Ipv6Addr,
         transaction: u64,
         message: &cm::Message<'_>,
         now: u64,
-    ) -> Heard {
+    ) -> ReceiveOutcome {
         if from != self.address() || !self.is_addressed_by(message) {
-            return Heard::Nothing;
+            return ReceiveOutcome::Nothing;
         }
         self.refusals = 0;
         if let cm::Message::Mra(mra) = message {
             self.apply_mra(mra, now);
-            return Heard::Nothing;
+            return ReceiveOutcome::Nothing;
         }
         let Some(told) = mad::answer(message) else {
             return self.repeat_answer();
         };
         if let cm::Message::Rej(rej) = message
-            && let Some(heard) = self.handle_rej(rej, now)
+            && let Some(outcome) = self.handle_rej(rej, now)
         {
-            return heard;
+            return outcome;
         }
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         if is_no_listener_answer(message, awaited) {
             // It comes from a port that was tried earlier and answered late.
             if transaction != self.numbers.transaction {
-                return Heard::Nothing;
+                return ReceiveOutcome::Nothing;
             }
             let due = self.no_listener_at_port(Verdict::Refused(Box::new(told)), now);
-            return Heard::Elsewhere(Box::new(due));
+            return ReceiveOutcome::Elsewhere(Box::new(due));
         }
         match (told.kind, awaited) {
-            (Kind::Rep, Some(Kind::Req)) => {
+            (MessageKind::Rep, Some(MessageKind::Req)) => {
                 if let cm::Message::Rep(rep) = message {
                     self.numbers.remote = rep.local_comm_id;
                     self.remote_queue_pair = rep.qpn.value();
                     self.peer = Some((rep.ca_guid, rep.qpn.value()));
                 }
-                self.unanswered = Some(Kind::Rep);
+                self.unanswered = Some(MessageKind::Rep);
             }
-            (Kind::Rep, _) => return self.repeat_answer(),
-            (Kind::SidrRep, Some(Kind::SidrReq)) | (Kind::Rtu, Some(Kind::Rep)) => (),
+            (MessageKind::Rep, _) => return self.repeat_answer(),
+            (MessageKind::SidrRep, Some(MessageKind::SidrReq))
+            | (MessageKind::Rtu, Some(MessageKind::Rep)) => (),
             // A late REJ for a request that was accepted meanwhile no longer counts.
-            (Kind::Rej, awaited) if !refuses(message, awaited) => return Heard::Nothing,
-            (Kind::Rej, _) => (),
-            (Kind::Drep, Some(Kind::Dreq)) => (),
-            (Kind::Dreq, _) if self.has_answered(Kind::Dreq) => return self.repeat_answer(),
-            // While an RTU is awaited, a DREQ implies it.
-            (Kind::Dreq, Some(Kind::Rep | Kind::Dreq) | None) => {
-                self.unanswered = Some(Kind::Dreq);
+            (MessageKind::Rej, awaited) if !refuses(message, awaited) => {
+                return ReceiveOutcome::Nothing;
             }
-            _ => return Heard::Nothing,
+            (MessageKind::Rej, _) => (),
+            (MessageKind::Drep, Some(MessageKind::Dreq)) => (),
+            (MessageKind::Dreq, _) if self.has_answered(MessageKind::Dreq) => {
+                return self.repeat_answer();
+            }
+            // While an RTU is awaited, a DREQ implies it.
+            (MessageKind::Dreq, Some(MessageKind::Rep | MessageKind::Dreq) | None) => {
+                self.unanswered = Some(MessageKind::Dreq);
+            }
+            _ => return ReceiveOutcome::Nothing,
         }
         self.awaiting = None;
-        Heard::Message(Box::new(told))
+        ReceiveOutcome::Message(Box::new(told))
     }
 
     /// Returns the action that is due at `now`: a retransmission or the end of the attempt.
@@ -387,7 +392,8 @@ impl StateMachine {
         let times = self.retransmission.retries - awaiting.left;
         let again = Box::new(self.cm_mad(bytes));
         let is_first = matches!(self.target_port, TargetPort::Public);
-        if is_first && times == SILENCES && matches!(kind, Kind::Req | Kind::SidrReq) {
+        if is_first && times == SILENCES && matches!(kind, MessageKind::Req | MessageKind::SidrReq)
+        {
             self.target_port = TargetPort::Searching(Verdict::Silence);
             return Due::SearchPorts(Some(again));
         }
@@ -459,7 +465,7 @@ impl StateMachine {
         self.refusals = 0;
         self.numbers.transaction = self.numbers.transaction.wrapping_add(ANEW);
         let request = self.request.clone();
-        let cm_mad = request.and_then(|request| self.say(&request, now).ok());
+        let cm_mad = request.and_then(|request| self.send(&request, now).ok());
         cm_mad.map_or(Due::Nothing, |cm_mad| Due::Again(Box::new(cm_mad)))
     }
 
@@ -469,8 +475,8 @@ impl StateMachine {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         match (why.0, awaited) {
             // The host no longer has a RoCE port, so it has no connection either.
-            (libc::ECONNREFUSED, Some(Kind::Dreq)) => self.give_up(why),
-            (libc::ECONNREFUSED, Some(kind @ (Kind::Req | Kind::SidrReq)))
+            (libc::ECONNREFUSED, Some(MessageKind::Dreq)) => self.give_up(why),
+            (libc::ECONNREFUSED, Some(kind @ (MessageKind::Req | MessageKind::SidrReq)))
                 if self.refusals >= REFUSALS =>
             {
                 self.no_listener_at_port(Verdict::Unreached(kind, why), now)
@@ -502,7 +508,7 @@ impl StateMachine {
 
     /// Returns the DREQ that would end the connection now.
     pub fn disconnection(&self) -> Option<CmMad> {
-        let bytes = self.header().write(&Message::bare(Kind::Dreq));
+        let bytes = self.header().write(&Message::bare(MessageKind::Dreq));
         bytes.map(|bytes| self.cm_mad(bytes))
     }
 
@@ -510,16 +516,20 @@ impl StateMachine {
     pub fn cancellation(&self) -> Option<CmMad> {
         let awaited = self.awaiting.as_ref().map(|awaiting| awaiting.kind);
         let bytes = match (awaited, self.unanswered) {
-            (Some(Kind::Req), _) => {
+            (Some(MessageKind::Req), _) => {
                 let guid = self.path.device().0.guid().to_be_bytes();
                 self.header_refusing(Rejected::Other)
                     .rejection(TIMEOUT, &guid, &[])
             }
-            (Some(Kind::Rep), _) => self
+            (Some(MessageKind::Rep), _) => self
                 .header_refusing(Rejected::Other)
-                .write(&refusal(Kind::Rej)),
-            (None, Some(Kind::Req | Kind::Rep)) => self.header().write(&refusal(Kind::Rej)),
-            (None, Some(Kind::SidrReq)) => self.header().write(&refusal(Kind::SidrRep)),
+                .write(&refusal(MessageKind::Rej)),
+            (None, Some(MessageKind::Req | MessageKind::Rep)) => {
+                self.header().write(&refusal(MessageKind::Rej))
+            }
+            (None, Some(MessageKind::SidrReq)) => {
+                self.header().write(&refusal(MessageKind::SidrRep))
+            }
             _ => None,
         };
         bytes.map(|bytes| self.cm_mad(bytes))
@@ -527,20 +537,20 @@ impl StateMachine {
 
     /// Handles a retransmitted message of the peer: repeats the answer, or sends an MRA if there is
     /// none.
-    fn repeat_answer(&self) -> Heard {
+    fn repeat_answer(&self) -> ReceiveOutcome {
         let bytes = match (&self.unanswered, &self.answered) {
-            (Some(Kind::Req), _) => self.header_refusing(Rejected::Req).mra(),
-            (Some(Kind::Rep), _) => self.header_refusing(Rejected::Rep).mra(),
+            (Some(MessageKind::Req), _) => self.header_refusing(Rejected::Req).mra(),
+            (Some(MessageKind::Rep), _) => self.header_refusing(Rejected::Rep).mra(),
             (Some(_), _) | (None, None) => None,
             (None, Some((_, bytes))) => Some(*bytes),
         };
         match bytes {
-            Some(bytes) => Heard::Again(Box::new(self.cm_mad(bytes))),
-            None => Heard::Nothing,
+            Some(bytes) => ReceiveOutcome::Again(Box::new(self.cm_mad(bytes))),
+            None => ReceiveOutcome::Nothing,
         }
     }
 
-    fn has_answered(&self, question: Kind) -> bool {
+    fn has_answered(&self, question: MessageKind) -> bool {
         self.unanswered.is_none()
             && self
                 .answered
@@ -570,8 +580,8 @@ impl StateMachine {
 
     fn apply_mra(&mut self, mra: &cm::Mra<'_>, now: u64) {
         let asked = match mra.message {
-            Rejected::Req => Kind::Req,
-            Rejected::Rep => Kind::Rep,
+            Rejected::Req => MessageKind::Req,
+            Rejected::Rep => MessageKind::Rep,
             Rejected::Other => return,
         };
         let Retransmission { longest, retries } = self.retransmission;
@@ -592,12 +602,15 @@ impl StateMachine {
     /// Handles a REJ that does not end the request. A too large MTU: the request is sent again with
     /// the MTU that the peer names. A stale connection: a process that has died had this queue
     /// pair number. The peer has ended that connection now, so the next retransmission succeeds.
-    fn handle_rej(&mut self, rej: &cm::Rej<'_>, now: u64) -> Option<Heard> {
-        let awaiting = self.awaiting.as_mut().filter(|of| of.kind == Kind::Req)?;
+    fn handle_rej(&mut self, rej: &cm::Rej<'_>, now: u64) -> Option<ReceiveOutcome> {
+        let awaiting = self
+            .awaiting
+            .as_mut()
+            .filter(|of| of.kind == MessageKind::Req)?;
         match u32::from(rej.reason) {
             STALE_CONNECTION if awaiting.stale < STALE_ANSWERS => {
                 awaiting.stale += 1;
-                Some(Heard::Nothing)
+                Some(ReceiveOutcome::Nothing)
             }
             INVALID_MTU if rej.information_length > 0 => {
                 let good = Mtu::from_code(rej.information[0])?.code();
@@ -606,8 +619,8 @@ impl StateMachine {
                 }
                 self.path.mtu = good;
                 let request = *self.request.clone()?;
-                let cm_mad = self.say(&request, now).ok()?;
-                Some(Heard::Again(Box::new(cm_mad)))
+                let cm_mad = self.send(&request, now).ok()?;
+                Some(ReceiveOutcome::Again(Box::new(cm_mad)))
             }
             _ => None,
         }
@@ -615,7 +628,7 @@ impl StateMachine {
 
     fn header(&self) -> CmHeader<'_> {
         self.header_refusing(match self.unanswered {
-            Some(Kind::Rep) => Rejected::Rep,
+            Some(MessageKind::Rep) => Rejected::Rep,
             _ => Rejected::Req,
         })
     }
@@ -642,12 +655,12 @@ impl StateMachine {
 }
 
 /// Returns whether the answer to a request is that there is no such service.
-fn is_no_listener_answer(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
+fn is_no_listener_answer(message: &cm::Message<'_>, awaited: Option<MessageKind>) -> bool {
     match (message, awaited) {
-        (cm::Message::Rej(rej), Some(Kind::Req)) => {
+        (cm::Message::Rej(rej), Some(MessageKind::Req)) => {
             rej.message == Rejected::Req && u32::from(rej.reason) == INVALID_SERVICE
         }
-        (cm::Message::SidrRep(rep), Some(Kind::SidrReq)) => {
+        (cm::Message::SidrRep(rep), Some(MessageKind::SidrReq)) => {
             u32::from(rep.status) == SIDR_UNSUPPORTED
         }
         _ => false,
@@ -655,21 +668,21 @@ fn is_no_listener_answer(message: &cm::Message<'_>, awaited: Option<Kind>) -> bo
 }
 
 /// Returns whether a REJ refuses the awaited message, or names none.
-fn refuses(message: &cm::Message<'_>, awaited: Option<Kind>) -> bool {
+fn refuses(message: &cm::Message<'_>, awaited: Option<MessageKind>) -> bool {
     match message {
         cm::Message::Rej(rej) => match rej.message {
-            Rejected::Req => awaited == Some(Kind::Req),
-            Rejected::Rep => awaited == Some(Kind::Rep),
+            Rejected::Req => awaited == Some(MessageKind::Req),
+            Rejected::Rep => awaited == Some(MessageKind::Rep),
             Rejected::Other => true,
         },
         _ => false,
     }
 }
 
-fn refusal(kind: Kind) -> Message {
+fn refusal(kind: MessageKind) -> Message {
     Message {
         status: match kind {
-            Kind::SidrRep => crate::message::SIDR_REJECTED,
+            MessageKind::SidrRep => crate::message::SIDR_REJECTED,
             _ => crate::message::CONSUMER_DEFINED,
         },
         ..Message::bare(kind)

@@ -47,7 +47,7 @@ pub enum BadTicket {
 
 /// A permission for one file: the user, the access, and the lifetime of the ticket.
 #[derive(Debug, Clone)]
-pub struct Grant<'a> {
+pub struct TicketGrant<'a> {
     /// The issuer's name, as known to the file server.
     pub issuer: &'a str,
     /// The user's name; empty means anonymous.
@@ -74,7 +74,7 @@ impl Ticket {
     ///
     /// # Errors
     /// [`BadTicket::Life`] if the lifetime is out of range.
-    pub fn issue(secret: &[u8], grant: Grant<'_>) -> Result<Self, BadTicket> {
+    pub fn issue(secret: &[u8], grant: TicketGrant<'_>) -> Result<Self, BadTicket> {
         let life = i64::try_from(grant.life.as_nanos())
             .ok()
             .filter(|life| (1..=LONGEST_LIFE).contains(life))
@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn grant(life: Duration) -> Grant<'static> {
-        Grant {
+    fn grant(life: Duration) -> TicketGrant<'static> {
+        TicketGrant {
             issuer: "xrootd",
             user: "ann",
             path: Path::new("/run7/hits.root").unwrap(),

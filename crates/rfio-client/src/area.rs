@@ -1,10 +1,10 @@
-//! Memory that the server may access, in parts, each lent for one request.
+//! Memory that the server may access, in parts, each exposed for one request.
 //!
 //! # Rules
 //!
-//! - A part is **local** or **lent**. It is lent by binding a memory window to it, just before the
-//!   request that carries the window's key, and returned by invalidating the window, after the
-//!   reply and before the part is accessed.
+//! - A part is **local** or **exposed**. It is exposed by binding a memory window to it, just
+//!   before the request that carries the window's key, and made local again by invalidating the
+//!   window, after the reply and before the part is accessed.
 //! - A reply may overtake the last of the data that it announces, since data arrive through the
 //!   adapter and the reply through the network. Checksums detect this. Data that do not match are
 //!   checked again for a while before they count as damaged.
@@ -28,14 +28,14 @@ const BECOME_VISIBLE: Duration = Duration::from_millis(50);
 
 /// The server's access to an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Right {
+pub enum RemoteAccess {
     /// Write the requested data.
     Write,
     /// Read the data to be written.
     Read,
 }
 
-impl Right {
+impl RemoteAccess {
     fn flags(self) -> AccessFlags {
         match self {
             Self::Write => AccessFlags::LOCAL.remote_write(),
@@ -48,8 +48,8 @@ impl Right {
 pub struct Area {
     // Declared first, so dropped before the region.
     windows: Vec<MemoryWindow>,
-    lent: [bool; PARTS],
-    right: Right,
+    exposed: [bool; PARTS],
+    access: RemoteAccess,
     part: usize,
     region: Region,
 }
@@ -59,12 +59,12 @@ impl Area {
     ///
     /// # Errors
     /// Memory or windows cannot be allocated or registered.
-    pub fn new(adapter: &Adapter, part: usize, right: Right) -> Result<Self, FabricError> {
+    pub fn new(adapter: &Adapter, part: usize, access: RemoteAccess) -> Result<Self, FabricError> {
         let has_windows = adapter.has_windows();
         // A window for remote writes can only be bound to memory with local write access.
-        let access = match has_windows {
+        let own_access = match has_windows {
             true => AccessFlags::LOCAL.bindable(),
-            false => right.flags(),
+            false => access.flags(),
         };
         let count = if has_windows { PARTS } else { 0 };
         let windows = (0..count)
@@ -73,23 +73,23 @@ impl Area {
         let buffer = Buffer::allocate(PARTS * part)?;
         Ok(Self {
             windows,
-            lent: [false; PARTS],
-            right,
+            exposed: [false; PARTS],
+            access,
             part,
-            region: adapter.domain().register(buffer, access)?,
+            region: adapter.domain().register(buffer, own_access)?,
         })
     }
 
-    /// Returns whether a part is lent.
-    pub fn is_lent(&self, part: usize) -> bool {
-        self.lent[part]
+    /// Returns whether a part is exposed.
+    pub fn is_exposed(&self, part: usize) -> bool {
+        self.exposed[part]
     }
 
-    /// Lends bytes from the beginning of a part on. `bind` binds the window.
+    /// Exposes bytes from the beginning of a part on. `bind` binds the window.
     ///
     /// # Errors
     /// `length` exceeds a part, or `bind` fails.
-    pub fn lend(
+    pub fn expose(
         &mut self,
         part: usize,
         length: usize,
@@ -110,8 +110,8 @@ impl Area {
         let key = match self.windows.get_mut(part) {
             Some(window) => {
                 let range = offset..offset + length;
-                bind(window, &self.region, range, self.right.flags())?;
-                self.lent[part] = true;
+                bind(window, &self.region, range, self.access.flags())?;
+                self.exposed[part] = true;
                 window.remote_key()
             }
             None => self.region.remote_key(),
@@ -123,16 +123,16 @@ impl Area {
         })
     }
 
-    /// Ends the loan of a part. `invalidate` invalidates the window.
+    /// Revokes the access to a part. `invalidate` invalidates the window.
     ///
     /// # Errors
     /// `invalidate` fails.
-    pub fn take_back(
+    pub fn revoke(
         &mut self,
         part: usize,
         invalidate: impl FnOnce(&MemoryWindow) -> Result<(), FabricError>,
     ) -> Result<(), FabricError> {
-        if std::mem::take(&mut self.lent[part]) {
+        if std::mem::take(&mut self.exposed[part]) {
             invalidate(&self.windows[part])?;
         }
         Ok(())
@@ -167,7 +167,7 @@ impl Area {
     ///
     /// # Errors
     /// `verdict` rejects the data for too long.
-    pub fn stays(
+    pub fn verify_in_place(
         &self,
         part: usize,
         length: usize,
@@ -182,12 +182,12 @@ impl Area {
     /// Returns the data of a local part in place.
     ///
     /// # Errors
-    /// [`Error::Fabric`] if the part is lent or may be written by the peer.
+    /// [`Error::Fabric`] if the part is exposed or may be written by the peer.
     #[allow(unsafe_code, reason = "a reference into registered memory")]
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
         let offset = part * self.part;
         let (start, _) = self.region.as_raw_parts();
-        if self.windows.is_empty() || self.lent[part] || length > self.part {
+        if self.windows.is_empty() || self.exposed[part] || length > self.part {
             return Err(Error::Fabric(format!(
                 "{length} bytes of part {part} are not ours to read"
             )));
@@ -219,9 +219,9 @@ impl std::fmt::Debug for Area {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "area of {} bytes, lent {:?}",
+            "area of {} bytes, exposed {:?}",
             self.region.length(),
-            self.lent
+            self.exposed
         )
     }
 }

@@ -25,15 +25,15 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Returns whether there is time for another attempt, which must be within `patience` of the
+    /// Returns whether there is time for another attempt, which must be within `timeout` of the
     /// beginning.
-    pub fn has_time(&self, patience: Duration) -> bool {
-        self.since.elapsed() < patience
+    pub fn has_time(&self, timeout: Duration) -> bool {
+        self.since.elapsed() < timeout
     }
 
-    /// Waits before the next attempt, but not beyond `patience`.
-    pub fn wait(&mut self, patience: Duration) {
-        let left = patience.saturating_sub(self.since.elapsed());
+    /// Waits before the next attempt, but not beyond `timeout`.
+    pub fn wait(&mut self, timeout: Duration) {
+        let left = timeout.saturating_sub(self.since.elapsed());
         // Randomized, so that many clients of one server do not all return at once.
         let [share] = random::<1>();
         let part = self.next.mul_f64(0.5 + f64::from(share) / 512.0);
@@ -48,15 +48,15 @@ mod tests {
 
     #[test]
     fn delays_grow_and_end_with_the_timeout() {
-        let patience = Duration::from_millis(350);
+        let timeout = Duration::from_millis(350);
         let (mut backoff, mut pauses) = (Backoff::default(), Vec::new());
-        while backoff.has_time(patience) {
+        while backoff.has_time(timeout) {
             let begun = Instant::now();
-            backoff.wait(patience);
+            backoff.wait(timeout);
             pauses.push(begun.elapsed());
         }
         assert!((2..=4).contains(&pauses.len()), "{pauses:?}");
-        assert!(pauses.iter().sum::<Duration>() < patience + Duration::from_millis(300));
+        assert!(pauses.iter().sum::<Duration>() < timeout + Duration::from_millis(300));
         assert!(!Backoff::default().has_time(Duration::ZERO));
     }
 }

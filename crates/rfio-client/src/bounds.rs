@@ -37,10 +37,10 @@ pub const NAMES: usize = 4 << 20;
 const LISTING: usize = 256 << 20;
 
 /// Maximum memory for the names that a recursive copy has not processed yet, in bytes.
-pub const HELD: usize = 256 << 20;
+pub(crate) const HELD_NAMES: usize = 256 << 20;
 
 /// Number of invalid names after which the rest of a directory is skipped.
-pub(crate) const UNSOUND: usize = 20;
+pub(crate) const MOST_INVALID: usize = 20;
 
 /// Extents of a sparse file that are held at a time.
 pub(crate) const EXTENTS: usize = 65_536;
@@ -49,16 +49,16 @@ pub(crate) const EXTENTS: usize = 65_536;
 pub(crate) const SEGMENT: u64 = 64 << 30;
 
 /// Blocks of a file whose checksums are held at a time.
-pub(crate) const COMPARED: u64 = 256 << 10;
+pub(crate) const COMPARED_BLOCKS: u64 = 256 << 10;
 
 /// Minimum rate of an answer once the time limit has passed, in bytes a second.
-const SLOWEST: u32 = 64 << 10;
+const MIN_RATE: u32 = 64 << 10;
 
 /// Limits the terms of a session to the client's bounds.
 ///
 /// # Errors
 /// [`Error::Protocol`] if the block size is out of bounds.
-pub fn terms(mut accepted: Accepted) -> Result<Accepted, Error> {
+pub(crate) fn cap_limits(mut accepted: Accepted) -> Result<Accepted, Error> {
     if !BLOCK.contains(&accepted.block) {
         return Err(Error::Protocol(format!(
             "its checksums cover {} bytes each; this client supports {} to {}",
@@ -76,25 +76,25 @@ pub fn terms(mut accepted: Accepted) -> Result<Accepted, Error> {
 /// Time limit of one whole answer: the configured limit, and a second more for each 64 KiB
 /// received. Zero means no limit.
 #[derive(Debug, Clone, Copy)]
-pub struct Wait {
+pub struct ReplyDeadline {
     begun: Instant,
-    patience: Duration,
+    timeout: Duration,
     bytes: u64,
 }
 
-impl Wait {
+impl ReplyDeadline {
     /// Begins to wait.
-    pub fn new(patience: Duration) -> Self {
+    pub fn new(timeout: Duration) -> Self {
         Self {
             begun: Instant::now(),
-            patience,
+            timeout,
             bytes: 0,
         }
     }
 
     /// Restarts the clock: the answer has arrived.
     pub fn restart(&mut self) {
-        *self = Self::new(self.patience);
+        *self = Self::new(self.timeout);
     }
 
     /// Counts bytes sent or received.
@@ -104,9 +104,9 @@ impl Wait {
 
     /// Returns the remaining time; `None` if there is no limit.
     pub fn left(&self) -> Option<Duration> {
-        let extra = Duration::from_secs(self.bytes / u64::from(SLOWEST));
-        let limit = self.patience.saturating_add(extra);
-        (!self.patience.is_zero()).then(|| limit.saturating_sub(self.begun.elapsed()))
+        let extra = Duration::from_secs(self.bytes / u64::from(MIN_RATE));
+        let limit = self.timeout.saturating_add(extra);
+        (!self.timeout.is_zero()).then(|| limit.saturating_sub(self.begun.elapsed()))
     }
 
     /// Returns whether the limit has passed.
@@ -165,11 +165,11 @@ impl HeldNames {
     /// [`Error::TooMuch`] if there are too many.
     pub fn take(&mut self, name: &[u8]) -> Result<(), Error> {
         self.bytes = self.bytes.saturating_add(name.len() + 64);
-        match self.bytes > HELD {
+        match self.bytes > HELD_NAMES {
             true => Err(Error::TooMuch(format!(
                 "the names of its directories need more than {} MiB of memory; name its parts \
                  instead",
-                HELD >> 20
+                HELD_NAMES >> 20
             ))),
             false => Ok(()),
         }
@@ -226,26 +226,30 @@ mod tests {
 
     #[test]
     fn server_limits_are_capped_by_the_client() {
-        let terms = terms(accepted(256 << 10)).unwrap();
+        let limits = cap_limits(accepted(256 << 10)).unwrap();
         assert_eq!(
-            (terms.most_payload, terms.most_requests, terms.most_ranges),
+            (
+                limits.most_payload,
+                limits.most_requests,
+                limits.most_ranges
+            ),
             (PAYLOAD, REQUESTS, RANGES)
         );
         for block in [0, 511, (16 << 20) + 1, u32::MAX] {
-            assert!(super::terms(accepted(block)).is_err(), "{block}");
+            assert!(super::cap_limits(accepted(block)).is_err(), "{block}");
         }
     }
 
     #[test]
     fn a_trickle_of_bytes_does_not_extend_the_timeout() {
-        let mut wait = Wait::new(Duration::from_millis(20));
-        assert!(!wait.is_over());
-        wait.count(10);
+        let mut deadline = ReplyDeadline::new(Duration::from_millis(20));
+        assert!(!deadline.is_over());
+        deadline.count(10);
         std::thread::sleep(Duration::from_millis(25));
-        assert!(wait.is_over());
-        wait.count(64 << 10);
-        assert!(!wait.is_over());
-        assert!(!Wait::new(Duration::ZERO).is_over());
+        assert!(deadline.is_over());
+        deadline.count(64 << 10);
+        assert!(!deadline.is_over());
+        assert!(!ReplyDeadline::new(Duration::ZERO).is_over());
     }
 
     #[test]

@@ -1,49 +1,49 @@
 //! RDMA on the client: one data queue pair per session, and the two memory areas that the server
 //! may access.
 //!
-//! - The **landing area** receives data of reads: the server may write to it and not read it.
-//! - The **offering area** holds data of writes: the server may read it and not write to it. It
+//! - The **read area** receives data of reads: the server may write to it and not read it.
+//! - The **write area** holds data of writes: the server may read it and not write to it. It
 //!   contains only data that the server was asked to write.
 //!
-//! Each request lends its part of an area, and the access right ends with the request
+//! Each request exposes its part of an area, and the access right ends with the request
 //! ([`super::area`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
 
-use verbena_rfio_common::fabric::{Adapter, FabricError, Outcome, Pair, Purpose};
+use verbena_rfio_common::fabric::{Adapter, FabricError, Pair, PairCompletion, Purpose};
 use verbena_rfio_protocol::request::Connect;
 use verbena_rfio_protocol::types::Window;
 use verbena_rfio_protocol::{Reply, Request};
 use verbena_verbs::{AccessFlags, Buffer, Opcode, Region};
 
-use super::area::{Area, PARTS, Right};
-use super::error::{Error, unexpected};
-use super::lineage;
+use super::area::{Area, PARTS, RemoteAccess};
+use super::error::Error;
+use super::fork_guard;
 
 /// Work request number of the token's send.
 const TOKEN: u64 = u64::MAX;
 
 /// Work request number of every receive; the immediates distinguish them.
-const LANDING: u64 = 1;
+const RECEIVE: u64 = 1;
 
 /// Work request number of a window's binding or invalidation; one at a time is in progress.
-const LOAN: u64 = 2;
+const WINDOW: u64 = 2;
 
 /// The data path of a session.
 pub struct DataPath {
     // Declared first, so dropped first: afterwards no peer can access the areas.
     pair: Pair,
-    landing: Option<Area>,
-    offering: Option<Area>,
+    read_area: Option<Area>,
+    write_area: Option<Area>,
     adapter: Arc<Adapter>,
     part: usize,
     /// Number of posted receives that no immediate has consumed.
     posted: usize,
     /// Immediates that arrived before they were waited for.
     early: Vec<u32>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl From<FabricError> for Error {
@@ -59,7 +59,7 @@ impl From<verbena_verbs::Error> for Error {
 }
 
 /// The result of opening the adapter, and the process that opened it.
-struct Opened {
+struct OpenedAdapter {
     process: u64,
     adapter: Result<Arc<Adapter>, String>,
 }
@@ -69,8 +69,8 @@ struct Opened {
 /// thread of the parent could have held at the fork.
 #[allow(unsafe_code, reason = "a pointer that identifies forks")]
 fn adapter() -> Result<Arc<Adapter>, Error> {
-    static CURRENT: AtomicPtr<Opened> = AtomicPtr::new(std::ptr::null_mut());
-    let process = lineage::mark();
+    static CURRENT: AtomicPtr<OpenedAdapter> = AtomicPtr::new(std::ptr::null_mut());
+    let process = fork_guard::generation();
     let current = CURRENT.load(Ordering::Acquire);
     // SAFETY: null, or created below by `Box::into_raw` and never freed once stored.
     if let Some(opened) = unsafe { current.as_ref() }
@@ -79,7 +79,7 @@ fn adapter() -> Result<Arc<Adapter>, Error> {
         return opened.adapter.clone().map_err(Error::Fabric);
     }
     let adapter = Adapter::open().map_err(|error| error.to_string());
-    let fresh = Box::into_raw(Box::new(Opened {
+    let fresh = Box::into_raw(Box::new(OpenedAdapter {
         process,
         adapter: adapter.clone(),
     }));
@@ -100,7 +100,7 @@ impl DataPath {
     /// The adapter cannot be opened, the server refuses, or the connection fails.
     pub fn connect(
         payload: u32,
-        patience: Duration,
+        timeout: Duration,
         call: impl FnOnce(&Request) -> Result<Reply, Error>,
     ) -> Result<Self, Error> {
         let adapter = adapter()?;
@@ -110,48 +110,48 @@ impl DataPath {
         });
         let connected = match call(&request)? {
             Reply::Connected(connected) => connected,
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         pair.connect(&connected.endpoint)?;
-        let patience = if patience.is_zero() {
+        let timeout = if timeout.is_zero() {
             Duration::from_secs(3600)
         } else {
-            patience
+            timeout
         };
         {
             let token = register(&adapter, connected.token.len(), AccessFlags::LOCAL)?;
             token.write(0, &connected.token)?;
             let segment = token.segment(0, connected.token.len())?;
             pair.post([(TOKEN, Opcode::Send, [segment])].into_iter())?;
-            match pair.wait(patience, "the token's delivery")? {
-                Outcome::Sent(TOKEN) => {}
+            match pair.wait(timeout, "the token's delivery")? {
+                PairCompletion::Sent(TOKEN) => {}
                 other => return Err(Error::Fabric(format!("unexpected completion {other}"))),
             }
         }
         let part = payload as usize / PARTS;
         Ok(Self {
             pair,
-            landing: None,
-            offering: None,
+            read_area: None,
+            write_area: None,
             adapter,
             part,
             posted: 0,
             early: Vec::new(),
-            patience,
+            timeout,
         })
     }
 
-    /// Lends a part for receiving data, from its beginning on.
+    /// Exposes a part for receiving data, from its beginning on.
     ///
     /// # Errors
-    /// The area cannot be created or lent.
-    pub fn open_landing(&mut self, part: usize, length: usize) -> Result<Window, Error> {
-        let mut area = match self.landing.take() {
+    /// The area cannot be created or exposed.
+    pub fn open_read_window(&mut self, part: usize, length: usize) -> Result<Window, Error> {
+        let mut area = match self.read_area.take() {
             Some(area) => area,
-            None => Area::new(&self.adapter, self.part, Right::Write)?,
+            None => Area::new(&self.adapter, self.part, RemoteAccess::Write)?,
         };
-        let window = self.lend(&mut area, part, length);
-        self.landing = Some(area);
+        let window = self.expose(&mut area, part, length);
+        self.read_area = Some(area);
         window
     }
 
@@ -159,11 +159,11 @@ impl DataPath {
     ///
     /// # Errors
     /// Posting a receive fails.
-    pub fn expect_notice(&mut self) -> Result<(), Error> {
+    pub fn post_receives(&mut self) -> Result<(), Error> {
         // One receive for each possible concurrent transfer; an unused one serves the next
         // transfer.
         while self.posted < PARTS {
-            self.pair.receive(LANDING, None)?;
+            self.pair.receive(RECEIVE, None)?;
             self.posted += 1;
         }
         Ok(())
@@ -173,63 +173,63 @@ impl DataPath {
     ///
     /// # Errors
     /// The queue pair fails, or the immediate does not arrive in time.
-    pub fn landed(&mut self, request: u64) -> Result<(), Error> {
+    pub fn wait_for_immediate(&mut self, request: u64) -> Result<(), Error> {
         let wanted = request as u32;
         if let Some(index) = self.early.iter().position(|&came| came == wanted) {
             self.early.swap_remove(index);
             return Ok(());
         }
         while self.early.last() != Some(&wanted) {
-            match self.pair.wait(self.patience, "the end of the data")? {
-                outcome @ Outcome::Received(..) => self.note(outcome)?,
-                other => return Err(strange(other)),
+            match self.pair.wait(self.timeout, "the end of the data")? {
+                outcome @ PairCompletion::Received(..) => self.record_immediate(outcome)?,
+                other => return Err(unexpected_completion(other)),
             }
         }
         self.early.pop();
         Ok(())
     }
 
-    /// Ends the loan of a read's part.
+    /// Revokes the server's access to a read's part.
     ///
     /// # Errors
     /// The window cannot be invalidated.
-    pub fn close_landing(&mut self, part: usize) -> Result<(), Error> {
-        let Some(mut area) = self.landing.take() else {
+    pub fn close_read_window(&mut self, part: usize) -> Result<(), Error> {
+        let Some(mut area) = self.read_area.take() else {
             return Ok(());
         };
-        let closed = self.take_back(&mut area, part);
-        self.landing = Some(area);
+        let closed = self.revoke(&mut area, part);
+        self.read_area = Some(area);
         closed
     }
 
-    /// Returns whether received data in a returned part may be used in place; waits until `verdict`
+    /// Returns whether received data in a local part may be used in place; waits until `verdict`
     /// accepts them.
     ///
     /// # Errors
     /// `verdict` rejects the data for too long.
-    pub fn stays(
+    pub fn verify_in_place(
         &self,
         part: usize,
         length: usize,
         verdict: impl Fn(&[u8]) -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        self.landing()?.stays(part, length, verdict)
+        self.read_area()?.verify_in_place(part, length, verdict)
     }
 
-    /// Returns received data of a returned part in place.
+    /// Returns received data of a local part in place.
     ///
     /// # Errors
-    /// The part is lent, or may be written by the peer.
+    /// The part is exposed, or may be written by the peer.
     pub fn content(&self, part: usize, length: usize) -> Result<&[u8], Error> {
-        self.landing()?.content(part, length)
+        self.read_area()?.content(part, length)
     }
 
-    fn landing(&self) -> Result<&Area, Error> {
-        let area = self.landing.as_ref();
-        area.ok_or_else(|| Error::Fabric("no landing area".into()))
+    fn read_area(&self) -> Result<&Area, Error> {
+        let area = self.read_area.as_ref();
+        area.ok_or_else(|| Error::Fabric("no read area".into()))
     }
 
-    /// Copies received data out of a returned part once `verdict` accepts them.
+    /// Copies received data out of a local part once `verdict` accepts them.
     ///
     /// # Errors
     /// The copy fails, or `verdict` rejects the data for too long.
@@ -239,78 +239,78 @@ impl DataPath {
         into: &mut [u8],
         verdict: impl Fn(&[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        self.landing()?.copy_out(part, into, verdict)
+        self.read_area()?.copy_out(part, into, verdict)
     }
 
-    /// Copies data into a part and lends it for the server to read.
+    /// Copies data into a part and exposes it for the server to read.
     ///
     /// # Errors
-    /// The area cannot be created or lent.
-    pub fn offer(&mut self, part: usize, bytes: &[u8]) -> Result<Window, Error> {
-        let mut area = match self.offering.take() {
+    /// The area cannot be created or exposed.
+    pub fn open_write_window(&mut self, part: usize, bytes: &[u8]) -> Result<Window, Error> {
+        let mut area = match self.write_area.take() {
             Some(area) => area,
-            None => Area::new(&self.adapter, self.part, Right::Read)?,
+            None => Area::new(&self.adapter, self.part, RemoteAccess::Read)?,
         };
         let window = area
             .fill(part, bytes)
             .map_err(Error::from)
-            .and_then(|()| self.lend(&mut area, part, bytes.len()));
-        self.offering = Some(area);
+            .and_then(|()| self.expose(&mut area, part, bytes.len()));
+        self.write_area = Some(area);
         window
     }
 
-    /// Ends the loan of a write's part.
+    /// Revokes the server's access to a write's part.
     ///
     /// # Errors
     /// The window cannot be invalidated.
-    pub fn close_offering(&mut self, part: usize) -> Result<(), Error> {
-        let Some(mut area) = self.offering.take() else {
+    pub fn close_write_window(&mut self, part: usize) -> Result<(), Error> {
+        let Some(mut area) = self.write_area.take() else {
             return Ok(());
         };
-        let closed = self.take_back(&mut area, part);
-        self.offering = Some(area);
+        let closed = self.revoke(&mut area, part);
+        self.write_area = Some(area);
         closed
     }
 
-    fn lend(&mut self, area: &mut Area, part: usize, length: usize) -> Result<Window, Error> {
-        // A failed request may have left its part lent.
-        if area.is_lent(part) {
-            self.take_back(area, part)?;
+    fn expose(&mut self, area: &mut Area, part: usize, length: usize) -> Result<Window, Error> {
+        // A failed request may have left its part exposed.
+        if area.is_exposed(part) {
+            self.revoke(area, part)?;
         }
         let pair = &self.pair;
-        let window = area.lend(part, length, |window, region, range, access| {
-            pair.bind(LOAN, window, region, range, access)
+        let window = area.expose(part, length, |window, region, range, access| {
+            pair.bind(WINDOW, window, region, range, access)
         })?;
-        if area.is_lent(part) {
-            self.await_loan()?;
+        if area.is_exposed(part) {
+            self.wait_for_window()?;
         }
         Ok(window)
     }
 
-    fn take_back(&mut self, area: &mut Area, part: usize) -> Result<(), Error> {
-        if !area.is_lent(part) {
+    fn revoke(&mut self, area: &mut Area, part: usize) -> Result<(), Error> {
+        if !area.is_exposed(part) {
             return Ok(());
         }
         let pair = &self.pair;
-        area.take_back(part, |window| pair.invalidate(LOAN, window))?;
-        self.await_loan()
+        area.revoke(part, |window| pair.invalidate(WINDOW, window))?;
+        self.wait_for_window()
     }
 
     /// Waits for the completion of a binding or an invalidation.
-    fn await_loan(&mut self) -> Result<(), Error> {
+    fn wait_for_window(&mut self) -> Result<(), Error> {
         loop {
-            match self.pair.wait(self.patience, "a memory window")? {
-                Outcome::Sent(LOAN) => return Ok(()),
-                outcome @ Outcome::Received(..) => self.note(outcome)?,
-                other => return Err(strange(other)),
+            match self.pair.wait(self.timeout, "a memory window")? {
+                PairCompletion::Sent(WINDOW) => return Ok(()),
+                outcome @ PairCompletion::Received(..) => self.record_immediate(outcome)?,
+                other => return Err(unexpected_completion(other)),
             }
         }
     }
 
     /// Remembers an immediate.
-    fn note(&mut self, outcome: Outcome) -> Result<(), Error> {
-        let Outcome::Received(LANDING, _, Some(came)) = outcome else {
-            return Err(strange(outcome));
+    fn record_immediate(&mut self, outcome: PairCompletion) -> Result<(), Error> {
+        let PairCompletion::Received(RECEIVE, _, Some(came)) = outcome else {
+            return Err(unexpected_completion(outcome));
         };
         // At most as many as receives were posted.
         self.posted -= 1;
@@ -319,7 +319,7 @@ impl DataPath {
     }
 }
 
-fn strange(outcome: Outcome) -> Error {
+fn unexpected_completion(outcome: PairCompletion) -> Error {
     Error::Fabric(format!("unexpected completion {outcome}"))
 }
 

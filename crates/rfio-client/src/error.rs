@@ -74,6 +74,16 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error for a reply of another operation, which a frame's kind excludes.
+    pub fn unexpected(reply: &Reply) -> Self {
+        Self::Protocol(format!("unexpected reply {}", reply.name()))
+    }
+
+    /// Returns whether the connection was closed, as a kept one is when its server is restarted.
+    pub fn is_closed_connection(&self) -> bool {
+        matches!(self, Self::Dropped(_) | Self::Connection(_))
+    }
+
     /// Returns RFIO's status for the error.
     pub fn status(&self) -> Status {
         let of_io =
@@ -97,7 +107,7 @@ impl Error {
 
     /// Converts an error of the handshake. A permanent refusal concerns the user: each further
     /// attempt would add another failure to the server's log.
-    pub(super) fn of_greeting(self) -> Self {
+    pub(super) fn of_handshake(self) -> Self {
         match self {
             Self::Refused(refusal)
                 if refusal.status == Status::BAD_VERSION
@@ -111,7 +121,7 @@ impl Error {
 
     /// Returns whether the request may succeed over another connection to a server that was
     /// reachable before: the connection was lost, or the server is busy or stops.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(..)
             | Self::Connection(_)
@@ -119,7 +129,7 @@ impl Error {
             | Self::TimedOut
             | Self::Fabric(_) => true,
             Self::Refused(refusal) => {
-                is_later(refusal.status)
+                is_temporary(refusal.status)
                     || matches!(
                         refusal.status,
                         Status::CONNECTION_DROPPED | Status::COMMUNICATION
@@ -131,7 +141,7 @@ impl Error {
 
     /// Returns whether authentication failed, so that no other request to that server can succeed
     /// either.
-    pub fn is_of_identity(&self) -> bool {
+    pub fn is_authentication_failure(&self) -> bool {
         matches!(
             self,
             Self::NotLetIn(_) | Self::Impostor | Self::CertificateRefused(_)
@@ -139,7 +149,7 @@ impl Error {
     }
 
     /// Returns a copy of the error for another operation that it affects.
-    pub fn again(&self) -> Self {
+    pub fn duplicate(&self) -> Self {
         let io = |error: &io::Error| match error.raw_os_error() {
             Some(errno) => io::Error::from_raw_os_error(errno),
             None => io::Error::new(error.kind(), error.to_string()),
@@ -181,7 +191,7 @@ impl Error {
 
 /// Returns whether a refusal is temporary: the server is busy (EAGAIN), or it stops (ESHUTDOWN) and
 /// may be replaced by another one.
-pub(super) fn is_later(status: Status) -> bool {
+pub(super) fn is_temporary(status: Status) -> bool {
     matches!(
         status.as_errno(),
         Some(libc::EAGAIN) | Some(libc::ESHUTDOWN)
@@ -191,11 +201,6 @@ pub(super) fn is_later(status: Status) -> bool {
 /// Returns the error for unrequested data.
 pub(super) fn too_much() -> Error {
     Error::Protocol("more data than requested".into())
-}
-
-/// Returns the error for a reply of another operation, which a frame's kind excludes.
-pub(super) fn unexpected(reply: &Reply) -> Error {
-    Error::Protocol(format!("unexpected reply {}", reply.name()))
 }
 
 impl From<Malformed> for Error {

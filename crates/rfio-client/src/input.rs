@@ -15,7 +15,7 @@ const REPLIES: Limits = Limits {
 
 /// A frame received up to its payload.
 #[derive(Debug)]
-pub struct Front {
+pub struct FrameHead {
     /// Its header.
     pub header: Header,
     /// Its body, whose tag has been verified.
@@ -35,11 +35,11 @@ impl Input {
     ///
     /// # Errors
     /// The header or tag is invalid, or the connection failed.
-    pub fn front(
+    pub fn frame_head(
         &mut self,
         stream: &mut Stream,
         tagger: &mut Option<Tagger>,
-    ) -> Result<Option<Front>, Error> {
+    ) -> Result<Option<FrameHead>, Error> {
         let header = match self.header {
             Some(header) => header,
             None => {
@@ -68,7 +68,7 @@ impl Input {
                 "a frame has an invalid tag: it was changed in transit".into(),
             ));
         }
-        Ok(Some(Front { header, body }))
+        Ok(Some(FrameHead { header, body }))
     }
 
     fn raw(&self) -> [u8; HEADER] {

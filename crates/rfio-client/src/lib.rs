@@ -1,4 +1,4 @@
-//! The client of the file service: addresses, connections, copies. All are based on [`exchange`].
+//! The client of the file service: addresses, connections, copies. All are based on [`connection`].
 //!
 //! It is the safe library under the tools, the C library and the Python module.
 
@@ -7,12 +7,12 @@ mod area;
 pub mod backoff;
 mod blocks;
 pub mod bounds;
+pub mod connection;
 pub mod copy;
 mod data;
 mod error;
-pub mod exchange;
+pub mod fork_guard;
 mod input;
-pub mod lineage;
 pub mod open_flags;
 pub mod options;
 mod pool;
@@ -20,6 +20,6 @@ mod session;
 mod stream;
 
 pub use address::{Address, Location};
+pub use connection::MultiplexedConnection;
 pub use error::Error;
-pub use exchange::Exchange;
 pub use options::Options;

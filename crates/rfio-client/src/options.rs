@@ -53,7 +53,7 @@ pub struct Options {
     /// The data path.
     pub fabric: Fabric,
     /// Time limit for an answer; zero means none.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Whether data carry checksums.
     pub checksums: Checksums,
 }
@@ -78,7 +78,7 @@ impl Options {
             token: None,
             tls: None,
             fabric: Fabric::Tcp,
-            patience: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
             checksums: Checksums::On,
         }
     }
@@ -111,7 +111,7 @@ impl Options {
                 .map_err(|bad| Error::Setup(format!("RFIO_FABRIC: {bad}")))?,
             None => Fabric::Auto,
         };
-        let patience = match variable("RFIO_TIMEOUT") {
+        let timeout = match variable("RFIO_TIMEOUT") {
             Some(text) => text.parse().map(Duration::from_secs).map_err(|_| {
                 Error::Setup(format!("RFIO_TIMEOUT: '{text}' is not a number of seconds"))
             })?,
@@ -125,7 +125,7 @@ impl Options {
             token: token_from_environment()?,
             tls,
             fabric,
-            patience,
+            timeout,
             checksums: Checksums::On,
         })
     }

@@ -6,31 +6,31 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::address::Address;
+use super::connection::MultiplexedConnection;
 use super::error::Error;
-use super::exchange::Exchange;
 use super::options::Options;
 
 /// How long a session may be idle and still be reused. A server may end one that has been idle for
 /// two seconds, to free space for others.
-const FRESH: Duration = Duration::from_secs(1);
+const MAX_IDLE: Duration = Duration::from_secs(1);
 
 /// A session that returns to the pool when it is dropped.
 #[derive(Debug)]
-pub struct Pooled {
+pub struct PooledSession {
     /// Always present until drop.
-    session: Option<Arc<Exchange>>,
+    session: Option<Arc<MultiplexedConnection>>,
     pool: Arc<SessionPool>,
 }
 
-impl Deref for Pooled {
-    type Target = Arc<Exchange>;
+impl Deref for PooledSession {
+    type Target = Arc<MultiplexedConnection>;
 
-    fn deref(&self) -> &Arc<Exchange> {
+    fn deref(&self) -> &Arc<MultiplexedConnection> {
         self.session.as_ref().expect("only drop takes it")
     }
 }
 
-impl Drop for Pooled {
+impl Drop for PooledSession {
     fn drop(&mut self) {
         if let Some(session) = self.session.take() {
             self.pool.put(session);
@@ -47,17 +47,17 @@ pub struct SessionPool {
 
 #[derive(Debug, Default)]
 struct State {
-    ready: Vec<Ready>,
+    ready: Vec<IdleSession>,
     /// Servers to which sessions are being connected.
     connecting: Vec<Address>,
 }
 
 /// A session for its next user, or the error of connecting.
 #[derive(Debug)]
-struct Ready {
+struct IdleSession {
     address: Address,
     since: Instant,
-    session: Result<Arc<Exchange>, Error>,
+    session: Result<Arc<MultiplexedConnection>, Error>,
 }
 
 impl SessionPool {
@@ -74,7 +74,7 @@ impl SessionPool {
         let (pool, to, options) = (Arc::clone(self), address.clone(), options.clone());
         let address = to.clone();
         let connect = move || {
-            let connected = Exchange::for_copies(&address, &options);
+            let connected = MultiplexedConnection::for_copies(&address, &options);
             if connected.is_ok() {
                 for _ in 1..count {
                     pool.prepare(&address, &options, 1);
@@ -87,12 +87,16 @@ impl SessionPool {
         }
     }
 
-    fn connected(&self, address: &Address, session: Option<Result<Arc<Exchange>, Error>>) {
+    fn connected(
+        &self,
+        address: &Address,
+        session: Option<Result<Arc<MultiplexedConnection>, Error>>,
+    ) {
         let mut state = self.lock();
         if let Some(index) = state.connecting.iter().position(|one| one == address) {
             state.connecting.swap_remove(index);
         }
-        let ready = session.map(|session| Ready {
+        let ready = session.map(|session| IdleSession {
             address: address.clone(),
             since: Instant::now(),
             session,
@@ -106,25 +110,29 @@ impl SessionPool {
     ///
     /// # Errors
     /// Those of connecting.
-    pub fn take(self: &Arc<Self>, address: &Address, options: &Options) -> Result<Pooled, Error> {
+    pub fn take(
+        self: &Arc<Self>,
+        address: &Address,
+        options: &Options,
+    ) -> Result<PooledSession, Error> {
         let session = match self.take_idle(address) {
             Some(session) => session?,
-            None => Exchange::for_copies(address, options)?,
+            None => MultiplexedConnection::for_copies(address, options)?,
         };
-        Ok(Pooled {
+        Ok(PooledSession {
             session: Some(session),
             pool: Arc::clone(self),
         })
     }
 
-    fn take_idle(&self, address: &Address) -> Option<Result<Arc<Exchange>, Error>> {
+    fn take_idle(&self, address: &Address) -> Option<Result<Arc<MultiplexedConnection>, Error>> {
         let mut state = self.lock();
         loop {
-            let is_wanted = |ready: &Ready| ready.address == *address;
+            let is_wanted = |ready: &IdleSession| ready.address == *address;
             if let Some(index) = state.ready.iter().position(is_wanted) {
-                let Ready { since, session, .. } = state.ready.swap_remove(index);
+                let IdleSession { since, session, .. } = state.ready.swap_remove(index);
                 let is_good = session.as_ref().map_or(true, |session| session.is_idle());
-                if since.elapsed() < FRESH && is_good {
+                if since.elapsed() < MAX_IDLE && is_good {
                     return Some(session);
                 }
                 continue;
@@ -140,9 +148,9 @@ impl SessionPool {
     }
 
     /// Returns a session to the pool if it can be reused.
-    fn put(&self, session: Arc<Exchange>) {
+    fn put(&self, session: Arc<MultiplexedConnection>) {
         if session.is_idle() && !session.uses_fabric() {
-            self.lock().ready.push(Ready {
+            self.lock().ready.push(IdleSession {
                 address: session.address().clone(),
                 since: Instant::now(),
                 session: Ok(session),

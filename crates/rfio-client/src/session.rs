@@ -1,8 +1,8 @@
 //! A session with a service: connects and authenticates in both directions.
 //!
-//! Afterwards [`super::exchange`] takes over and uses the framing functions of this module. Before
-//! that, and to set up a data queue pair, [`Session::call`] sends one request and waits for its
-//! reply, with nothing else in flight.
+//! Afterwards [`super::connection`] takes over and uses the framing functions of this module.
+//! Before that, and to set up a data queue pair, [`Session::call`] sends one request and waits for
+//! its reply, with nothing else in flight.
 
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
@@ -20,11 +20,11 @@ use verbena_rfio_protocol::types::Text;
 use verbena_rfio_protocol::{Header, IN_ORDER, NEWEST, Reply, Request};
 
 use super::address::Address;
-use super::bounds::{self, Wait};
+use super::bounds::{self, ReplyDeadline};
 use super::data::DataPath;
-use super::error::{Error, too_much, unexpected};
-use super::input::{Front, Input};
-use super::lineage;
+use super::error::{Error, too_much};
+use super::fork_guard;
+use super::input::{FrameHead, Input};
 use super::options::{Checksums, Fabric, Options};
 use super::stream::Stream;
 
@@ -39,21 +39,21 @@ pub struct Session {
     address: Address,
     accepted: Accepted,
     checksums: Checksums,
-    patience: Duration,
+    timeout: Duration,
     incoming_tags: Option<Tagger>,
     outgoing_tags: Option<Tagger>,
     version: u16,
     input: Input,
     next: u64,
     broken: bool,
-    route: Route,
+    route: DataRoute,
     /// The process that opened it.
     process: u64,
 }
 
 /// The data path.
 #[derive(Debug)]
-enum Route {
+enum DataRoute {
     /// Not needed yet, with the user's preference.
     Undecided(Fabric),
     /// In frames, with requests and replies.
@@ -68,10 +68,10 @@ impl Session {
     /// # Errors
     /// Failures to connect or to authenticate; [`Error::Impostor`] if the server's proof is wrong.
     pub fn connect(address: &Address, options: &Options) -> Result<Self, Error> {
-        Self::connect_within(address, options, options.patience)
+        Self::connect_within(address, options, options.timeout)
     }
 
-    /// Like [`Session::connect`], but fails if the session is not established within `patience`;
+    /// Like [`Session::connect`], but fails if the session is not established within `timeout`;
     /// zero means no limit.
     ///
     /// # Errors
@@ -79,10 +79,10 @@ impl Session {
     pub fn connect_within(
         address: &Address,
         options: &Options,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, Error> {
-        let stream = Stream::connect(address, options.tls.as_ref(), patience)?;
-        stream.never_wait()?;
+        let stream = Stream::connect(address, options.tls.as_ref(), timeout)?;
+        stream.set_nonblocking()?;
         let nobody = Accepted {
             proof: [0; 32],
             user: Text::default(),
@@ -98,22 +98,22 @@ impl Session {
             address: address.clone(),
             accepted: nobody,
             checksums: options.checksums,
-            patience,
+            timeout,
             incoming_tags: None,
             outgoing_tags: None,
             version: IN_ORDER,
             input: Input::default(),
             next: 1,
             broken: false,
-            route: Route::Undecided(options.fabric),
-            process: lineage::mark(),
+            route: DataRoute::Undecided(options.fabric),
+            process: fork_guard::generation(),
         };
-        session.greet(options).map_err(Error::of_greeting)?;
-        session.patience = options.patience;
+        session.handshake(options).map_err(Error::of_handshake)?;
+        session.timeout = options.timeout;
         Ok(session)
     }
 
-    fn greet(&mut self, options: &Options) -> Result<(), Error> {
+    fn handshake(&mut self, options: &Options) -> Result<(), Error> {
         let secret = match &options.ticket {
             Some(ticket) => Some(&ticket.key[..]),
             None => options.secrets.of(&options.user),
@@ -130,7 +130,7 @@ impl Session {
         };
         let welcome = match self.call(&Request::Hello(hello.clone()))? {
             Reply::Welcome(welcome) => welcome,
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         let Welcome {
             version,
@@ -174,7 +174,7 @@ impl Session {
             Reply::Accepted(accepted) | Reply::Redeemed(accepted) | Reply::Presented(accepted) => {
                 accepted
             }
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         if let Some(handshake) = handshake {
             if !handshake.verify(Purpose::Server, &accepted.proof) {
@@ -196,7 +196,7 @@ impl Session {
                 accepted.most_payload
             )));
         }
-        self.accepted = bounds::terms(accepted)?;
+        self.accepted = bounds::cap_limits(accepted)?;
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl Session {
     }
 
     /// Returns the limits that the server announced.
-    pub fn terms(&self) -> &Accepted {
+    pub fn server_limits(&self) -> &Accepted {
         &self.accepted
     }
 
@@ -238,8 +238,8 @@ impl Session {
     }
 
     /// Returns the time limit of an answer; zero means none.
-    pub fn patience(&self) -> Duration {
-        self.patience
+    pub fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Returns whether the session is unusable.
@@ -250,12 +250,12 @@ impl Session {
     /// Returns whether this process was forked from the one that opened the session. Nothing is
     /// sent or received then.
     pub(super) fn is_inherited(&self) -> bool {
-        self.process != lineage::mark()
+        self.process != fork_guard::generation()
     }
 
     /// Returns whether the server is known to have closed the connection.
-    pub fn is_left(&self) -> bool {
-        self.stream.is_left()
+    pub fn is_closed_by_peer(&self) -> bool {
+        self.stream.is_closed_by_peer()
     }
 
     /// Sends one request without data and returns its reply. Nothing else may be in flight.
@@ -263,25 +263,28 @@ impl Session {
     /// # Errors
     /// [`Error::Refused`] if the server refuses the request; any other error breaks the session.
     pub fn call(&mut self, request: &Request) -> Result<Reply, Error> {
-        self.whole()?;
-        let called = self.call_alone(request);
+        self.check_usable()?;
+        let called = self.exchange_frames(request);
         self.broken |= called.is_err();
         called?.map_err(Error::Refused)
     }
 
-    fn call_alone(&mut self, request: &Request) -> Result<Result<Reply, reply::Refusal>, Error> {
-        let (id, front) = self.frame(request, 0);
+    fn exchange_frames(
+        &mut self,
+        request: &Request,
+    ) -> Result<Result<Reply, reply::Refusal>, Error> {
+        let (id, head) = self.frame(request, 0);
         let socket = self.descriptor()?;
-        let (mut sent, wait) = (0, Wait::new(self.patience));
+        let (mut sent, deadline) = (0, ReplyDeadline::new(self.timeout));
         loop {
-            while sent < front.len() {
-                match self.stream.send_some(&[IoSlice::new(&front[sent..])])? {
+            while sent < head.len() {
+                match self.stream.send_some(&[IoSlice::new(&head[sent..])])? {
                     Some(more) => sent += more,
                     None => break,
                 }
             }
-            let is_sent = self.stream.flush_some()? && sent == front.len();
-            if is_sent && let Some(Front { header, body }) = self.front()? {
+            let is_sent = self.stream.flush_some()? && sent == head.len();
+            if is_sent && let Some(FrameHead { header, body }) = self.frame_head()? {
                 let due = (id, Kind::reply(request.operation()));
                 if (header.id, header.kind) != due {
                     return Err(Error::Protocol(format!(
@@ -294,7 +297,7 @@ impl Session {
                     _ => Err(too_much()),
                 };
             }
-            if wait.is_over() {
+            if deadline.is_over() {
                 return Err(Error::TimedOut);
             }
             let wanted = if is_sent {
@@ -302,7 +305,9 @@ impl Session {
             } else {
                 PollFlags::OUT
             };
-            let left = wait.left().and_then(|left| Timespec::try_from(left).ok());
+            let left = deadline
+                .left()
+                .and_then(|left| Timespec::try_from(left).ok());
             // A failed poll has reported nothing and is repeated.
             let _ = poll(&mut [PollFd::new(&socket, wanted)], left.as_ref());
         }
@@ -320,18 +325,19 @@ impl Session {
             id,
         };
         let raw = header.emit();
-        let mut front = Vec::with_capacity(HEADER + body.len() + TAG);
-        front.extend_from_slice(&raw);
-        front.extend_from_slice(&body);
+        let mut head = Vec::with_capacity(HEADER + body.len() + TAG);
+        head.extend_from_slice(&raw);
+        head.extend_from_slice(&body);
         if let Some(tagger) = &mut self.outgoing_tags {
-            front.extend_from_slice(&tagger.tag(&raw, &body));
+            head.extend_from_slice(&tagger.tag(&raw, &body));
         }
-        (id, front)
+        (id, head)
     }
 
     /// Returns the next frame up to its payload, once it has been received.
-    pub(super) fn front(&mut self) -> Result<Option<Front>, Error> {
-        self.input.front(&mut self.stream, &mut self.incoming_tags)
+    pub(super) fn frame_head(&mut self) -> Result<Option<FrameHead>, Error> {
+        self.input
+            .frame_head(&mut self.stream, &mut self.incoming_tags)
     }
 
     /// Chooses the data path if it is undecided; nothing may be in flight. A session that transfers
@@ -339,14 +345,14 @@ impl Session {
     ///
     /// # Errors
     /// Fails if RDMA is required and unavailable, or if the session breaks.
-    pub fn decide_route(&mut self) -> Result<(), Error> {
-        let Route::Undecided(wish) = self.route else {
+    pub fn choose_data_path(&mut self) -> Result<(), Error> {
+        let DataRoute::Undecided(wish) = self.route else {
             return Ok(());
         };
-        self.route = Route::Stream;
+        self.route = DataRoute::Stream;
         let connect = |session: &mut Self| {
-            let (payload, patience) = (session.terms().most_payload, session.patience);
-            DataPath::connect(payload, patience, |request| session.call(request))
+            let (payload, timeout) = (session.server_limits().most_payload, session.timeout);
+            DataPath::connect(payload, timeout, |request| session.call(request))
         };
         let data = match (wish, self.accepted.fabric) {
             (Fabric::Tcp, _) | (Fabric::Auto, false) => return Ok(()),
@@ -360,29 +366,29 @@ impl Session {
                 Err(error) => return Err(error),
             },
         };
-        self.route = Route::Data(Box::new(data));
+        self.route = DataRoute::Data(Box::new(data));
         Ok(())
     }
 
     /// Returns whether the data path is undecided.
-    pub fn is_undecided(&self) -> bool {
-        matches!(self.route, Route::Undecided(_))
+    pub fn is_data_path_undecided(&self) -> bool {
+        matches!(self.route, DataRoute::Undecided(_))
     }
 
     /// Returns the data path, if data travel by RDMA.
     pub(super) fn data_path(&mut self) -> Option<&mut DataPath> {
         match &mut self.route {
-            Route::Data(data) => Some(data),
+            DataRoute::Data(data) => Some(data),
             _ => None,
         }
     }
 
     /// Returns whether data travel by RDMA, as far as that has been decided.
     pub fn uses_fabric(&self) -> bool {
-        matches!(self.route, Route::Data(_))
+        matches!(self.route, DataRoute::Data(_))
     }
 
-    /// Returns the stream for [`super::exchange`], which does its own framing.
+    /// Returns the stream for [`super::connection`], which does its own framing.
     pub(super) fn stream(&mut self) -> &mut Stream {
         &mut self.stream
     }
@@ -393,12 +399,12 @@ impl Session {
     }
 
     /// Marks the session as unusable and closes the stream, so that the server notices at once.
-    pub(super) fn give_up(&mut self) {
+    pub(super) fn abort(&mut self) {
         self.broken = true;
         self.stream.close();
     }
 
-    fn whole(&self) -> Result<(), Error> {
+    fn check_usable(&self) -> Result<(), Error> {
         if self.is_inherited() {
             Err(Error::Forked)
         } else if self.broken {
@@ -414,7 +420,7 @@ impl Drop for Session {
         if self.is_inherited() {
             // The parent keeps using both: nothing is sent on the stream, and its adapter's objects
             // stay.
-            std::mem::forget(std::mem::replace(&mut self.route, Route::Stream));
+            std::mem::forget(std::mem::replace(&mut self.route, DataRoute::Stream));
             return;
         }
         self.stream.close();
@@ -433,12 +439,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Host("127.0.0.1".into(), listener.local_addr().unwrap().port());
         let options = Options {
-            patience: Duration::from_secs(600),
+            timeout: Duration::from_secs(600),
             ..Options::plain("nobody")
         };
         let begun = Instant::now();
         let given_up = Session::connect_within(&address, &options, Duration::from_millis(50));
         assert!(matches!(given_up, Err(Error::TimedOut)), "{given_up:?}");
-        assert!(begun.elapsed() < options.patience);
+        assert!(begun.elapsed() < options.timeout);
     }
 }

@@ -12,7 +12,7 @@ use verbena_rfio_auth::tls;
 use verbena_rfio_common::socket::{Blocking, Socket};
 
 use super::address::Address;
-use super::bounds::Wait;
+use super::bounds::ReplyDeadline;
 use super::error::Error;
 
 const STAGING: usize = 16 << 10;
@@ -31,9 +31,9 @@ pub struct Stream {
 }
 
 /// A socket with a time limit for the whole exchange, not for each call.
-struct Timed<'a>(&'a Socket, &'a mut Wait);
+struct TimedSocket<'a>(&'a Socket, &'a mut ReplyDeadline);
 
-impl Timed<'_> {
+impl TimedSocket<'_> {
     fn note(&mut self, moved: io::Result<usize>) -> io::Result<usize> {
         let moved = moved?;
         self.1.count(moved);
@@ -44,14 +44,14 @@ impl Timed<'_> {
     }
 }
 
-impl Read for Timed<'_> {
+impl Read for TimedSocket<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let received = self.0.receive(bytes);
         self.note(received)
     }
 }
 
-impl Write for Timed<'_> {
+impl Write for TimedSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
@@ -65,7 +65,7 @@ impl Write for Timed<'_> {
 }
 
 /// Connects to the first of a host's addresses that answers.
-fn dial(address: &Address, patience: Duration) -> Result<Socket, Error> {
+fn dial(address: &Address, timeout: Duration) -> Result<Socket, Error> {
     let unreachable = |error| Error::Unreachable(address.clone(), error);
     match address {
         Address::Socket(path) => Ok(Socket::unix(
@@ -77,9 +77,9 @@ fn dial(address: &Address, patience: Duration) -> Result<Socket, Error> {
                 .to_socket_addrs()
                 .map_err(unreachable)?
             {
-                let stream = match patience.is_zero() {
+                let stream = match timeout.is_zero() {
                     true => TcpStream::connect(candidate),
-                    false => TcpStream::connect_timeout(&candidate, patience),
+                    false => TcpStream::connect_timeout(&candidate, timeout),
                 };
                 match stream.and_then(Socket::tcp) {
                     Ok(socket) => return Ok(socket),
@@ -99,11 +99,11 @@ impl Stream {
     pub fn connect(
         address: &Address,
         tls: Option<&Arc<ClientConfig>>,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Self, Error> {
-        let socket = dial(address, patience)?;
-        socket.set_patience(patience).map_err(Error::Connection)?;
-        let mut wait = Wait::new(patience);
+        let socket = dial(address, timeout)?;
+        socket.set_timeout(timeout).map_err(Error::Connection)?;
+        let mut deadline = ReplyDeadline::new(timeout);
         let channel = match (tls, address) {
             (Some(config), Address::Host(host, _)) => {
                 let name = ServerName::try_from(host.clone()).map_err(|_| {
@@ -113,8 +113,8 @@ impl Stream {
                     .map_err(|error| Error::Setup(error.to_string()))?;
                 while connection.is_handshaking() {
                     connection
-                        .complete_io(&mut Timed(&socket, &mut wait))
-                        .map_err(failed)?;
+                        .complete_io(&mut TimedSocket(&socket, &mut deadline))
+                        .map_err(connection_error)?;
                 }
                 Channel::Tls(socket, Box::new(connection))
             }
@@ -140,16 +140,16 @@ impl Stream {
     pub fn key(&self) -> Result<Vec<u8>, Error> {
         match &self.channel {
             Channel::Plain(_) => Ok(Vec::new()),
-            Channel::Tls(_, connection) => {
-                Ok(tls::channel_key(connection).map_err(failed)?.to_vec())
-            }
+            Channel::Tls(_, connection) => Ok(tls::channel_key(connection)
+                .map_err(connection_error)?
+                .to_vec()),
         }
     }
 
     /// Returns whether the server has closed the connection.
-    pub fn is_left(&self) -> bool {
+    pub fn is_closed_by_peer(&self) -> bool {
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
-        socket.is_left()
+        socket.is_closed_by_peer()
     }
 
     /// Makes the socket non-blocking; only [`Stream::receive_some`] and [`Stream::send_some`] may
@@ -157,7 +157,7 @@ impl Stream {
     ///
     /// # Errors
     /// The error of the system call.
-    pub fn never_wait(&self) -> Result<(), Error> {
+    pub fn set_nonblocking(&self) -> Result<(), Error> {
         let (Channel::Plain(socket) | Channel::Tls(socket, _)) = &self.channel;
         socket.set_blocking(Blocking::No).map_err(Error::Connection)
     }
@@ -169,8 +169,8 @@ impl Stream {
     pub fn receive_some(&mut self, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
         if self.from == self.to {
             let received = match bytes.len() >= STAGING {
-                true => return unless_late(self.channel.receive(bytes)),
-                false => unless_late(self.channel.receive(&mut self.staging))?,
+                true => return none_if_timed_out(self.channel.receive(bytes)),
+                false => none_if_timed_out(self.channel.receive(&mut self.staging))?,
             };
             let Some(received) = received else {
                 return Ok(None);
@@ -189,10 +189,13 @@ impl Stream {
     /// The connection failed.
     pub fn send_some(&mut self, slices: &[IoSlice<'_>]) -> Result<Option<usize>, Error> {
         let taken = match &mut self.channel {
-            Channel::Plain(socket) => return unless_late(socket.send(slices).map_err(failed)),
-            Channel::Tls(_, connection) => {
-                connection.writer().write_vectored(slices).map_err(failed)?
+            Channel::Plain(socket) => {
+                return none_if_timed_out(socket.send(slices).map_err(connection_error));
             }
+            Channel::Tls(_, connection) => connection
+                .writer()
+                .write_vectored(slices)
+                .map_err(connection_error)?,
         };
         let flushed = self.flush_some()?;
         Ok((taken > 0 || flushed).then_some(taken))
@@ -209,7 +212,9 @@ impl Stream {
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                     Err(error) => {
-                        return Err(last_words(socket, connection).unwrap_or(failed(error)));
+                        return Err(
+                            pending_alert(socket, connection).unwrap_or(connection_error(error))
+                        );
                     }
                 }
             }
@@ -244,18 +249,22 @@ impl Channel {
     /// Receives at least one byte.
     fn receive(&mut self, bytes: &mut [u8]) -> Result<usize, Error> {
         let received = match self {
-            Self::Plain(socket) => socket.receive(bytes).map_err(failed)?,
+            Self::Plain(socket) => socket.receive(bytes).map_err(connection_error)?,
             Self::Tls(socket, connection) => loop {
                 match connection.reader().read(bytes) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    other => break other.map_err(failed)?,
+                    other => break other.map_err(connection_error)?,
                 }
-                if connection.read_tls(&mut &*socket).map_err(failed)? == 0 {
+                if connection
+                    .read_tls(&mut &*socket)
+                    .map_err(connection_error)?
+                    == 0
+                {
                     break 0;
                 }
                 connection
                     .process_new_packets()
-                    .map_err(|error| failed(io::Error::other(error)))?;
+                    .map_err(|error| connection_error(io::Error::other(error)))?;
             },
         };
         if received == 0 {
@@ -269,24 +278,24 @@ impl Channel {
 /// Returns the server's alert if the server closed the connection for that reason and sending fails
 /// now. The refusal of a certificate is the first message after the client's part of the handshake,
 /// and may arrive when the hello is already in flight.
-fn last_words(socket: &Socket, connection: &mut ClientConnection) -> Option<Error> {
+fn pending_alert(socket: &Socket, connection: &mut ClientConnection) -> Option<Error> {
     while connection.read_tls(&mut &*socket).ok()? > 0 {
         if let Err(error) = connection.process_new_packets() {
-            return Some(failed(io::Error::other(error)));
+            return Some(connection_error(io::Error::other(error)));
         }
     }
     None
 }
 
-fn unless_late<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+fn none_if_timed_out<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(Error::TimedOut) => Ok(None),
         other => other.map(Some),
     }
 }
 
-fn failed(error: io::Error) -> Error {
-    if let Some(why) = tls::why_refused_there(&error) {
+fn connection_error(error: io::Error) -> Error {
+    if let Some(why) = tls::rejection_by_server(&error) {
         return Error::CertificateRefused(why);
     }
     match error.kind() {

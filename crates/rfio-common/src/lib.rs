@@ -2,10 +2,10 @@
 //! numbers, and properties of local files.
 
 pub mod fabric;
-pub mod nameless;
 pub mod random;
-pub mod settled;
 pub mod socket;
+pub mod timestamp_granularity;
+pub mod tmpfile;
 pub mod writers;
 
 #[doc(hidden)]

@@ -30,18 +30,18 @@ impl Socket {
         Self(stream.into())
     }
 
-    /// Makes the kernel notice within about `patience` that the peer's host has vanished, by
+    /// Makes the kernel notice within about `timeout` that the peer's host has vanished, by
     /// keepalive probes when idle and by a time limit on acknowledgements. Not for Unix sockets.
     ///
     /// # Errors
     /// The error of setsockopt(2).
-    pub fn notice_vanished(&self, patience: Duration) -> io::Result<()> {
+    pub fn notice_vanished(&self, timeout: Duration) -> io::Result<()> {
         // The first probe after half the time, then three more.
         let second = Duration::from_secs(1);
-        sockopt::set_tcp_keepidle(&self.0, (patience / 2).max(second))?;
-        sockopt::set_tcp_keepintvl(&self.0, (patience / 6).max(second))?;
+        sockopt::set_tcp_keepidle(&self.0, (timeout / 2).max(second))?;
+        sockopt::set_tcp_keepintvl(&self.0, (timeout / 6).max(second))?;
         sockopt::set_tcp_keepcnt(&self.0, 3)?;
-        let milliseconds = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
+        let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         Ok(sockopt::set_tcp_user_timeout(&self.0, milliseconds)?)
     }
 
@@ -60,13 +60,13 @@ impl Socket {
     ///
     /// # Errors
     /// The error of setsockopt(2).
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        let patience = (!patience.is_zero()).then_some(patience);
-        sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, patience)?;
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        let timeout = (!timeout.is_zero()).then_some(timeout);
+        sockopt::set_socket_timeout(&self.0, sockopt::Timeout::Recv, timeout)?;
         Ok(sockopt::set_socket_timeout(
             &self.0,
             sockopt::Timeout::Send,
-            patience,
+            timeout,
         )?)
     }
 
@@ -74,6 +74,7 @@ impl Socket {
     ///
     /// # Errors
     /// The error of recv(2).
+    #[inline]
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         retry(|| {
             rustix::net::recv(&self.0, &mut *bytes, RecvFlags::empty())
@@ -132,13 +133,14 @@ impl Socket {
     ///
     /// # Errors
     /// The error of sendmsg(2).
+    #[inline]
     pub fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut nothing = SendAncillaryBuffer::default();
         retry(|| rustix::net::sendmsg(&self.0, slices, &mut nothing, SendFlags::NOSIGNAL))
     }
 
     /// Returns whether the peer will send nothing more, even if sent data are still unread.
-    pub fn is_left(&self) -> bool {
+    pub fn is_closed_by_peer(&self) -> bool {
         let mut looked = [PollFd::new(self, PollFlags::RDHUP)];
         let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         // A failed poll has reported nothing.

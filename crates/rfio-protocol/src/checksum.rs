@@ -7,12 +7,14 @@
 use crc_fast::{CrcAlgorithm, Digest, checksum_combine};
 
 /// Returns the checksum of `bytes`.
+#[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
 /// Returns the checksum of data with the checksum `so_far` followed by `bytes`; the checksum of
 /// nothing is 0.
+#[inline]
 pub fn append(so_far: u32, bytes: &[u8]) -> u32 {
     // The state after data with the checksum 0 equals the initial state, which is quicker to set
     // up.

@@ -465,7 +465,7 @@ impl Request {
 
     /// Returns whether the request has no effect on the server's state, so that it may be dropped
     /// after it was carried out.
-    pub fn only_looks(&self) -> bool {
+    pub fn is_read_only(&self) -> bool {
         matches!(
             self,
             Self::Ping(_)

@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use pyo3::prelude::*;
-use verbena_rfio_client::exchange::Connections;
-use verbena_rfio_client::{Error, Exchange, Options};
+use verbena_rfio_client::connection::Connections;
+use verbena_rfio_client::{Error, MultiplexedConnection, Options};
 use verbena_rfio_protocol::{Reply, Request};
 
-use super::failure::About;
-use super::place::Place;
+use super::failure::ErrorContext;
+use super::remote_path::RemotePath;
 
 static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 
@@ -17,21 +17,24 @@ static CONNECTIONS: Connections = Connections::new(Options::from_environment);
 ///
 /// # Errors
 /// `OSError`: the connection fails.
-pub fn to(py: Python<'_>, place: &Place) -> PyResult<Arc<Exchange>> {
-    let kept = CONNECTIONS.kept(&place.address);
-    let (fresh, exchange) = py
-        .detach(|| match kept.filter(|exchange| exchange.stands()) {
-            Some(exchange) => Ok((false, exchange)),
+pub fn to(py: Python<'_>, place: &RemotePath) -> PyResult<Arc<MultiplexedConnection>> {
+    let kept = CONNECTIONS.get(&place.address);
+    let (fresh, connection) = py
+        .detach(|| match kept.filter(|connection| connection.is_usable()) {
+            Some(connection) => Ok((false, connection)),
             None => {
                 let options = Options::from_environment()?;
-                Ok((true, Exchange::connect(&place.address, &options)?))
+                Ok((
+                    true,
+                    MultiplexedConnection::connect(&place.address, &options)?,
+                ))
             }
         })
         .about(&place.url)?;
     if fresh {
-        CONNECTIONS.keep(&place.address, &exchange);
+        CONNECTIONS.insert(&place.address, &connection);
     }
-    Ok(exchange)
+    Ok(connection)
 }
 
 /// Sends a request without data and returns its reply. A kept connection may have been closed by a
@@ -39,12 +42,16 @@ pub fn to(py: Python<'_>, place: &Place) -> PyResult<Arc<Exchange>> {
 ///
 /// # Errors
 /// `OSError`: the connection fails. The inner result is the request's.
-pub fn ask(py: Python<'_>, place: &Place, request: &Request) -> PyResult<Result<Reply, Error>> {
-    let exchange = to(py, place)?;
-    match py.detach(|| exchange.call(request.clone())) {
-        Err(Error::Dropped(_) | Error::Connection(_)) if !request.changes() => {
-            let exchange = to(py, place)?;
-            Ok(py.detach(|| exchange.call(request.clone())))
+pub fn ask(
+    py: Python<'_>,
+    place: &RemotePath,
+    request: &Request,
+) -> PyResult<Result<Reply, Error>> {
+    let connection = to(py, place)?;
+    match py.detach(|| connection.call(request.clone())) {
+        Err(error) if error.is_closed_connection() && !request.changes() => {
+            let connection = to(py, place)?;
+            Ok(py.detach(|| connection.call(request.clone())))
         }
         other => Ok(other),
     }
@@ -53,6 +60,6 @@ pub fn ask(py: Python<'_>, place: &Place, request: &Request) -> PyResult<Result<
 /// Returns whether this process has had a connection to the server.
 #[pyfunction]
 pub fn is_known(url: OsString) -> PyResult<bool> {
-    let place = Place::new(url.clone()).about(&url)?;
-    Ok(CONNECTIONS.kept(&place.address).is_some())
+    let place = RemotePath::new(url.clone()).about(&url)?;
+    Ok(CONNECTIONS.get(&place.address).is_some())
 }

@@ -51,7 +51,7 @@ pub fn system(what: &str, errno: i32) -> Error {
 }
 
 /// Conversion of the client's results to Python's.
-pub trait About<T> {
+pub trait ErrorContext<T> {
     /// Names the file that an error is about.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ pub trait About<T> {
     fn about(self, url: &OsStr) -> PyResult<T>;
 }
 
-impl<T> About<T> for Result<T, Error> {
+impl<T> ErrorContext<T> for Result<T, Error> {
     fn about(self, url: &OsStr) -> PyResult<T> {
         self.map_err(|error| about(&error, url))
     }

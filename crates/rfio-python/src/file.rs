@@ -7,24 +7,24 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use verbena_rfio_client::Error;
-use verbena_rfio_client::exchange::{Errand, Given, Memory, SharedFile};
+use verbena_rfio_client::connection::{Memory, Operation, OperationOutput, SharedFile};
 use verbena_rfio_client::open_flags::protocol_flags;
 use verbena_rfio_protocol::request::{OpenFlags, Truncate, TwoPaths};
 use verbena_rfio_protocol::types::Attributes;
 use verbena_rfio_protocol::{IN_ORDER, REPLACE, Request};
 
-use super::failure::{About, about_both, system};
-use super::place::Place;
+use super::failure::{ErrorContext, about_both, system};
 use super::ranges::Ranges;
+use super::remote_path::RemotePath;
 use super::{connections, names, waiting};
 
 /// Bytes that one request copies between files on a server.
 const COPIED_AT_ONCE: u64 = 1 << 30;
 
 /// Python's buffer, written without a copy.
-struct Written(PyBackedBytes);
+struct PythonBuffer(PyBackedBytes);
 
-impl Memory for Written {
+impl Memory for PythonBuffer {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -38,7 +38,7 @@ impl Memory for Written {
 #[pyclass(frozen, module = "rfio_fsspec._native")]
 #[derive(Debug)]
 pub struct File {
-    place: Place,
+    place: RemotePath,
     /// Protocol flags for reopening: without create, exclusive and truncate.
     flags: u32,
     /// Attributes at open.
@@ -63,10 +63,10 @@ impl File {
         if self.sole || py.detach(|| there.is_usable()) {
             return Ok(there);
         }
-        let exchange = connections::to(py, &self.place)?;
+        let connection = connections::to(py, &self.place)?;
         let identity = (self.opened.device, self.opened.inode);
         let opened =
-            py.detach(|| SharedFile::again(exchange, &self.place.path, self.flags, identity));
+            py.detach(|| SharedFile::reopen(connection, &self.place.path, self.flags, identity));
         let opened = Arc::new(opened.about(url)?);
         let earlier = match &mut *self.lock() {
             Some(place) => std::mem::replace(place, Arc::clone(&opened)),
@@ -86,7 +86,7 @@ impl File {
         version: u16,
         request: fn(TwoPaths) -> Request,
     ) -> PyResult<()> {
-        let there = Place::new(new.clone()).about(&new)?;
+        let there = RemotePath::new(new.clone()).about(&new)?;
         let file = self.on_connection(py)?;
         let done = py.detach(|| match file.version() < version {
             true => Err(system("older server", libc::EOPNOTSUPP)),
@@ -100,8 +100,8 @@ impl File {
     fn write(&self, py: Python<'_>, offset: u64, data: PyBackedBytes) -> PyResult<usize> {
         let (file, length) = (self.on_connection(py)?, data.len());
         let handle = file.handle();
-        let done = waiting::for_what_begins(py, &self.place.url, || {
-            file.begin(Errand::Write { handle, offset }, Written(data))
+        let done = waiting::start_and_wait(py, &self.place.url, || {
+            file.begin(Operation::Write { handle, offset }, PythonBuffer(data))
         })?;
         done.outcome.about(&self.place.url)?;
         Ok(length)
@@ -111,7 +111,7 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         let open = self.open.get_mut().unwrap_or_else(PoisonError::into_inner);
-        waiting::let_go(open.take());
+        waiting::drop_without_gil(open.take());
     }
 }
 
@@ -126,14 +126,14 @@ impl File {
     #[new]
     #[pyo3(signature = (url, flags, mode=0o666, sole=false))]
     fn new(py: Python<'_>, url: OsString, flags: i32, mode: u32, sole: bool) -> PyResult<Self> {
-        let place = Place::new(url.clone()).about(&url)?;
+        let place = RemotePath::new(url.clone()).about(&url)?;
         let mut wanted = protocol_flags(flags).about(&url)?;
         if sole {
             wanted |= OpenFlags::SOLE_WRITER;
         }
-        let exchange = connections::to(py, &place)?;
+        let connection = connections::to(py, &place)?;
         let file = py
-            .detach(|| SharedFile::open(exchange, &place.path, wanted, mode))
+            .detach(|| SharedFile::open(connection, &place.path, wanted, mode))
             .about(&url)?;
         Ok(Self {
             place,
@@ -172,11 +172,11 @@ impl File {
         let url = &self.place.url;
         let file = self.on_connection(py)?;
         let handle = file.handle();
-        let done = waiting::for_what_begins(py, url, || {
-            file.begin(Errand::Read { handle, offset }, waiting::zeroed(size)?)
+        let done = waiting::start_and_wait(py, url, || {
+            file.begin(Operation::Read { handle, offset }, waiting::zeroed(size)?)
         })?;
         match done.outcome.about(url)? {
-            Given::Read(length) => Ok(PyBytes::new(py, &done.memory.bytes()[..length])),
+            OperationOutput::Read(length) => Ok(PyBytes::new(py, &done.memory.bytes()[..length])),
             _ => Err(system("reply", libc::EPROTO)).about(url),
         }
     }

@@ -1,8 +1,8 @@
 //! `rfio_fsspec._native`: RFIO's client for Python.
 //!
-//! It uses [`verbena_rfio_client::Exchange`]: one connection per server carries the requests of
-//! all files and threads, without its own thread. `python/rfio_fsspec/_native.pyi` describes
-//! the interface for type checkers.
+//! It uses [`verbena_rfio_client::MultiplexedConnection`]: one connection per server carries the
+//! requests of all files and threads, without its own thread. `python/rfio_fsspec/_native.pyi`
+//! describes the interface for type checkers.
 //!
 //! # Rules
 //!
@@ -19,8 +19,8 @@ mod connections;
 mod failure;
 mod file;
 mod names;
-mod place;
 mod ranges;
+mod remote_path;
 mod waiting;
 
 /// The module.

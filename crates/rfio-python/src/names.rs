@@ -12,8 +12,8 @@ use verbena_rfio_protocol::{Reply, Request};
 
 use super::attributes::Attributes;
 use super::connections::ask;
-use super::failure::{About, about_both, system};
-use super::place::Place;
+use super::failure::{ErrorContext, about_both, system};
+use super::remote_path::RemotePath;
 
 /// Maximum number of directory entries per request.
 const PAGE: u32 = 4096;
@@ -23,7 +23,7 @@ type Entries = Vec<(OsString, Attributes)>;
 
 /// Sends one request about a path.
 fn on(py: Python<'_>, url: OsString, request: impl FnOnce(Path) -> Request) -> PyResult<Reply> {
-    let place = Place::new(url.clone()).about(&url)?;
+    let place = RemotePath::new(url.clone()).about(&url)?;
     let request = request(place.path.clone());
     ask(py, &place, &request)?.about(&place.url)
 }
@@ -120,7 +120,7 @@ pub fn set_times(py: Python<'_>, url: OsString, accessed: i64, modified: i64) ->
 /// The entries of a directory with their types, some thousands per request; links are not followed.
 #[pyfunction]
 pub fn entries(py: Python<'_>, url: OsString) -> PyResult<Entries> {
-    let place = Place::new(url.clone()).about(&url)?;
+    let place = RemotePath::new(url.clone()).about(&url)?;
     let (mut found, mut cookie) = (Vec::new(), 0);
     let mut bounds = ListingBounds::default();
     loop {
@@ -160,8 +160,8 @@ pub fn unlink(py: Python<'_>, url: OsString) -> PyResult<()> {
 /// Renames on one server.
 #[pyfunction]
 pub fn rename(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
-    let from = Place::new(old.clone()).about(&old)?;
-    let to = Place::new(new.clone()).about(&new)?;
+    let from = RemotePath::new(old.clone()).about(&old)?;
+    let to = RemotePath::new(new.clone()).about(&new)?;
     let request = both(&from, to).map(Request::Rename);
     let done = match request {
         Ok(request) => ask(py, &from, &request)?.map(drop),
@@ -174,7 +174,7 @@ pub fn rename(py: Python<'_>, old: OsString, new: OsString) -> PyResult<()> {
 ///
 /// # Errors
 /// EXDEV: the servers differ.
-pub fn both(from: &Place, to: Place) -> Result<TwoPaths, Error> {
+pub fn both(from: &RemotePath, to: RemotePath) -> Result<TwoPaths, Error> {
     match from.address == to.address {
         true => Ok(TwoPaths {
             from: from.path.clone(),

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 use verbena_rfio_client::Error;
-use verbena_rfio_client::exchange::{Errand, Given, SharedFile, Ticket};
+use verbena_rfio_client::connection::{Operation, OperationOutput, PendingOperation, SharedFile};
 use verbena_rfio_protocol::types::{Handle, Range};
 
-use super::failure::{About, system};
+use super::failure::{ErrorContext, system};
 use super::waiting;
 
 /// Maximum length of a range in the protocol, in bytes; longer ones are requested in parts.
@@ -18,12 +18,12 @@ pub const MOST: u64 = 1 << 30;
 /// Mapping of protocol ranges to requested ranges: for each part, the index of its range and its
 /// length.
 #[derive(Debug)]
-pub struct Plan {
+pub struct RangePlan {
     parts: Vec<(usize, usize)>,
     count: usize,
 }
 
-impl Plan {
+impl RangePlan {
     /// Splits ranges into parts of at most `most` bytes; also returns the request and its memory.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Plan {
         handle: Handle,
         wanted: &[(u64, u64)],
         most: u64,
-    ) -> Result<(Self, Errand, Vec<u8>), Error> {
+    ) -> Result<(Self, Operation, Vec<u8>), Error> {
         let most = most.clamp(1, MOST);
         // Lengths are arbitrary numbers, so allocations must be able to fail: a failed ordinary
         // allocation would abort the process.
@@ -72,7 +72,7 @@ impl Plan {
         let count = wanted.len();
         Ok((
             Self { parts, count },
-            Errand::Vector { handle, ranges },
+            Operation::Vector { handle, ranges },
             memory,
         ))
     }
@@ -100,11 +100,11 @@ impl Plan {
 
 /// A request in flight and the plan to decode it.
 #[derive(Debug)]
-struct Begun {
-    ticket: Ticket,
+struct StartedRead {
+    pending: PendingOperation,
     /// Keeps the file open until the request has ended.
     _file: Arc<SharedFile>,
-    plan: Plan,
+    plan: RangePlan,
 }
 
 /// Ranges of a file that are on their way.
@@ -112,7 +112,7 @@ struct Begun {
 #[derive(Debug)]
 pub struct Ranges {
     url: OsString,
-    begun: Mutex<Option<Begun>>,
+    begun: Mutex<Option<StartedRead>>,
 }
 
 impl Ranges {
@@ -129,21 +129,21 @@ impl Ranges {
     ) -> PyResult<Self> {
         let handle = file.handle();
         let begun = py.detach(|| {
-            let (plan, errand, memory) = Plan::new(handle, wanted, most)?;
-            Ok((file.begin(errand, memory)?, plan))
+            let (plan, operation, memory) = RangePlan::new(handle, wanted, most)?;
+            Ok((file.begin(operation, memory)?, plan))
         });
-        let (ticket, plan) = begun.about(&url)?;
+        let (pending, plan) = begun.about(&url)?;
         Ok(Self {
             url,
-            begun: Mutex::new(Some(Begun {
-                ticket,
+            begun: Mutex::new(Some(StartedRead {
+                pending,
                 _file: file,
                 plan,
             })),
         })
     }
 
-    fn take(&self) -> Option<Begun> {
+    fn take(&self) -> Option<StartedRead> {
         self.begun
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -153,7 +153,7 @@ impl Ranges {
 
 impl Drop for Ranges {
     fn drop(&mut self) {
-        waiting::let_go(self.take());
+        waiting::drop_without_gil(self.take());
     }
 }
 
@@ -163,9 +163,9 @@ impl Ranges {
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let taken = self.take().ok_or_else(|| system("ranges", libc::EINVAL));
         let begun = taken.about(&self.url)?;
-        let done = waiting::for_ticket(py, &self.url, begun.ticket)?;
+        let done = waiting::wait_for(py, &self.url, begun.pending)?;
         match done.outcome.about(&self.url)? {
-            Given::Vector(lengths) => begun.plan.join(py, done.memory.bytes(), &lengths),
+            OperationOutput::Vector(lengths) => begun.plan.join(py, done.memory.bytes(), &lengths),
             _ => Err(system("reply", libc::EPROTO)).about(&self.url),
         }
     }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use verbena_rfio_client::Error;
-use verbena_rfio_client::exchange::{Done, Ticket, wait_any};
+use verbena_rfio_client::connection::{FinishedOperation, PendingOperation, wait_any};
 
-use super::failure::{About, system};
+use super::failure::{ErrorContext, system};
 
 /// Interval at which waits check for signals.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Drops a value with the GIL released, since it may have to send a last request to a server.
-pub fn let_go<T: Send>(value: T) {
+pub fn drop_without_gil<T: Send>(value: T) {
     // Without an interpreter, when the process exits, the value is dropped directly.
     Python::try_attach(|py| py.detach(|| drop(value)));
 }
@@ -35,36 +35,40 @@ pub fn zeroed(size: usize) -> Result<Vec<u8>, Error> {
 ///
 /// # Errors
 /// `OSError` from the request, or the signal handler's exception.
-pub fn for_what_begins(
+pub fn start_and_wait(
     py: Python<'_>,
     url: &OsStr,
-    begin: impl FnOnce() -> Result<Ticket, Error> + Send,
-) -> PyResult<Done> {
+    begin: impl FnOnce() -> Result<PendingOperation, Error> + Send,
+) -> PyResult<FinishedOperation> {
     let begun = py.detach(|| {
-        let ticket = begin()?;
-        Ok((is_done_soon(&ticket)?, ticket))
+        let pending = begin()?;
+        Ok((is_done_soon(&pending)?, pending))
     });
     match begun.about(url)? {
-        (true, ticket) => py.detach(|| ticket.wait()).about(url),
-        (false, ticket) => for_ticket(py, url, ticket),
+        (true, pending) => py.detach(|| pending.wait()).about(url),
+        (false, pending) => wait_for(py, url, pending),
     }
 }
 
 /// Waits for a started request.
 ///
 /// # Errors
-/// As [`for_what_begins`].
-pub fn for_ticket(py: Python<'_>, url: &OsStr, ticket: Ticket) -> PyResult<Done> {
+/// As [`start_and_wait`].
+pub fn wait_for(
+    py: Python<'_>,
+    url: &OsStr,
+    pending: PendingOperation,
+) -> PyResult<FinishedOperation> {
     loop {
         py.check_signals()?;
-        if py.detach(|| is_done_soon(&ticket)).about(url)? {
+        if py.detach(|| is_done_soon(&pending)).about(url)? {
             // The memory may be a Python object, so it returns here, to a caller that holds the
             // GIL.
-            return py.detach(|| ticket.wait()).about(url);
+            return py.detach(|| pending.wait()).about(url);
         }
     }
 }
 
-fn is_done_soon(ticket: &Ticket) -> Result<bool, Error> {
-    Ok(wait_any(&[ticket], Some(LOOK))?.is_some())
+fn is_done_soon(pending: &PendingOperation) -> Result<bool, Error> {
+    Ok(wait_any(&[pending], Some(LOOK))?.is_some())
 }

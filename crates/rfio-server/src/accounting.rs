@@ -16,8 +16,8 @@ use verbena_rfio_protocol::types::Path;
 
 use super::audit::ClientIdentity;
 use super::log::{Log, now, object, put_name};
-use super::metrics::{Carrier, Flow, Moved, count};
-use super::users::User;
+use super::metrics::{ByteCounters, Carrier, Flow, count};
+use super::users::UserCounters;
 
 /// The accounting log.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Accounting {
 }
 
 /// Adds the bytes of file data to a record.
-fn put_moved(record: &mut Map<String, Value>, moved: &Moved) {
+fn put_moved(record: &mut Map<String, Value>, moved: &ByteCounters) {
     for (key, flow, carrier) in [
         ("sent_tcp", Flow::Sent, Carrier::Stream),
         ("sent_verbs", Flow::Sent, Carrier::Fabric),
@@ -81,7 +81,7 @@ pub struct FileAccount {
     path: Option<Path>,
     flags: OpenFlags,
     opened: u64,
-    moved: Moved,
+    moved: ByteCounters,
     failures: AtomicU64,
 }
 
@@ -92,7 +92,7 @@ impl FileAccount {
             path: accounting.log.is_some().then(|| path.clone()),
             flags,
             opened: now(),
-            moved: Moved::default(),
+            moved: ByteCounters::default(),
             failures: AtomicU64::new(0),
         }
     }
@@ -112,22 +112,22 @@ impl FileAccount {
 #[derive(Debug)]
 pub struct SessionAccount {
     began: u64,
-    moved: Moved,
+    moved: ByteCounters,
     files: AtomicU64,
     requests: AtomicU64,
     refusals: AtomicU64,
-    user: Arc<User>,
+    user: Arc<UserCounters>,
     end: OnceLock<&'static str>,
 }
 
 impl SessionAccount {
     /// Begins the account of a session just accepted.
-    pub fn begin(user: Arc<User>) -> Self {
+    pub fn begin(user: Arc<UserCounters>) -> Self {
         count(&user.sessions, 1);
-        count(&user.standing, 1);
+        count(&user.open_sessions, 1);
         Self {
             began: now(),
-            moved: Moved::default(),
+            moved: ByteCounters::default(),
             files: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
@@ -197,7 +197,7 @@ impl SessionAccount {
         if log.log.is_none() {
             return;
         }
-        let moved = Moved::default();
+        let moved = ByteCounters::default();
         moved.add(flow, Carrier::Stream, bytes);
         let mut record = object(json!({
             "access": if flow == Flow::Sent { "read" } else { "write" },
@@ -212,7 +212,7 @@ impl SessionAccount {
 
     /// Records the end of the session.
     pub fn end(&self, log: &Accounting, client: &ClientIdentity) {
-        self.user.standing.fetch_sub(1, Ordering::Relaxed);
+        self.user.open_sessions.fetch_sub(1, Ordering::Relaxed);
         let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut record = object(json!({
             "began_us": self.began,

@@ -18,7 +18,7 @@ use super::running::LocalSocket;
 use super::service::Service;
 
 /// Time limit for receiving a request, and for sending its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum length of a line in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -47,8 +47,8 @@ pub fn start(service: Arc<Service>, path: &Path) -> io::Result<LocalSocket> {
 }
 
 fn answer(service: &Service, mut stream: &UnixStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     let user = peer::of_socket(stream)?;
     let reply = match user == 0 || user == rustix::process::geteuid().as_raw() {
         true => {
@@ -65,16 +65,16 @@ fn carry_out(service: &Service, line: &str, user: u32) -> Value {
     let Ok(Value::Object(request)) = serde_json::from_str(line) else {
         return json!({ "error": "not a JSON object" });
     };
-    let standing = &service.standing;
+    let sessions = &service.open_sessions;
     let by = format!("ended by user id {user} of this host");
     if let Some(number) = request.get("end_session").and_then(Value::as_u64) {
-        return json!({ "ended": standing.end(&by, |session| session.number == number) });
+        return json!({ "ended": sessions.end(&by, |session| session.number == number) });
     }
     if let Some(name) = request.get("end_user").and_then(Value::as_str) {
-        return json!({ "ended": standing.end(&by, |session| session.user == name) });
+        return json!({ "ended": sessions.end(&by, |session| session.user == name) });
     }
     if request.get("list") == Some(&Value::Bool(true)) {
-        let all = standing.all();
+        let all = sessions.all();
         let all: Vec<Value> = all.iter().map(|session| session.describe()).collect();
         return json!({ "sessions": all });
     }
@@ -87,7 +87,7 @@ fn carry_out(service: &Service, line: &str, user: u32) -> Value {
 /// No service answers there, or it refuses.
 pub fn ask(path: &Path, request: &Value) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     // A service that refuses does so without reading, so its answer takes precedence over this
     // error.
     let sent = stream.write_all(format!("{request}\n").as_bytes());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 /// The bounds.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct BudgetBounds {
     /// Bytes outside the cache, for all users.
     pub bytes: usize,
     /// Of those, for one user.
@@ -19,14 +19,14 @@ pub struct Bounds {
 /// The memory of a service.
 #[derive(Debug)]
 pub struct Budget {
-    bounds: Bounds,
+    bounds: BudgetBounds,
     used: AtomicUsize,
-    users: Mutex<HashMap<String, Weak<User>>>,
+    users: Mutex<HashMap<String, Weak<UserUsage>>>,
 }
 
 /// Usage of one user, over all sessions.
 #[derive(Debug, Default)]
-struct User {
+struct UserUsage {
     bytes: AtomicUsize,
     pinned: AtomicUsize,
     slots: AtomicUsize,
@@ -36,12 +36,12 @@ struct User {
 #[derive(Debug, Clone)]
 pub struct Account {
     budget: Arc<Budget>,
-    user: Arc<User>,
+    user: Arc<UserUsage>,
 }
 
 /// Part of the budget, held until dropped.
 #[derive(Debug)]
-pub struct Grant {
+pub struct MemoryGrant {
     account: Account,
     bytes: usize,
     pinned: usize,
@@ -71,7 +71,7 @@ fn add(counter: &AtomicUsize, bytes: usize, limit: usize) -> bool {
 
 impl Budget {
     /// Creates a budget with these bounds.
-    pub fn new(bounds: Bounds) -> Arc<Self> {
+    pub fn new(bounds: BudgetBounds) -> Arc<Self> {
         Arc::new(Self {
             bounds,
             used: AtomicUsize::new(0),
@@ -102,7 +102,7 @@ impl Budget {
 
     /// Returns the account of an unauthenticated peer. Such peers may send no data, so it is never
     /// charged.
-    pub fn stranger(self: &Arc<Self>) -> Account {
+    pub fn unauthenticated(self: &Arc<Self>) -> Account {
         Account {
             budget: Arc::clone(self),
             user: Arc::default(),
@@ -115,14 +115,14 @@ impl Budget {
     }
 
     /// Returns the bounds.
-    pub fn bounds(&self) -> &Bounds {
+    pub fn bounds(&self) -> &BudgetBounds {
         &self.bounds
     }
 }
 
 impl Account {
     /// Takes `bytes` from the budget, if they are free.
-    pub fn take(&self, bytes: usize) -> Option<Grant> {
+    pub fn take(&self, bytes: usize) -> Option<MemoryGrant> {
         let bounds = &self.budget.bounds;
         if !add(&self.user.bytes, bytes, bounds.bytes_per_user) {
             return None;
@@ -131,7 +131,7 @@ impl Account {
             self.user.bytes.fetch_sub(bytes, Ordering::AcqRel);
             return None;
         }
-        Some(Grant {
+        Some(MemoryGrant {
             account: self.clone(),
             bytes,
             pinned: 0,
@@ -150,8 +150,8 @@ impl Account {
     }
 
     /// Returns an empty grant, for requests that need next to no memory and must never wait.
-    pub fn nothing(&self) -> Grant {
-        Grant {
+    pub fn nothing(&self) -> MemoryGrant {
+        MemoryGrant {
             account: self.clone(),
             bytes: 0,
             pinned: 0,
@@ -164,7 +164,7 @@ impl Account {
     }
 }
 
-impl Grant {
+impl MemoryGrant {
     /// Releases all but `bytes`.
     pub fn shrink(&mut self, bytes: usize) {
         let surplus = self.bytes.saturating_sub(bytes);
@@ -190,7 +190,7 @@ impl Grant {
     }
 }
 
-impl Drop for Grant {
+impl Drop for MemoryGrant {
     fn drop(&mut self) {
         let Account { budget, user } = &self.account;
         budget.used.fetch_sub(self.bytes, Ordering::AcqRel);
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     fn budget(bytes: usize, bytes_per_user: usize) -> Arc<Budget> {
-        Budget::new(Bounds {
+        Budget::new(BudgetBounds {
             bytes,
             bytes_per_user,
             pinned_per_user: 1000,

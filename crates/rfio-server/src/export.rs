@@ -11,7 +11,7 @@
 //! path comes from the descriptor, so no link and no rename during the walk can change it.
 
 mod beneath;
-mod named;
+mod directory_entry;
 mod permit;
 mod root;
 
@@ -29,11 +29,11 @@ use verbena_rfio_protocol::shown;
 use verbena_rfio_protocol::types::Path;
 
 pub use beneath::Beneath;
-use beneath::open_seen;
-pub use named::{Named, Takes};
+use beneath::reopen_seen;
+pub use directory_entry::{DirectoryEntry, NameChange};
 pub use permit::Permit;
 use permit::denied;
-use root::Pin;
+use root::ExportPath;
 pub use root::Root;
 
 /// Access of clients below an export.
@@ -58,27 +58,27 @@ impl fmt::Display for Access {
 #[derive(Debug)]
 pub struct Export {
     name: Vec<u8>,
-    pin: Pin,
+    pin: ExportPath,
     access: Access,
 }
 
 /// An error with a message for the client.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
-pub struct Told {
+pub struct ClientMessage {
     /// The error number.
     pub errno: Errno,
     /// The message.
     pub words: &'static str,
 }
 
-fn told(errno: Errno, words: &'static str) -> io::Error {
-    io::Error::other(Told { errno, words })
+fn with_message(errno: Errno, words: &'static str) -> io::Error {
+    io::Error::other(ClientMessage { errno, words })
 }
 
 /// A file opened without I/O, from the kernel's caches, on the export's own local file system.
 #[derive(Debug)]
-pub struct Remembered {
+pub struct CachedFile {
     /// The file, open for reading.
     pub file: OwnedFd,
     /// The file's attributes.
@@ -93,7 +93,7 @@ impl Export {
     /// # Errors
     /// The directory cannot be opened.
     pub fn open(name: impl AsRef<[u8]>, directory: &LocalPath, access: Access) -> io::Result<Self> {
-        Self::pinned(name, Pin::open(directory, false)?, access)
+        Self::pinned(name, ExportPath::open(directory, false)?, access)
     }
 
     /// Opens a directory that must be a mount point, now and at every use.
@@ -105,10 +105,10 @@ impl Export {
         directory: &LocalPath,
         access: Access,
     ) -> io::Result<Self> {
-        Self::pinned(name, Pin::open(directory, true)?, access)
+        Self::pinned(name, ExportPath::open(directory, true)?, access)
     }
 
-    fn pinned(name: impl AsRef<[u8]>, pin: Pin, access: Access) -> io::Result<Self> {
+    fn pinned(name: impl AsRef<[u8]>, pin: ExportPath, access: Access) -> io::Result<Self> {
         Ok(Self {
             name: name.as_ref().to_vec(),
             pin,
@@ -134,7 +134,7 @@ impl Export {
 
 /// Target of a requested path.
 #[derive(Debug)]
-pub enum Place<'a> {
+pub enum PathTarget<'a> {
     /// Below an export.
     In(&'a Export, Beneath),
     /// The directory above several named exports; it exists only within the service.
@@ -226,7 +226,7 @@ impl Exports {
     ///
     /// # Errors
     /// ENOENT if no export has that name.
-    pub(crate) fn locate(&self, path: &Path) -> io::Result<Place<'_>> {
+    pub(crate) fn locate(&self, path: &Path) -> io::Result<PathTarget<'_>> {
         let mut parts = path
             .as_bytes()
             .split(|&byte| byte == b'/')
@@ -234,7 +234,7 @@ impl Exports {
         let export = match &self.exports[..] {
             [only] if only.name.is_empty() => only,
             several => match parts.next() {
-                None => return Ok(Place::Above),
+                None => return Ok(PathTarget::Above),
                 Some(name) => several
                     .iter()
                     .find(|export| export.name == name)
@@ -242,13 +242,13 @@ impl Exports {
             },
         };
         let relative = parts.collect::<Vec<_>>().join(&b'/');
-        Ok(Place::In(export, Beneath { relative }))
+        Ok(PathTarget::In(export, Beneath { relative }))
     }
 
     fn within(&self, path: &Path) -> io::Result<(&Export, Beneath)> {
         match self.locate(path)? {
-            Place::In(export, beneath) => Ok((export, beneath)),
-            Place::Above => Err(Errno::ISDIR.into()),
+            PathTarget::In(export, beneath) => Ok((export, beneath)),
+            PathTarget::Above => Err(Errno::ISDIR.into()),
         }
     }
 
@@ -300,29 +300,29 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub(crate) fn open_file_at_once(
+    pub(crate) fn open_file_cached(
         &self,
         path: &Path,
         permit: &Permit<'_>,
-    ) -> io::Result<Option<Remembered>> {
+    ) -> io::Result<Option<CachedFile>> {
         let (export, beneath) = self.within(path)?;
         let Some(root) = export.pin.recent() else {
             return Ok(None);
         };
-        let seen = root.look_beneath_at_once(&beneath, OFlags::PATH);
+        let seen = root.open_beneath_cached(&beneath, OFlags::PATH);
         let Some(seen) = permit.conceal(path, seen)? else {
             return Ok(None);
         };
         let seen = permit.conceal(path, export.permitted(&root, seen, permit))?;
         let about = rustix::fs::fstat(&seen)?;
-        match open_seen(
+        match reopen_seen(
             &seen,
             &about,
             OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY,
         ) {
             // Another process has a lease on the file (fcntl(2)).
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            opened => Ok(Some(Remembered {
+            opened => Ok(Some(CachedFile {
                 file: opened?,
                 about,
                 is_of_memory: root.is_of_memory,
@@ -335,7 +335,12 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn look(&self, path: &Path, flags: OFlags, permit: &Permit<'_>) -> io::Result<OwnedFd> {
+    pub(crate) fn open_path(
+        &self,
+        path: &Path,
+        flags: OFlags,
+        permit: &Permit<'_>,
+    ) -> io::Result<OwnedFd> {
         self.open(path, OFlags::PATH | flags, Mode::empty(), permit)
     }
 
@@ -344,7 +349,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub(crate) fn look_at_once(
+    pub(crate) fn open_path_cached(
         &self,
         path: &Path,
         flags: OFlags,
@@ -354,7 +359,7 @@ impl Exports {
         let Some(root) = export.pin.recent() else {
             return Ok(None);
         };
-        let seen = root.look_beneath_at_once(&beneath, OFlags::PATH | flags);
+        let seen = root.open_beneath_cached(&beneath, OFlags::PATH | flags);
         let seen = seen.and_then(|seen| {
             let permitted = seen.map(|seen| export.permitted(&root, seen, permit));
             permitted.transpose()
@@ -366,7 +371,7 @@ impl Exports {
     ///
     /// # Errors
     /// As [`Exports::open`].
-    pub fn name(&self, path: &Path, permit: &Permit<'_>) -> io::Result<Named> {
+    pub fn name(&self, path: &Path, permit: &Permit<'_>) -> io::Result<DirectoryEntry> {
         let (export, beneath) = self.within(path)?;
         export.must_be_writable()?;
         let root = export.pin.current()?;
@@ -424,7 +429,11 @@ impl Export {
                     Ok(seen) => {
                         let seen = self.permitted(root, seen, permit)?;
                         let about = rustix::fs::fstat(&seen)?;
-                        return open_seen(&seen, &about, flags - OFlags::CREATE - OFlags::NOFOLLOW);
+                        return reopen_seen(
+                            &seen,
+                            &about,
+                            flags - OFlags::CREATE - OFlags::NOFOLLOW,
+                        );
                     }
                     Err(error)
                         if flags.contains(OFlags::CREATE)
@@ -470,9 +479,14 @@ impl Export {
         Ok(((parent, path), name))
     }
 
-    fn name(&self, root: &Arc<Root>, beneath: &Beneath, permit: &Permit<'_>) -> io::Result<Named> {
+    fn name(
+        &self,
+        root: &Arc<Root>,
+        beneath: &Beneath,
+        permit: &Permit<'_>,
+    ) -> io::Result<DirectoryEntry> {
         let ((parent, path), name) = self.open_parent(root, beneath, permit)?;
-        Ok(Named {
+        Ok(DirectoryEntry {
             parent,
             name: name.to_owned(),
             root: Some(Arc::clone(root)),
@@ -496,7 +510,7 @@ impl Export {
         for _ in 0..8 {
             let (above, path) = (path_of(root)?, path_of(opened)?);
             if path.ends_with(LOST) {
-                return Err(told(
+                return Err(with_message(
                     Errno::NOENT,
                     "it was removed, or its name ends in ' (deleted)', which rights by path do \
                      not support",

@@ -18,7 +18,7 @@ pub mod export;
 pub mod exposition;
 mod fabric;
 pub mod fields;
-pub mod identity;
+pub mod local_user;
 mod log;
 mod metrics;
 mod quota;

@@ -21,12 +21,12 @@ pub struct Log {
     /// Kind of log, for messages.
     what: &'static str,
     path: PathBuf,
-    sink: Mutex<Sink>,
+    sink: Mutex<LogFile>,
     lost: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Sink {
+struct LogFile {
     file: File,
     /// Whether the file ends in an incomplete line, which the next write must terminate first.
     is_torn: bool,
@@ -50,7 +50,7 @@ pub fn now() -> u64 {
 }
 
 /// Prints a message on standard error, ignoring errors: it may be a file on a full disk, or closed.
-pub fn complain(what: impl std::fmt::Display) {
+pub fn print_error(what: impl std::fmt::Display) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
@@ -60,7 +60,7 @@ impl Log {
     /// # Errors
     /// The file cannot be opened.
     pub fn open(what: &'static str, path: &Path) -> io::Result<Self> {
-        let sink = Sink {
+        let sink = LogFile {
             file: open(path)?,
             is_torn: false,
             gap: None,
@@ -71,7 +71,7 @@ impl Log {
             sink: Mutex::new(sink),
             lost: AtomicU64::new(0),
         };
-        log.sink().look_at_end(path);
+        log.sink().check_end(path);
         Ok(log)
     }
 
@@ -84,7 +84,7 @@ impl Log {
         let file = open(&self.path)?;
         let mut sink = self.sink();
         sink.file = file;
-        sink.look_at_end(&self.path);
+        sink.check_end(&self.path);
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Log {
         self.lost.load(Ordering::Relaxed)
     }
 
-    fn sink(&self) -> MutexGuard<'_, Sink> {
+    fn sink(&self) -> MutexGuard<'_, LogFile> {
         self.sink
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
@@ -124,7 +124,7 @@ impl Log {
         let mut sink = self.sink();
         match sink.write(&line) {
             Ok(None) => {}
-            Ok(Some(gap)) => complain(format_args!(
+            Ok(Some(gap)) => print_error(format_args!(
                 "rfiod: {} {}: writable again; {} records were lost",
                 self.what,
                 self.path.display(),
@@ -132,8 +132,8 @@ impl Log {
             )),
             Err(error) => {
                 self.lost.fetch_add(1, Ordering::Relaxed);
-                if sink.lose() {
-                    complain(format_args!(
+                if sink.count_lost() {
+                    print_error(format_args!(
                         "rfiod: {} {}: {error}; records are lost until it can be written",
                         self.what,
                         self.path.display()
@@ -147,7 +147,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         if let Some(gap) = self.sink().gap {
-            complain(format_args!(
+            print_error(format_args!(
                 "rfiod: {} {}: the last {} records are lost",
                 self.what,
                 self.path.display(),
@@ -167,9 +167,9 @@ fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-impl Sink {
+impl LogFile {
     /// Checks whether a killed writer, or a power failure, left an incomplete line.
-    fn look_at_end(&mut self, path: &Path) {
+    fn check_end(&mut self, path: &Path) {
         let Ok(about) = self.file.metadata() else {
             return;
         };
@@ -205,7 +205,7 @@ impl Sink {
                 Ok(more) => written += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    self.take_back(before, written as u64);
+                    self.remove_partial_line(before, written as u64);
                     return Err(error);
                 }
             }
@@ -216,7 +216,7 @@ impl Sink {
 
     /// Removes an incomplete line, unless another process has appended to it; otherwise the next
     /// write terminates it.
-    fn take_back(&mut self, before: u64, written: u64) {
+    fn remove_partial_line(&mut self, before: u64, written: u64) {
         if written == 0 {
             return;
         }
@@ -228,7 +228,7 @@ impl Sink {
     }
 
     /// Counts a lost record; returns whether it is the first of a gap.
-    fn lose(&mut self) -> bool {
+    fn count_lost(&mut self) -> bool {
         let is_first = self.gap.is_none();
         let gap = self.gap.get_or_insert(Gap {
             records: 0,

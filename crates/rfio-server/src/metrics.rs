@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use verbena_rfio_protocol::Request;
 
-use super::exposition::page::{Format, Kind, Page};
+use super::exposition::page::{Format, MetricType, Page};
 use super::request_times::RequestTimes;
 
 const OPERATIONS: usize = 64;
@@ -29,9 +29,9 @@ pub enum Flow {
 
 /// Bytes of file data, by direction and carrier.
 #[derive(Debug, Default)]
-pub struct Moved([[AtomicU64; 2]; 2]);
+pub struct ByteCounters([[AtomicU64; 2]; 2]);
 
-impl Moved {
+impl ByteCounters {
     /// Adds to a counter.
     pub fn add(&self, flow: Flow, carrier: Carrier, bytes: u64) {
         count(&self.0[flow as usize][carrier as usize], bytes);
@@ -69,7 +69,7 @@ macro_rules! counters {
         impl Metrics {
             fn render_counters(&self, page: &mut Page) {
                 $(
-                    page.family($name, Kind::Counter, $help);
+                    page.family($name, MetricType::Counter, $help);
                     page.sample($name, &[], self.$field.load(Ordering::Relaxed));
                 )*
             }
@@ -191,7 +191,7 @@ impl Metrics {
                 &self.refusals,
             ),
         ] {
-            page.family(name, Kind::Counter, help);
+            page.family(name, MetricType::Counter, help);
             for &operation in Request::OPERATIONS {
                 let value = table[usize::from(operation)].load(Ordering::Relaxed);
                 let label = Request::name_of(operation).unwrap_or("unknown");
@@ -200,7 +200,7 @@ impl Metrics {
         }
         self.times.render(&mut page);
         for Gauge { name, help, value } in gauges {
-            page.family(name, Kind::Gauge, help);
+            page.family(name, MetricType::Gauge, help);
             page.sample(name, &[], value);
         }
         page

@@ -23,14 +23,14 @@ pub struct Quotas {
 
 /// Which session must end to admit another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum EvictionRequest {
     /// One of this user's.
     Of(String),
     /// Any session.
     Anybodys,
 }
 
-impl Wish {
+impl EvictionRequest {
     /// Returns whether a session of this user qualifies.
     pub(crate) fn is_of(&self, user: &str) -> bool {
         match self {
@@ -42,17 +42,17 @@ impl Wish {
 
 /// Sessions that wait to be admitted, for the event loops that can free space.
 #[derive(Debug, Default)]
-pub struct Room(Mutex<HashMap<u64, (Instant, Wish)>>);
+pub struct AdmissionQueue(Mutex<HashMap<u64, (Instant, EvictionRequest)>>);
 
 /// Lifetime of a request for space that is not repeated: its connection has ended.
 const FORGOTTEN: Duration = Duration::from_secs(1);
 
-impl Room {
+impl AdmissionQueue {
     /// Records that a session waits because this cap is reached.
     pub fn ask(&self, session: u64, user: &str, exhausted: Exhausted) {
         let wish = match exhausted {
-            Exhausted::User(_) => Wish::Of(user.to_owned()),
-            Exhausted::Service(_) => Wish::Anybodys,
+            Exhausted::User(_) => EvictionRequest::Of(user.to_owned()),
+            Exhausted::Service(_) => EvictionRequest::Anybodys,
         };
         self.lock().insert(session, (Instant::now(), wish));
     }
@@ -63,13 +63,13 @@ impl Room {
     }
 
     /// Returns the current requests for space.
-    pub(crate) fn wishes(&self) -> Vec<Wish> {
-        let mut wishes = self.lock();
-        wishes.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);
-        wishes.values().map(|(_, wish)| wish.clone()).collect()
+    pub(crate) fn requests(&self) -> Vec<EvictionRequest> {
+        let mut requests = self.lock();
+        requests.retain(|_, (since, _)| since.elapsed() < FORGOTTEN);
+        requests.values().map(|(_, wish)| wish.clone()).collect()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, (Instant, Wish)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<u64, (Instant, EvictionRequest)>> {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use verbena_rfio_protocol::Request;
 
-use super::exposition::page::{Kind as Family, Page};
+use super::exposition::page::{MetricType, Page};
 
 /// Kinds of requests with similar latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RequestKind {
     /// Handshake, data queue pair, ping.
     Session,
     /// Opening and closing.
@@ -30,7 +30,7 @@ pub enum Kind {
     Name,
 }
 
-impl Kind {
+impl RequestKind {
     const ALL: [Self; 8] = [
         Self::Session,
         Self::Open,
@@ -131,12 +131,12 @@ struct Histogram {
 /// All kinds.
 #[derive(Debug, Default)]
 pub struct RequestTimes {
-    kinds: [Histogram; Kind::ALL.len()],
+    kinds: [Histogram; RequestKind::ALL.len()],
 }
 
 impl RequestTimes {
     /// Records an answered request.
-    pub fn observe(&self, kind: Kind, took: Duration) {
+    pub fn observe(&self, kind: RequestKind, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let histogram = &self.kinds[kind as usize];
         let bucket = BUCKETS.partition_point(|&(end, _)| end < nanoseconds);
@@ -151,7 +151,7 @@ impl RequestTimes {
         const NAME: &str = "rfio_request_seconds";
         page.family(
             NAME,
-            Family::Histogram,
+            MetricType::Histogram,
             "Time from a complete request to its reply, by kind of request.",
         );
         let (bucket_of, sum_of, count_of) = (
@@ -159,7 +159,7 @@ impl RequestTimes {
             format!("{NAME}_sum"),
             format!("{NAME}_count"),
         );
-        for kind in Kind::ALL {
+        for kind in RequestKind::ALL {
             let (histogram, label) = (&self.kinds[kind as usize], kind.label());
             let mut count = 0;
             let ends = BUCKETS.iter().map(|&(_, end)| end).chain(["+Inf"]);
@@ -183,7 +183,7 @@ mod tests {
     fn buckets_are_cumulative() {
         let times = RequestTimes::default();
         for micros in [5, 10, 11, 900, 60_000_000] {
-            times.observe(Kind::Read, Duration::from_micros(micros));
+            times.observe(RequestKind::Read, Duration::from_micros(micros));
         }
         let mut page = Page::new(Format::Prometheus);
         times.render(&mut page);
@@ -211,7 +211,7 @@ mod tests {
             let seconds: f64 = label.parse().unwrap();
             assert_eq!((seconds * 1e9).round() as u64, end);
         }
-        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+        for (index, kind) in RequestKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index);
         }
     }

@@ -14,7 +14,7 @@
 //!   determines it after the kernel's path walk, so links and `..` lead to no other rights.
 //! - A directory or file that has a line, or a line below it, cannot be renamed: the line would no
 //!   longer apply to it. Nor can anything take a name that has lines below it.
-//! - A move or rename must not gain rights ([`Rights::may_move`]).
+//! - A move or rename must not gain rights (`Rights::may_move`).
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -316,7 +316,7 @@ impl Rights {
     fn numbers<'a>(&'a self, subject: &'a Subject) -> impl Iterator<Item = Number> + 'a {
         let own = self.users.get(&subject.user).into_iter();
         let groups = self.memberships.get(&subject.user).into_iter().flatten();
-        // A token cannot make its bearer a member of a group that the file defines.
+        // A token cannot make its user a member of a group that the file defines.
         let of_token = subject.groups.iter().filter(|group| group.contains(':'));
         let of_token = of_token.filter_map(|group| self.groups.get(group));
         own.chain(groups).chain(of_token).copied()

@@ -14,9 +14,9 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use verbena_rfio_auth::peer;
 use verbena_rfio_common::socket::{Blocking, Socket};
 
-use super::log::complain;
-use super::session::conversation::Context;
-use super::session::greeting::Origin;
+use super::log::print_error;
+use super::session::authenticator::ConnectionOrigin;
+use super::session::connection::Context;
 use super::shard::{Deadlines, Inbox, Message, Shard};
 use super::workers::Workers;
 
@@ -69,18 +69,18 @@ enum Listener {
 }
 
 impl Listener {
-    fn accept(&self, vanish: Duration) -> io::Result<(Socket, Origin)> {
+    fn accept(&self, vanish: Duration) -> io::Result<(Socket, ConnectionOrigin)> {
         let (socket, origin) = match self {
             Self::Tcp(listener) => {
                 let (stream, address) = listener.accept()?;
                 let socket = Socket::tcp(stream)?;
                 socket.notice_vanished(vanish)?;
-                (socket, Origin::Remote(address))
+                (socket, ConnectionOrigin::Remote(address))
             }
             Self::Unix(listener) => {
                 let (stream, _) = listener.accept()?;
                 let uid = peer::of_socket(&stream)?;
-                (Socket::unix(stream), Origin::Local(uid))
+                (Socket::unix(stream), ConnectionOrigin::Local(uid))
             }
         };
         socket.set_blocking(Blocking::No)?;
@@ -157,7 +157,7 @@ impl Server {
             inboxes.push(inbox);
             let run = move || {
                 if let Err(error) = shard.run() {
-                    complain(format_args!("rfiod: event loop {number} ended: {error}"));
+                    print_error(format_args!("rfiod: event loop {number} ended: {error}"));
                 }
             };
             threads.push(

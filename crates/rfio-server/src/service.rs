@@ -13,20 +13,20 @@ use super::accounting::Accounting;
 use super::addresses::Addresses;
 use super::audit::Audit;
 use super::bans::Bans;
-use super::budget::{Bounds, Budget};
+use super::budget::{Budget, BudgetBounds};
 use super::cache::Cache;
 use super::caps::{Caps, Resource};
 use super::export::Exports;
-use super::exposition::page::{Format, Kind};
+use super::exposition::page::{Format, MetricType};
 use super::fabric::{ServerFabric, registered};
-use super::identity::Identities;
+use super::local_user::UserMappings;
 use super::log::Log;
 use super::metrics::{Gauge, Metrics};
-use super::quota::{Quotas, Room};
+use super::quota::{AdmissionQueue, Quotas};
 use super::rights::Rights;
 use super::sessions::Sessions;
 use super::storage::Storage;
-use super::users::Users;
+use super::users::UserTable;
 
 /// Sizes and caps, all from the configuration.
 #[derive(Debug, Clone)]
@@ -98,15 +98,15 @@ pub struct Service {
     /// Rights by path, if configured.
     rights: RwLock<Option<Arc<Rights>>>,
     /// The local users that users act as; `None` if all act as the daemon's own.
-    pub identities: Option<Identities>,
+    pub identities: Option<UserMappings>,
     /// The banned users.
     bans: RwLock<Arc<Bans>>,
     /// The established sessions.
-    pub standing: Arc<Sessions>,
+    pub open_sessions: Arc<Sessions>,
     /// Whether new requests are refused because the service stops.
     is_stopping: AtomicBool,
     /// Sessions that wait to be admitted.
-    pub room: Room,
+    pub admission_queue: AdmissionQueue,
     /// The audit log.
     pub audit: Audit,
     /// The accounting log of sessions and files.
@@ -114,7 +114,7 @@ pub struct Service {
     /// Counters.
     pub metrics: Metrics,
     /// Counters by user.
-    pub users: Users,
+    pub users: UserTable,
     /// Sizes and caps.
     pub limits: Limits,
     /// Size in bytes of a file without storage at `/.rfio-unfilled`, for measurements.
@@ -180,7 +180,7 @@ impl Service {
             storage: Storage::InTurn(None),
             cache,
             fabric,
-            buffers: Budget::new(Bounds {
+            buffers: Budget::new(BudgetBounds {
                 bytes: limits.buffers,
                 bytes_per_user: limits.buffers_per_user,
                 pinned_per_user: limits.in_flight_per_user,
@@ -190,13 +190,13 @@ impl Service {
             rights: RwLock::default(),
             identities: None,
             bans: RwLock::default(),
-            standing: Arc::default(),
+            open_sessions: Arc::default(),
             is_stopping: AtomicBool::new(false),
-            room: Room::default(),
+            admission_queue: AdmissionQueue::default(),
             audit,
             accounting: Accounting::none(),
             metrics: Metrics::default(),
-            users: Users::default(),
+            users: UserTable::default(),
             unfilled: None,
             sole_writers: Arc::default(),
             sessions: AtomicU64::new(0),
@@ -233,7 +233,7 @@ impl Service {
             .bans
             .write()
             .unwrap_or_else(|poison| poison.into_inner()) = Arc::new(bans);
-        self.standing.end("the user was banned", |session| {
+        self.open_sessions.end("the user was banned", |session| {
             self.is_banned(&session.user)
         })
     }
@@ -346,7 +346,7 @@ impl Service {
                 self.accounting.log(),
             ),
         ] {
-            page.family(name, Kind::Counter, help);
+            page.family(name, MetricType::Counter, help);
             page.sample(name, &[], log.map_or(0, Log::lost));
         }
         self.users.render(&mut page);

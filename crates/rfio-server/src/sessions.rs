@@ -10,7 +10,7 @@ use super::audit::ClientIdentity;
 
 /// A session.
 #[derive(Debug)]
-pub struct Session {
+pub struct SessionRecord {
     /// Its number in this run of the service.
     pub number: u64,
     /// Its user.
@@ -21,7 +21,7 @@ pub struct Session {
     end: OnceLock<String>,
 }
 
-impl Session {
+impl SessionRecord {
     /// Describes the session as JSON.
     pub fn describe(&self) -> Value {
         let since = self.since.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -36,23 +36,23 @@ impl Session {
 
 /// All established sessions.
 #[derive(Debug, Default)]
-pub struct Sessions(Mutex<HashMap<u64, Arc<Session>>>);
+pub struct Sessions(Mutex<HashMap<u64, Arc<SessionRecord>>>);
 
 /// A session's entry in the list, until dropped.
 #[derive(Debug)]
-pub struct Listed {
+pub struct SessionEntry {
     sessions: Arc<Sessions>,
-    session: Arc<Session>,
+    session: Arc<SessionRecord>,
 }
 
 impl Sessions {
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Session>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<SessionRecord>>> {
         self.0.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Adds a session of `user`.
-    pub fn begin(self: &Arc<Self>, client: &ClientIdentity, user: &str) -> Listed {
-        let session = Arc::new(Session {
+    pub fn begin(self: &Arc<Self>, client: &ClientIdentity, user: &str) -> SessionEntry {
+        let session = Arc::new(SessionRecord {
             number: client.session,
             user: user.to_owned(),
             peer: client.peer.clone(),
@@ -60,7 +60,7 @@ impl Sessions {
             end: OnceLock::new(),
         });
         self.lock().insert(client.session, Arc::clone(&session));
-        Listed {
+        SessionEntry {
             sessions: Arc::clone(self),
             session,
         }
@@ -68,7 +68,7 @@ impl Sessions {
 
     /// Marks sessions for ending, which their event loops do within half a second. Returns how many
     /// were newly marked.
-    pub fn end(&self, why: &str, which: impl Fn(&Session) -> bool) -> usize {
+    pub fn end(&self, why: &str, which: impl Fn(&SessionRecord) -> bool) -> usize {
         let sessions = self.lock();
         let chosen = sessions.values().filter(|session| which(session));
         chosen
@@ -77,21 +77,21 @@ impl Sessions {
     }
 
     /// Returns all sessions, the oldest first.
-    pub fn all(&self) -> Vec<Arc<Session>> {
+    pub fn all(&self) -> Vec<Arc<SessionRecord>> {
         let mut all: Vec<_> = self.lock().values().cloned().collect();
         all.sort_by_key(|session| session.number);
         all
     }
 }
 
-impl Listed {
+impl SessionEntry {
     /// Returns the reason if the session is marked for ending.
     pub fn is_to_end(&self) -> Option<&str> {
         self.session.end.get().map(String::as_str)
     }
 }
 
-impl Drop for Listed {
+impl Drop for SessionEntry {
     fn drop(&mut self) {
         self.sessions.lock().remove(&self.session.number);
     }
@@ -116,7 +116,7 @@ mod tests {
             sessions.begin(&client(7), "ann"),
             sessions.begin(&client(3), "bob"),
         );
-        let numbers = |all: Vec<Arc<Session>>| -> Vec<u64> {
+        let numbers = |all: Vec<Arc<SessionRecord>>| -> Vec<u64> {
             all.iter().map(|session| session.number).collect()
         };
         assert_eq!(numbers(sessions.all()), [3, 7]);

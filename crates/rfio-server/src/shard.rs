@@ -17,16 +17,16 @@ use serde_json::json;
 use verbena_rfio_common::socket::Socket;
 
 use super::metrics::count;
-use super::session::conversation::{Context, Conversation, Interest, Next};
-use super::session::greeting::Origin;
-use super::session::serving::Finished;
+use super::session::authenticator::ConnectionOrigin;
+use super::session::connection::{Connection, Context, Interest, NextStep};
+use super::session::serving::FinishedRequest;
 use super::workers::Workers;
 
 /// Deadlines of an event loop.
 #[derive(Debug, Clone, Copy)]
 pub struct Deadlines {
     /// For the handshake and the authentication.
-    pub greeting: Duration,
+    pub handshake: Duration,
     /// For a client that has pending data and reads none, or has begun to send a request and
     /// stopped.
     pub stall: Duration,
@@ -39,7 +39,7 @@ pub struct Deadlines {
 impl Default for Deadlines {
     fn default() -> Self {
         Self {
-            greeting: Duration::from_secs(10),
+            handshake: Duration::from_secs(10),
             stall: Duration::from_secs(120),
             vanish: Duration::from_secs(60),
             stop: Duration::from_secs(10),
@@ -51,9 +51,9 @@ impl Default for Deadlines {
 #[derive(Debug)]
 pub enum Message {
     /// A connection, accepted elsewhere.
-    New(Socket, Origin),
+    New(Socket, ConnectionOrigin),
     /// A worker's result, and the connection's token.
-    Finished(u64, Box<Finished>),
+    Finished(u64, Box<FinishedRequest>),
     /// Finish requests in progress, then end.
     Stop,
 }
@@ -61,13 +61,13 @@ pub enum Message {
 /// Queue of messages to an event loop.
 #[derive(Debug)]
 pub struct Inbox {
-    left: Mutex<Left>,
+    left: Mutex<Queued>,
     wake: OwnedFd,
 }
 
 /// The queued messages, and when to wake the loop.
 #[derive(Debug)]
-struct Left {
+struct Queued {
     messages: Vec<Message>,
     /// Number of workers' results after which the loop is woken.
     enough: usize,
@@ -82,7 +82,7 @@ impl Inbox {
     /// The eventfd cannot be created.
     pub fn new() -> io::Result<Arc<Self>> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let left = Left {
+        let left = Queued {
             messages: Vec::new(),
             enough: 1,
             told: false,
@@ -93,7 +93,7 @@ impl Inbox {
         }))
     }
 
-    fn left(&self) -> MutexGuard<'_, Left> {
+    fn queued(&self) -> MutexGuard<'_, Queued> {
         self.left
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
@@ -101,7 +101,7 @@ impl Inbox {
 
     /// Queues a message, and wakes the loop unless it is awake or waits for more results.
     pub fn post(&self, message: Message) {
-        let mut left = self.left();
+        let mut left = self.queued();
         let is_result = matches!(message, Message::Finished(..));
         left.messages.push(message);
         let wakes = !left.told && (!is_result || left.messages.len() >= left.enough);
@@ -115,19 +115,19 @@ impl Inbox {
 
     /// Sets the number of results after which the loop is woken; returns whether it may sleep until
     /// then.
-    fn is_slept_on(&self, enough: usize) -> bool {
-        let mut left = self.left();
+    fn prepare_sleep(&self, enough: usize) -> bool {
+        let mut left = self.queued();
         left.enough = enough;
         left.messages.len() < enough
     }
 
     /// Consumes the wake-up: the loop is awake and sees all earlier messages.
-    fn is_heard(&self) {
+    fn consume_wakeup(&self) {
         let _ = rustix::io::read(&self.wake, &mut [0u8; 8]);
     }
 
     fn collect(&self) -> Vec<Message> {
-        let mut left = self.left();
+        let mut left = self.queued();
         left.told = false;
         std::mem::take(&mut left.messages)
     }
@@ -158,7 +158,7 @@ const LINGER: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(500);
 
 struct Entry {
-    conversation: Conversation,
+    connection: Connection,
     interest: Interest,
     /// The data queue pair whose events are watched.
     watched: u64,
@@ -230,7 +230,7 @@ impl Shard {
         let mut events = Vec::with_capacity(256);
         let mut checked = Instant::now();
         loop {
-            let timeout = Timespec::try_from(self.patience()).map_err(io::Error::other)?;
+            let timeout = Timespec::try_from(self.timeout()).map_err(io::Error::other)?;
             events.clear();
             match epoll::wait(
                 &self.epoll,
@@ -245,7 +245,7 @@ impl Shard {
             due.append(&mut self.starved);
             for event in &events {
                 match event.data.u64() {
-                    WAKE => self.inbox.is_heard(),
+                    WAKE => self.inbox.consume_wakeup(),
                     token => due.push(token),
                 }
             }
@@ -270,14 +270,14 @@ impl Shard {
             if let Some(entry) = self.entries.get(&token)
                 && seen.insert(token)
             {
-                let payer = entry.conversation.payer();
-                users.entry(payer).or_default().push_back(token);
+                let charged_user = entry.connection.charged_user();
+                users.entry(charged_user).or_default().push_back(token);
             }
         }
         for tokens in users.values_mut() {
             let begun = Instant::now();
             while let Some(token) = tokens.pop_front() {
-                self.pump(token, now);
+                self.drive(token, now);
                 if begun.elapsed() >= TURN {
                     break;
                 }
@@ -287,7 +287,7 @@ impl Shard {
     }
 
     /// Returns how long to sleep at most.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         let enough = match self.flowing {
             // Half of those in progress: the other half keeps the workers busy meanwhile.
             true => (self.working / 2).clamp(1, MOST_TOGETHER),
@@ -295,7 +295,7 @@ impl Shard {
         };
         match () {
             () if !self.again.is_empty() => Duration::ZERO,
-            () if !self.inbox.is_slept_on(enough) => Duration::ZERO,
+            () if !self.inbox.prepare_sleep(enough) => Duration::ZERO,
             () if enough > 1 => TOGETHER,
             () if !self.starved.is_empty() => STARVED_RETRY,
             () if self.stopping.is_some() => Duration::from_millis(20),
@@ -316,7 +316,7 @@ impl Shard {
                     self.working -= 1;
                     self.flowing = true;
                     if let Some(entry) = self.entries.get_mut(&token) {
-                        entry.conversation.resume(*finished, &self.context);
+                        entry.connection.resume(*finished, &self.context);
                         due.push(token);
                     }
                 }
@@ -327,16 +327,16 @@ impl Shard {
         }
     }
 
-    fn admit(&mut self, socket: Socket, origin: Origin, now: Instant) -> Option<u64> {
+    fn admit(&mut self, socket: Socket, origin: ConnectionOrigin, now: Instant) -> Option<u64> {
         if self.stopping.is_some() {
             return None;
         }
         self.strangers.retain(|token| {
             self.entries
                 .get(token)
-                .is_some_and(|entry| entry.conversation.is_stranger())
+                .is_some_and(|entry| entry.connection.is_unauthenticated())
         });
-        if let Origin::Remote(address) = origin
+        if let ConnectionOrigin::Remote(address) = origin
             && self.strangers.len() >= self.most_strangers.max(1)
             && self.context.service.addresses.refuse(address)
         {
@@ -348,18 +348,18 @@ impl Shard {
             // The newest peer is likelier to be honest than the one that has been silent the
             // longest.
             let oldest = self.strangers.pop_front()?;
-            self.turn_away(oldest);
+            self.reject(oldest);
         }
         let token = self.next;
         self.next += 1;
-        let conversation = Conversation::new(socket, origin, &self.context, now);
+        let connection = Connection::new(socket, origin, &self.context, now);
         let interest = Interest {
             readable: true,
             writable: false,
         };
         let added = epoll::add(
             &self.epoll,
-            &conversation,
+            &connection,
             EventData::new_u64(token),
             flags(interest),
         );
@@ -367,7 +367,7 @@ impl Shard {
         self.entries.insert(
             token,
             Entry {
-                conversation,
+                connection,
                 interest,
                 watched: 0,
             },
@@ -376,7 +376,7 @@ impl Shard {
         Some(token)
     }
 
-    fn turn_away(&mut self, token: u64) {
+    fn reject(&mut self, token: u64) {
         // Counted before its connection ends, since a client that sees the end may read the counter
         // at once.
         if let Some(_ended_below) = self.entries.remove(&token) {
@@ -384,12 +384,12 @@ impl Shard {
         }
     }
 
-    fn pump(&mut self, token: u64, now: Instant) {
+    fn drive(&mut self, token: u64, now: Instant) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
-        let next = entry.conversation.pump(&self.context, now);
-        if let Some((pair, events)) = entry.conversation.fabric_events()
+        let next = entry.connection.drive(&self.context, now);
+        if let Some((pair, events)) = entry.connection.fabric_events()
             && pair != entry.watched
         {
             // The descriptor leaves the epoll set when the queue pair is destroyed and it is
@@ -406,8 +406,8 @@ impl Shard {
             }
             entry.watched = pair;
         }
-        let user = &entry.conversation.client().user.clone();
-        for job in entry.conversation.jobs() {
+        let user = &entry.connection.client().user.clone();
+        for job in entry.connection.jobs() {
             let inbox = Arc::clone(&self.inbox);
             self.working += 1;
             self.workers.run(user, move || {
@@ -415,21 +415,21 @@ impl Shard {
             });
         }
         match next {
-            Next::Wait(interest) => self.want(token, interest),
-            Next::Again => {
+            NextStep::Wait(interest) => self.set_interest(token, interest),
+            NextStep::Again => {
                 self.again.push(token);
             }
-            Next::Starved => {
+            NextStep::Starved => {
                 self.starved.push(token);
-                self.want(token, Interest::default());
+                self.set_interest(token, Interest::default());
             }
-            Next::End => {
+            NextStep::End => {
                 self.entries.remove(&token);
             }
         }
     }
 
-    fn want(&mut self, token: u64, interest: Interest) {
+    fn set_interest(&mut self, token: u64, interest: Interest) {
         let Some(entry) = self.entries.get_mut(&token) else {
             return;
         };
@@ -438,19 +438,19 @@ impl Shard {
         }
         entry.interest = interest;
         let data = EventData::new_u64(token);
-        if epoll::modify(&self.epoll, &entry.conversation, data, flags(interest)).is_err() {
+        if epoll::modify(&self.epoll, &entry.connection, data, flags(interest)).is_err() {
             self.entries.remove(&token);
         }
     }
 
     /// Ends idle sessions that hold nothing, the longest idle first, to admit waiting ones.
-    fn make_room(&mut self, now: Instant) {
-        for wish in self.context.service.room.wishes() {
+    fn end_idle_sessions(&mut self, now: Instant) {
+        for wish in self.context.service.admission_queue.requests() {
             let idlest = self
                 .entries
                 .iter()
-                .filter(|(_, entry)| wish.is_of(&entry.conversation.client().user))
-                .filter_map(|(&token, entry)| Some((entry.conversation.idle_since()?, token)))
+                .filter(|(_, entry)| wish.is_of(&entry.connection.client().user))
+                .filter_map(|(&token, entry)| Some((entry.connection.idle_since()?, token)))
                 .filter(|&(since, _)| now.duration_since(since) > IDLE)
                 .min();
             if let Some((_, token)) = idlest
@@ -458,8 +458,8 @@ impl Shard {
             {
                 let service = &self.context.service;
                 count(&service.metrics.made_room, 1);
-                entry.conversation.ends("idle");
-                let client = entry.conversation.client();
+                entry.connection.ends("idle");
+                let client = entry.connection.client();
                 service.audit.record(
                     client,
                     "idle",
@@ -470,43 +470,41 @@ impl Shard {
     }
 
     fn enforce_deadlines(&mut self, now: Instant) {
-        self.make_room(now);
+        self.end_idle_sessions(now);
         let deadlines = self.deadlines;
         let (mut late, mut ended) = (Vec::new(), Vec::new());
         for (&token, entry) in &mut self.entries {
-            let conversation = &mut entry.conversation;
-            conversation.follow_limits(now);
-            let silent = conversation.is_stranger()
-                && now.duration_since(conversation.begun()) > deadlines.greeting;
+            let connection = &mut entry.connection;
+            connection.follow_limits(now);
+            let silent = connection.is_unauthenticated()
+                && now.duration_since(connection.begun()) > deadlines.handshake;
             let stopped = self.stopping.is_some_and(|since| {
                 let lasts = now.duration_since(since);
                 lasts > deadlines.stop
-                    || (lasts > LINGER && conversation.is_idle() && conversation.is_delivered())
+                    || (lasts > LINGER && connection.is_idle() && connection.is_delivered())
             });
             if silent || stopped {
-                conversation.ends("stopped");
+                connection.ends("stopped");
                 late.push(token);
-            } else if let Some(why) = conversation.is_to_end() {
-                conversation.ends("ended");
+            } else if let Some(why) = connection.is_to_end() {
+                connection.ends("ended");
                 let details = json!({ "reason": why });
                 let service = &self.context.service;
-                service
-                    .audit
-                    .record(conversation.client(), "ended", details);
+                service.audit.record(connection.client(), "ended", details);
                 ended.push(token);
-            } else if let Some(what) = conversation.stall(now, deadlines.stall) {
+            } else if let Some(what) = connection.stall(now, deadlines.stall) {
                 let service = &self.context.service;
                 count(&service.metrics.stalls, 1);
-                conversation.ends("stalled");
+                connection.ends("stalled");
                 let details = json!({ "what": what });
                 service
                     .audit
-                    .record(conversation.client(), "stalled", details);
+                    .record(connection.client(), "stalled", details);
                 late.push(token);
             }
         }
         for token in late {
-            self.turn_away(token);
+            self.reject(token);
         }
         for token in ended {
             self.entries.remove(&token);
@@ -530,7 +528,7 @@ impl std::fmt::Debug for Shard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "shard with {} conversations on {:?}",
+            "shard with {} connections on {:?}",
             self.entries.len(),
             self.epoll.as_fd()
         )

@@ -23,7 +23,7 @@ pub const USUAL_SKEW: Duration = Duration::from_secs(5);
 
 /// Why a genuine ticket is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Untimely {
+pub enum TicketRefusal {
     /// It was redeemed before.
     #[error("the ticket was already used; request another one")]
     Used,
@@ -101,7 +101,7 @@ impl Tickets {
     }
 
     /// Returns whether there is any issuer.
-    pub(crate) fn are_taken(&self) -> bool {
+    pub(crate) fn are_accepted(&self) -> bool {
         !self.issuers().is_empty()
     }
 
@@ -109,13 +109,13 @@ impl Tickets {
     ///
     /// # Errors
     /// Why it is refused.
-    pub fn redeem(&self, claims: &Claims, now: i64) -> Result<(), Untimely> {
+    pub fn redeem(&self, claims: &Claims, now: i64) -> Result<(), TicketRefusal> {
         let (issued, expires) = (claims.issued, claims.expires);
         if !(1..=LONGEST_LIFE).contains(&expires.saturating_sub(issued)) {
-            return Err(Untimely::Life);
+            return Err(TicketRefusal::Life);
         }
         if issued > now.saturating_add(self.skew) {
-            return Err(Untimely::Future(issued.saturating_sub(now)));
+            return Err(TicketRefusal::Future(issued.saturating_sub(now)));
         }
         let mut redeemed = self
             .redeemed
@@ -123,16 +123,16 @@ impl Tickets {
             .unwrap_or_else(|poison| poison.into_inner());
         redeemed.forget_until(now.saturating_sub(self.skew));
         if expires < now.saturating_sub(self.skew) || expires <= redeemed.forgotten {
-            return Err(Untimely::Expired(now.saturating_sub(expires)));
+            return Err(TicketRefusal::Expired(now.saturating_sub(expires)));
         }
         if issued < self.started.saturating_add(self.skew) {
-            return Err(Untimely::BeforeTheStart);
+            return Err(TicketRefusal::BeforeTheStart);
         }
         if redeemed.nonces.contains(&claims.nonce) {
-            return Err(Untimely::Used);
+            return Err(TicketRefusal::Used);
         }
         if redeemed.nonces.len() >= self.most {
-            return Err(Untimely::Crowd(self.most));
+            return Err(TicketRefusal::Crowd(self.most));
         }
         redeemed.nonces.insert(claims.nonce);
         redeemed.expiries.push(Reverse((expires, claims.nonce)));
@@ -195,19 +195,19 @@ mod tests {
         assert_eq!(tickets.redeem(&ticket, issued + SECOND), Ok(()));
         assert_eq!(
             tickets.redeem(&ticket, issued + SECOND),
-            Err(Untimely::Used)
+            Err(TicketRefusal::Used)
         );
         // Refused as used up to the last moment of its validity, and refused afterwards even if the
         // clock is set back.
         let last = issued + life + SKEW;
-        assert_eq!(tickets.redeem(&ticket, last), Err(Untimely::Used));
+        assert_eq!(tickets.redeem(&ticket, last), Err(TicketRefusal::Used));
         assert_eq!(
             tickets.redeem(&ticket, last + 1),
-            Err(Untimely::Expired(SKEW + 1))
+            Err(TicketRefusal::Expired(SKEW + 1))
         );
         assert!(matches!(
             tickets.redeem(&ticket, issued),
-            Err(Untimely::Expired(_))
+            Err(TicketRefusal::Expired(_))
         ));
         // After a clock that was ahead is corrected, newly issued tickets are accepted.
         let next = claims(2, issued + life + 1, life);
@@ -256,7 +256,7 @@ mod tests {
         let now = 1_000_000 * SECOND;
         for life in [i64::MIN, -1, 0, LONGEST_LIFE + 1, i64::MAX] {
             let outcome = tickets.redeem(&claims(1, now, life), now);
-            assert_eq!(outcome, Err(Untimely::Life), "{life}");
+            assert_eq!(outcome, Err(TicketRefusal::Life), "{life}");
         }
     }
 
@@ -267,7 +267,7 @@ mod tests {
         let issue = |number| claims(number, now, SECOND);
         assert_eq!(tickets.redeem(&issue(1), now), Ok(()));
         assert_eq!(tickets.redeem(&issue(2), now), Ok(()));
-        assert_eq!(tickets.redeem(&issue(3), now), Err(Untimely::Crowd(2)));
+        assert_eq!(tickets.redeem(&issue(3), now), Err(TicketRefusal::Crowd(2)));
         let later = now + SECOND + SKEW + 1;
         assert_eq!(tickets.redeem(&claims(4, later, SECOND), later), Ok(()));
         assert_eq!(tickets.redeemed.lock().unwrap().nonces.len(), 1);

@@ -10,7 +10,7 @@ const MOST_RESERVES: usize = 1000;
 
 /// A user's own cap of a resource, and the reserve that is kept free for the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Terms {
+pub struct UserLimit {
     /// The cap; `None` for the general one.
     pub most: Option<usize>,
     /// Units kept free for this user.
@@ -20,7 +20,7 @@ pub struct Terms {
 /// All users with their own terms.
 #[derive(Debug, Default)]
 pub struct UserLimits {
-    terms: HashMap<String, HashMap<Resource, Terms>>,
+    terms: HashMap<String, HashMap<Resource, UserLimit>>,
     /// The users with a reserve, and its size.
     reserves: HashMap<Resource, Vec<(String, usize)>>,
 }
@@ -80,7 +80,7 @@ impl UserLimits {
     }
 
     /// Returns a user's terms.
-    pub(super) fn of(&self, user: &str, resource: Resource) -> Terms {
+    pub(super) fn of(&self, user: &str, resource: Resource) -> UserLimit {
         let terms = self.terms.get(user).and_then(|terms| terms.get(&resource));
         terms.copied().unwrap_or_default()
     }
@@ -91,8 +91,8 @@ impl UserLimits {
     }
 }
 
-fn terms(words: &[Field]) -> Result<HashMap<Resource, Terms>, String> {
-    let mut terms: HashMap<Resource, Terms> = HashMap::new();
+fn terms(words: &[Field]) -> Result<HashMap<Resource, UserLimit>, String> {
+    let mut terms: HashMap<Resource, UserLimit> = HashMap::new();
     for word in words {
         let shown = word.raw.escape_ascii().to_string();
         let unknown = || {
@@ -137,12 +137,12 @@ mod tests {
         let caps = Limits::default().caps;
         let parse = |text: &str| UserLimits::parse(text.as_bytes(), &caps);
         let limits = parse("ann sessions=3 reserve-sessions=2\nb\\040b files=7\n").unwrap();
-        let expected = Terms {
+        let expected = UserLimit {
             most: Some(3),
             reserve: 2,
         };
         assert_eq!(limits.of("ann", Resource::Session), expected);
-        assert_eq!(limits.of("ann", Resource::OpenFile), Terms::default());
+        assert_eq!(limits.of("ann", Resource::OpenFile), UserLimit::default());
         assert_eq!(limits.of("b b", Resource::OpenFile).most, Some(7));
         for (text, line, words) in [
             ("ann", 1, "no limit"),

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::exposition::page::{Kind, Page};
-use super::metrics::{Carrier, Flow, Moved};
+use super::exposition::page::{MetricType, Page};
+use super::metrics::{ByteCounters, Carrier, Flow};
 
 /// User name of anonymous sessions.
 pub const ANONYMOUS: &str = "anonymous";
@@ -16,11 +16,11 @@ const OTHER: &str = "other";
 
 /// Counters of one user since the start of the service.
 #[derive(Debug, Default)]
-pub struct User {
+pub struct UserCounters {
     /// Accepted sessions.
     pub sessions: AtomicU64,
     /// Of those, the established ones.
-    pub standing: AtomicU64,
+    pub open_sessions: AtomicU64,
     /// Files that were closed, or transferred whole.
     pub files: AtomicU64,
     /// Requests that were carried out or refused.
@@ -28,24 +28,24 @@ pub struct User {
     /// Requests that were refused.
     pub refusals: AtomicU64,
     /// File data.
-    pub moved: Moved,
+    pub moved: ByteCounters,
 }
 
 /// The first users that connected, and all others together.
 #[derive(Debug)]
-pub struct Users {
+pub struct UserTable {
     most: usize,
-    known: Mutex<HashMap<String, Arc<User>>>,
-    other: Arc<User>,
+    known: Mutex<HashMap<String, Arc<UserCounters>>>,
+    other: Arc<UserCounters>,
 }
 
-impl Default for Users {
+impl Default for UserTable {
     fn default() -> Self {
         Self::at_most(100)
     }
 }
 
-impl Users {
+impl UserTable {
     /// Creates separate counters for at most `most` users.
     pub fn at_most(most: usize) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl Users {
 
     /// Returns a user's counters. Anonymous clients count as one user, regardless of their
     /// addresses.
-    pub fn of(&self, user: &str) -> Arc<User> {
+    pub fn of(&self, user: &str) -> Arc<UserCounters> {
         let label = match user.split_once('@') {
             Some((ANONYMOUS, _)) => ANONYMOUS,
             _ => user,
@@ -69,12 +69,12 @@ impl Users {
         if known.len() >= self.most || label == OTHER {
             return Arc::clone(&self.other);
         }
-        let user = Arc::<User>::default();
+        let user = Arc::<UserCounters>::default();
         known.insert(label.to_owned(), Arc::clone(&user));
         user
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<User>>> {
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<UserCounters>>> {
         self.known
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
@@ -82,42 +82,42 @@ impl Users {
 
     /// Adds the counters to a page of metrics.
     pub fn render(&self, page: &mut Page) {
-        let mut users: Vec<(String, Arc<User>)> = self
+        let mut users: Vec<(String, Arc<UserCounters>)> = self
             .known()
             .iter()
             .map(|(name, user)| (name.clone(), Arc::clone(user)))
             .collect();
         users.sort_by(|one, other| one.0.cmp(&other.0));
         users.push((OTHER.to_owned(), Arc::clone(&self.other)));
-        type Counter = fn(&User) -> &AtomicU64;
-        let families: [(&str, Kind, &str, Counter); 5] = [
+        type Counter = fn(&UserCounters) -> &AtomicU64;
+        let families: [(&str, MetricType, &str, Counter); 5] = [
             (
                 "rfio_user_sessions_total",
-                Kind::Counter,
+                MetricType::Counter,
                 "Sessions authenticated, by user.",
                 |user| &user.sessions,
             ),
             (
                 "rfio_user_sessions_standing",
-                Kind::Gauge,
+                MetricType::Gauge,
                 "Open sessions, by user.",
-                |user| &user.standing,
+                |user| &user.open_sessions,
             ),
             (
                 "rfio_user_files_total",
-                Kind::Counter,
+                MetricType::Counter,
                 "Files closed or transferred whole, by user.",
                 |user| &user.files,
             ),
             (
                 "rfio_user_requests_total",
-                Kind::Counter,
+                MetricType::Counter,
                 "Requests, by user.",
                 |user| &user.requests,
             ),
             (
                 "rfio_user_refusals_total",
-                Kind::Counter,
+                MetricType::Counter,
                 "Refused requests, by user.",
                 |user| &user.refusals,
             ),
@@ -141,7 +141,7 @@ impl Users {
                 "File data received, by user and transport.",
             ),
         ] {
-            page.family(name, Kind::Counter, help);
+            page.family(name, MetricType::Counter, help);
             for (label, user) in &users {
                 for (carrier, by) in [(Carrier::Stream, "tcp"), (Carrier::Fabric, "verbs")] {
                     let labels = [("user", label.as_str()), ("by", by)];
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn users_beyond_the_bound_share_one_series() {
-        let users = Users::at_most(2);
+        let users = UserTable::at_most(2);
         for name in ["ann", "bob", "cy", "dan", "ann", OTHER] {
             users.of(name).requests.fetch_add(1, Ordering::Relaxed);
         }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn anonymous_users_share_one_series() {
-        let users = Users::at_most(2);
+        let users = UserTable::at_most(2);
         for address in 0..1000 {
             let stranger = users.of(&format!("{ANONYMOUS}@10.0.0.{address}"));
             stranger.requests.fetch_add(1, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 type Task = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
-struct User {
+struct UserQueue {
     tasks: VecDeque<Task>,
     running: usize,
     /// Worker time used, counted from the others' level when this user arrived.
@@ -25,7 +25,7 @@ struct User {
 
 #[derive(Default)]
 struct Queue {
-    users: HashMap<String, User>,
+    users: HashMap<String, UserQueue>,
     /// Worker time used by the user whose turn was last.
     clock: Duration,
     /// Number of idle workers.
@@ -54,10 +54,13 @@ impl Queue {
 
     fn add(&mut self, name: &str, task: Task) {
         let clock = self.clock;
-        let user = self.users.entry(name.to_owned()).or_insert_with(|| User {
-            spent: clock,
-            ..User::default()
-        });
+        let user = self
+            .users
+            .entry(name.to_owned())
+            .or_insert_with(|| UserQueue {
+                spent: clock,
+                ..UserQueue::default()
+            });
         user.tasks.push_back(task);
     }
 

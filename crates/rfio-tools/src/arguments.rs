@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, Command, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use verbena_rfio_auth::tls::ClientFiles;
-use verbena_rfio_client::copy::choice::{Rule, Verdict};
+use verbena_rfio_client::copy::filter::{FilterAction, FilterRule};
 use verbena_rfio_client::copy::pattern::{BadPattern, Pattern};
 use verbena_rfio_client::options::{Checksums, Fabric, load_secrets};
 use verbena_rfio_client::{Error, Options};
@@ -86,8 +86,8 @@ pub enum FabricChoice {
 }
 
 impl From<FabricChoice> for Fabric {
-    fn from(choice: FabricChoice) -> Self {
-        match choice {
+    fn from(filter: FabricChoice) -> Self {
+        match filter {
             FabricChoice::Auto => Self::Auto,
             FabricChoice::Verbs => Self::Verbs,
             FabricChoice::Tcp => Self::Tcp,
@@ -150,7 +150,7 @@ impl Connection {
             options.fabric = fabric.into();
         }
         if let Some(seconds) = self.timeout {
-            options.patience = std::time::Duration::from_secs(seconds);
+            options.timeout = std::time::Duration::from_secs(seconds);
         }
         if self.no_block_checksums {
             options.checksums = Checksums::Off;
@@ -229,17 +229,17 @@ pub struct Copy {
 
 /// `--include` and `--exclude` rules, in command-line order.
 #[derive(Debug, Clone, Default)]
-pub struct Rules(pub Vec<Rule>);
+pub struct Rules(pub Vec<FilterRule>);
 
-const VERDICTS: [(&str, Verdict, &str); 2] = [
+const VERDICTS: [(&str, FilterAction, &str); 2] = [
     (
         "include",
-        Verdict::Include,
+        FilterAction::Include,
         "Copy matching files of -r; the first matching rule applies",
     ),
     (
         "exclude",
-        Verdict::Exclude,
+        FilterAction::Exclude,
         "Skip matching files of -r and whole matching directories",
     ),
 ];
@@ -256,7 +256,7 @@ impl Args for Rules {
                     .requires("recursive")
                     .value_parser(OsStringValueParser::new().try_map(move |text| {
                         let pattern = Pattern::new(text.as_bytes())?;
-                        Ok::<_, BadPattern>(Rule { verdict, pattern })
+                        Ok::<_, BadPattern>(FilterRule { verdict, pattern })
                     }))
                     .help(help);
                 command.arg(rule)
@@ -272,9 +272,10 @@ impl FromArgMatches for Rules {
     fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
         let mut placed = Vec::new();
         for (name, ..) in VERDICTS {
-            if let (Some(rules), Some(places)) =
-                (matches.get_many::<Rule>(name), matches.indices_of(name))
-            {
+            if let (Some(rules), Some(places)) = (
+                matches.get_many::<FilterRule>(name),
+                matches.indices_of(name),
+            ) {
                 placed.extend(places.zip(rules.cloned()));
             }
         }

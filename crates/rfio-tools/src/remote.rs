@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use verbena_rfio_client::{Address, Error, Exchange, Location, Options};
+use verbena_rfio_client::{Address, Error, Location, MultiplexedConnection, Options};
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Request, shown};
@@ -14,7 +14,7 @@ use verbena_rfio_protocol::{Reply, Request, shown};
 #[derive(Debug)]
 pub struct Sessions {
     options: Options,
-    sessions: HashMap<Address, Arc<Exchange>>,
+    sessions: HashMap<Address, Arc<MultiplexedConnection>>,
 }
 
 impl Sessions {
@@ -30,10 +30,10 @@ impl Sessions {
     ///
     /// # Errors
     /// The connection fails or the server refuses the user.
-    pub fn with(&mut self, address: &Address) -> Result<&Arc<Exchange>, Error> {
+    pub fn with(&mut self, address: &Address) -> Result<&Arc<MultiplexedConnection>, Error> {
         let kept = self.sessions.get(address);
         if kept.is_none_or(|session| session.is_broken()) {
-            let session = Exchange::for_copies(address, &self.options)?;
+            let session = MultiplexedConnection::for_copies(address, &self.options)?;
             self.sessions.insert(address.clone(), session);
         }
         Ok(&self.sessions[address])
@@ -59,13 +59,10 @@ pub fn place(text: &OsStr) -> Result<(Address, Path), Error> {
 ///
 /// # Errors
 /// The request fails, or the server violates the protocol.
-pub fn status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error> {
+pub fn status(session: &Arc<MultiplexedConnection>, path: &Path) -> Result<Attributes, Error> {
     match session.call(Request::Status(OnPath { path: path.clone() }))? {
         Reply::Status(about) => Ok(about.attributes),
-        other => Err(Error::Protocol(format!(
-            "unexpected reply {}",
-            other.name()
-        ))),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
@@ -73,13 +70,10 @@ pub fn status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error>
 ///
 /// # Errors
 /// As [`status`].
-pub fn link_status(session: &Arc<Exchange>, path: &Path) -> Result<Attributes, Error> {
+pub fn link_status(session: &Arc<MultiplexedConnection>, path: &Path) -> Result<Attributes, Error> {
     match session.call(Request::LinkStatus(OnPath { path: path.clone() }))? {
         Reply::LinkStatus(about) => Ok(about.attributes),
-        other => Err(Error::Protocol(format!(
-            "unexpected reply {}",
-            other.name()
-        ))),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
@@ -103,7 +97,7 @@ pub fn each(
     program: &str,
     places: &[OsString],
     options: Result<Options, Error>,
-    mut act: impl FnMut(&Arc<Exchange>, &Address, &Path) -> Result<(), Error>,
+    mut act: impl FnMut(&Arc<MultiplexedConnection>, &Address, &Path) -> Result<(), Error>,
 ) -> std::process::ExitCode {
     let options = match options {
         Ok(options) => options,
@@ -123,7 +117,7 @@ pub fn each(
             if code == crate::exit::OK {
                 code = crate::exit::code(error.status());
             }
-            if error.is_of_identity() {
+            if error.is_authentication_failure() {
                 break;
             }
         }

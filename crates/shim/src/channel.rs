@@ -12,7 +12,7 @@ use libc::{c_int, c_void, sockaddr_un, socklen_t, ssize_t, stat as Stat};
 
 use crate::errno;
 use crate::kernel::system_call;
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, DescriptorKind};
 use crate::library::Function;
 use crate::next::Next;
 
@@ -35,7 +35,7 @@ static COPIED: Function<unsafe extern "C" fn(c_int)> =
 
 #[inline]
 fn is_ours(descriptor: c_int) -> bool {
-    kinds::of(descriptor) == Kind::Channel
+    kinds::of(descriptor) == DescriptorKind::Channel
 }
 
 /// Returns whether the file is a channel, of any process: the library gives its end of the socket
@@ -69,7 +69,7 @@ pub fn copied(descriptor: c_int) {
 
 /// Handles a descriptor received from another process.
 pub fn received(descriptor: c_int) {
-    if is_a_channel(descriptor) && kinds::set(descriptor, Kind::Channel) {
+    if is_a_channel(descriptor) && kinds::set(descriptor, DescriptorKind::Channel) {
         copied(descriptor);
     }
 }
@@ -77,17 +77,17 @@ pub fn received(descriptor: c_int) {
 /// Handles the closing of a descriptor.
 pub fn closed(descriptor: c_int) {
     let kind = kinds::of(descriptor);
-    if kind == Kind::None {
+    if kind == DescriptorKind::None {
         return;
     }
-    if kind == Kind::Channel
+    if kind == DescriptorKind::Channel
         && let Some(end) = END.get()
     {
         // SAFETY: the function accepts any number.
         errno::kept(|| unsafe { end(descriptor) });
     }
     // After the call: a write of another thread is a command until the channel has ended.
-    kinds::set(descriptor, Kind::None);
+    kinds::set(descriptor, DescriptorKind::None);
 }
 
 /// Opens a channel. It is always close-on-exec, as it is useless to another program.
@@ -100,7 +100,7 @@ pub fn open(flags: c_int) -> c_int {
     if descriptor < 0 {
         return errno::fail(-descriptor);
     }
-    if !kinds::set(descriptor, Kind::Channel) {
+    if !kinds::set(descriptor, DescriptorKind::Channel) {
         // SAFETY: the descriptor was opened here and is not known elsewhere.
         unsafe { libc::close(descriptor) };
         return errno::fail(libc::EMFILE);
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
             return errno::fail(libc::EACCES) as ssize_t;
         }
         // The number refers to another file now.
-        kinds::set(descriptor, Kind::None);
+        kinds::set(descriptor, DescriptorKind::None);
     }
     // SAFETY: passes on the caller's arguments, which are valid for the C function.
     unsafe {

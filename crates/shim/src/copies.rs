@@ -7,7 +7,7 @@ use libc::{c_int, msghdr};
 
 use crate::channel;
 use crate::kernel::system_call;
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, DescriptorKind};
 use crate::next::Next;
 
 type DupFn = unsafe extern "C" fn(c_int) -> c_int;
@@ -40,7 +40,7 @@ fn copied(original: c_int, copy: c_int) -> c_int {
         // The call has closed the previous file.
         channel::closed(copy);
         kinds::copy(original, copy);
-        if kind == Kind::Channel {
+        if kind == DescriptorKind::Channel {
             channel::copied(copy);
         }
     }

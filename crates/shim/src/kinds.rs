@@ -10,7 +10,7 @@ use libc::{c_int, stat as Stat};
 
 /// The kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DescriptorKind {
     /// None of the device's.
     None,
     /// An event channel of the connection manager.
@@ -21,11 +21,11 @@ pub enum Kind {
     Asynchronous,
 }
 
-const KINDS: [Kind; 4] = [
-    Kind::None,
-    Kind::Channel,
-    Kind::Completions,
-    Kind::Asynchronous,
+const KINDS: [DescriptorKind; 4] = [
+    DescriptorKind::None,
+    DescriptorKind::Channel,
+    DescriptorKind::Completions,
+    DescriptorKind::Asynchronous,
 ];
 /// Bits of the kind; for events the bits above are the inode number of their pipe.
 const BITS: u32 = 2;
@@ -44,17 +44,17 @@ fn word(descriptor: c_int) -> u64 {
 
 /// Returns the kind of a descriptor.
 #[inline]
-pub fn of(descriptor: c_int) -> Kind {
+pub fn of(descriptor: c_int) -> DescriptorKind {
     KINDS[word(descriptor) as usize % KINDS.len()]
 }
 
 /// Sets the kind; returns false if the number is too large.
-pub fn set(descriptor: c_int, kind: Kind) -> bool {
+pub fn set(descriptor: c_int, kind: DescriptorKind) -> bool {
     put(descriptor, kind as u64)
 }
 
 /// Sets the kind of a file of events, with its inode for [`is_still`].
-pub fn set_events(descriptor: c_int, kind: Kind) {
+pub fn set_events(descriptor: c_int, kind: DescriptorKind) {
     put(descriptor, inode(descriptor) << BITS | kind as u64);
 }
 

@@ -51,7 +51,7 @@ impl Plain {
 
 /// A path that the shim may redirect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum ShimPath<'a> {
     /// A device node.
     Device,
     /// The connection manager's device.
@@ -64,7 +64,7 @@ pub enum Place<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// The path's place.
-    pub place: Place<'a>,
+    pub place: ShimPath<'a>,
     /// Whether hosts with real adapters may have the path too: then it is redirected only where the
     /// kernel does not have it.
     pub unless_there: bool,
@@ -87,17 +87,19 @@ pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     };
     if let Some(rest) = path.strip_prefix(b"/dev/infiniband") {
         return match rest {
-            b"/rdma_cm" => always(Place::ConnectionManager),
-            _ if is_a_device(rest, b"/verbena", devices, <[u8]>::is_empty) => always(Place::Device),
-            _ if is_a_device(rest, b"/uverbs", devices, <[u8]>::is_empty) => {
-                otherwise(Place::Device)
+            b"/rdma_cm" => always(ShimPath::ConnectionManager),
+            _ if is_a_device(rest, b"/verbena", devices, <[u8]>::is_empty) => {
+                always(ShimPath::Device)
             }
-            _ if is_the_directory(rest) => otherwise(Place::Tree(&path[1..])),
+            _ if is_a_device(rest, b"/uverbs", devices, <[u8]>::is_empty) => {
+                otherwise(ShimPath::Device)
+            }
+            _ if is_the_directory(rest) => otherwise(ShimPath::Tree(&path[1..])),
             _ => None,
         };
     }
     let relative = path.strip_prefix(b"/sys/")?;
-    let tree = Place::Tree(relative);
+    let tree = ShimPath::Tree(relative);
     for own in [
         &b"devices/platform/verbena."[..],
         b"bus/platform/devices/verbena.",
@@ -167,9 +169,9 @@ mod tests {
         let plain = Plain::of(path.as_bytes()).unwrap();
         let answer = classify(plain.bytes(), devices)?;
         let text = match answer.place {
-            Place::Device => "node".into(),
-            Place::ConnectionManager => "manager".into(),
-            Place::Tree(path) => String::from_utf8(path.to_vec()).unwrap(),
+            ShimPath::Device => "node".into(),
+            ShimPath::ConnectionManager => "manager".into(),
+            ShimPath::Tree(path) => String::from_utf8(path.to_vec()).unwrap(),
         };
         Some((text, answer.unless_there))
     }

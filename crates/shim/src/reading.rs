@@ -5,7 +5,7 @@
 use libc::c_int;
 
 use crate::errno;
-use crate::kinds::{self, Kind};
+use crate::kinds::{self, DescriptorKind};
 
 /// The longest record, in bytes.
 const LONGEST: usize = 16;
@@ -14,8 +14,8 @@ const LONGEST: usize = 16;
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_event_descriptor(descriptor: c_int, record: usize) {
     let kind = match record {
-        8 => Kind::Completions,
-        LONGEST => Kind::Asynchronous,
+        8 => DescriptorKind::Completions,
+        LONGEST => DescriptorKind::Asynchronous,
         _ => return,
     };
     errno::kept(|| kinds::set_events(descriptor, kind));
@@ -29,8 +29,8 @@ pub extern "C" fn verbena_shim_is_too_short(descriptor: c_int, count: usize) -> 
 
 fn is_too_short(descriptor: c_int, count: usize) -> bool {
     let record = match kinds::of(descriptor) {
-        Kind::Completions => 8,
-        Kind::Asynchronous => LONGEST,
+        DescriptorKind::Completions => 8,
+        DescriptorKind::Asynchronous => LONGEST,
         _ => return false,
     };
     count < record && errno::kept(|| kinds::is_still(descriptor))

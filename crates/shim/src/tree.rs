@@ -10,7 +10,7 @@ use libc::{c_char, c_int, ssize_t};
 use crate::errno;
 use crate::kernel::system_call;
 use crate::library::Function;
-use crate::place::{LONGEST, Place, Plain, classify};
+use crate::place::{LONGEST, Plain, ShimPath, classify};
 
 /// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: stores the path of the tree; returns
 /// its length, or a negative errno.
@@ -101,11 +101,11 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
         }
         let mut target;
         match answer.place {
-            Place::Device | Place::ConnectionManager => {
+            ShimPath::Device | ShimPath::ConnectionManager => {
                 target = Target::of(&[NODE])?;
-                target.is_connection_manager = answer.place == Place::ConnectionManager;
+                target.is_connection_manager = answer.place == ShimPath::ConnectionManager;
             }
-            Place::Tree(below) => {
+            ShimPath::Tree(below) => {
                 let mut root = [0; LONGEST];
                 let root = copy_root(&mut root)?;
                 target = Target::of(&[root, b"/", below])?;

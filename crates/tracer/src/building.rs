@@ -179,11 +179,11 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         "ibv_wr_complete",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(qp) },
-        |result, told| {
-            told.errno_value(result);
-            told.bytes = batch.bytes;
+        |result, details| {
+            details.errno_value(result);
+            details.bytes = batch.bytes;
             let requests = list(batch.requests.iter().map(|one| format!("{{{one}}}")));
-            arguments!(told, "{}, {requests}", name(Kind::Qp, qp));
+            arguments!(details, "{}, {requests}", name(Kind::Qp, qp));
         },
     )
 }

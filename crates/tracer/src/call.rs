@@ -10,7 +10,7 @@ use crate::{listener, text, words};
 
 /// The details of a call, filled in by the function that knows its arguments.
 #[derive(Default)]
-pub struct Told {
+pub struct CallDetails {
     /// Arguments, as text.
     pub arguments: String,
     /// Bytes that it moved or was asked to move.
@@ -20,7 +20,7 @@ pub struct Told {
     idle: bool,
 }
 
-impl Told {
+impl CallDetails {
     /// Sets the result of a call that returns 0 or the value of `errno`.
     pub fn errno_value(&mut self, result: libc::c_int) {
         match result {
@@ -74,10 +74,10 @@ impl Told {
     }
 }
 
-/// Sets the arguments: `arguments!(told, "{}, {}", a, b)`.
+/// Sets the arguments: `arguments!(details, "{}, {}", a, b)`.
 macro_rules! arguments {
-    ($told:expr, $($format:tt)*) => {
-        $told.arguments = format!($($format)*)
+    ($details:expr, $($format:tt)*) => {
+        $details.arguments = format!($($format)*)
     };
 }
 pub(crate) use arguments;
@@ -88,7 +88,7 @@ pub(crate) use arguments;
 pub fn call<R: Copy>(
     name: &'static str,
     make: impl FnOnce() -> R,
-    describe: impl FnOnce(R, &mut Told),
+    describe: impl FnOnce(R, &mut CallDetails),
 ) -> R {
     if !listener::listens() {
         return make();
@@ -98,20 +98,20 @@ pub fn call<R: Copy>(
     let result = make();
     let duration = now().saturating_sub(start);
     let errno = errno();
-    let mut told = Told::default();
-    describe(result, &mut told);
+    let mut details = CallDetails::default();
+    describe(result, &mut details);
     tell(
         Record {
             start,
             duration,
             calls: 1,
-            bytes: told.bytes,
-            errno: told.errno,
+            bytes: details.bytes,
+            errno: details.errno,
             name,
-            arguments: told.arguments,
-            result: told.result,
+            arguments: details.arguments,
+            result: details.result,
         },
-        told.idle,
+        details.idle,
     );
     set_errno(errno);
     result
@@ -178,13 +178,13 @@ fn set_errno(value: i32) {
 /// Defines exported functions: their signature, then the code that describes the call.
 macro_rules! verbs {
     ($($(#[$doc:meta])* fn $verb:ident($($argument:ident: $type:ty),*) -> $returns:ty
-        |$result:ident, $told:ident| $describe:block)*) => {$(
+        |$result:ident, $details:ident| $describe:block)*) => {$(
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $verb($($argument: $type),*) -> $returns {
             let real = crate::real::real!($verb: unsafe extern "C" fn($($type),*) -> $returns);
             // SAFETY: the program's call, with its own arguments.
-            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |$result, $told| $describe)
+            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |$result, $details| $describe)
         }
     )*};
 }
@@ -212,11 +212,11 @@ pub fn end<T>(
 ) -> libc::c_int {
     let address = object.addr();
     let name = STATE.lock().names.take(kind, address);
-    call(verb, make, |result, told| {
-        told.errno_value(result);
-        if !told.succeeded() {
+    call(verb, make, |result, details| {
+        details.errno_value(result);
+        if !details.succeeded() {
             STATE.lock().names.give_back(address, name);
         }
-        arguments!(told, "{name}");
+        arguments!(details, "{name}");
     })
 }

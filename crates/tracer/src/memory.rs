@@ -3,59 +3,59 @@
 use libc::{c_int, c_uint, c_void, size_t};
 use verbena_abi::*;
 
-use crate::call::{Told, arguments, ends, verbs};
+use crate::call::{CallDetails, arguments, ends, verbs};
 use crate::names::Kind;
 use crate::text::name;
 use crate::words;
 
 verbs! {
-    fn ibv_reg_mr(pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int) -> *mut ibv_mr |mr, told| {
-        region(told, mr, length);
-        arguments!(told, "{}, {address:p}, {length} B, {}", name(Kind::Pd, pd), words::access(access as u32));
+    fn ibv_reg_mr(pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int) -> *mut ibv_mr |mr, details| {
+        region(details, mr, length);
+        arguments!(details, "{}, {address:p}, {length} B, {}", name(Kind::Pd, pd), words::access(access as u32));
     }
 
     fn ibv_reg_mr_iova(pd: *mut ibv_pd, address: *mut c_void, length: size_t, iova: u64, access: c_int) -> *mut ibv_mr
-    |mr, told| {
-        region(told, mr, length);
+    |mr, details| {
+        region(details, mr, length);
         arguments!(
-            told, "{}, {address:p}, {length} B, iova={iova:#x}, {}",
+            details, "{}, {address:p}, {length} B, iova={iova:#x}, {}",
             name(Kind::Pd, pd), words::access(access as u32)
         );
     }
 
     fn ibv_reg_mr_iova2(pd: *mut ibv_pd, address: *mut c_void, length: size_t, iova: u64, access: c_uint) -> *mut ibv_mr
-    |mr, told| {
-        region(told, mr, length);
+    |mr, details| {
+        region(details, mr, length);
         arguments!(
-            told, "{}, {address:p}, {length} B, iova={iova:#x}, {}",
+            details, "{}, {address:p}, {length} B, iova={iova:#x}, {}",
             name(Kind::Pd, pd), words::access(access)
         );
     }
 
     fn ibv_reg_dmabuf_mr(pd: *mut ibv_pd, offset: u64, length: size_t, iova: u64, fd: c_int, access: c_int) -> *mut ibv_mr
-    |mr, told| {
-        region(told, mr, length);
+    |mr, details| {
+        region(details, mr, length);
         arguments!(
-            told, "{}, offset={offset:#x}, {length} B, iova={iova:#x}, fd {fd}, {}",
+            details, "{}, offset={offset:#x}, {length} B, iova={iova:#x}, fd {fd}, {}",
             name(Kind::Pd, pd), words::access(access as u32)
         );
     }
 
     fn ibv_rereg_mr(mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int)
         -> c_int
-    |result, told| {
+    |result, details| {
         // This verb's error codes are negative, and `errno` is more precise.
-        told.minus_one(result.max(-1));
-        arguments!(told, "{}, {}", name(Kind::Mr, mr), words::rereg(flags));
+        details.minus_one(result.max(-1));
+        arguments!(details, "{}, {}", name(Kind::Mr, mr), words::rereg(flags));
         if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
-            told.bytes = length as u64;
-            told.arguments.push_str(&format!(", {address:p}, {length} B"));
+            details.bytes = length as u64;
+            details.arguments.push_str(&format!(", {address:p}, {length} B"));
         }
         if flags & IBV_REREG_MR_CHANGE_PD != 0 {
-            told.arguments.push_str(&format!(", {}", name(Kind::Pd, pd)));
+            details.arguments.push_str(&format!(", {}", name(Kind::Pd, pd)));
         }
         if flags & IBV_REREG_MR_CHANGE_ACCESS != 0 {
-            told.arguments.push_str(&format!(", {}", words::access(access as u32)));
+            details.arguments.push_str(&format!(", {}", words::access(access as u32)));
         }
     }
 }
@@ -65,11 +65,11 @@ ends! {
 }
 
 /// Describes a new region, with its keys.
-pub fn region(told: &mut Told, mr: *mut ibv_mr, length: size_t) {
-    told.object(Kind::Mr, mr);
+pub fn region(details: &mut CallDetails, mr: *mut ibv_mr, length: size_t) {
+    details.object(Kind::Mr, mr);
     // SAFETY: null, or a valid object that the call has created.
     if let Some(mr) = unsafe { mr.as_ref() } {
-        told.bytes = length as u64;
-        told.with(format_args!("{{lkey={:#x}, rkey={:#x}}}", mr.lkey, mr.rkey));
+        details.bytes = length as u64;
+        details.with(format_args!("{{lkey={:#x}, rkey={:#x}}}", mr.lkey, mr.rkey));
     }
 }

@@ -13,8 +13,8 @@ use crate::text::{self, name, string};
 use crate::{slots, words};
 
 verbs! {
-    fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, told| {
-        told.minus_one(if list.is_null() { -1 } else { 0 });
+    fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, details| {
+        details.minus_one(if list.is_null() { -1 } else { 0 });
         if !list.is_null() {
             // SAFETY: the library returns an array of devices that ends with null.
             let devices = unsafe {
@@ -23,64 +23,64 @@ verbs! {
             };
             // SAFETY: devices of the list have a zero-terminated name.
             let names = devices.iter().map(|device| unsafe { string((**device).name.as_ptr()) });
-            told.gave(text::list(names));
+            details.gave(text::list(names));
         }
-        arguments!(told, "{}", if count.is_null() { "NULL" } else { "&count" });
+        arguments!(details, "{}", if count.is_null() { "NULL" } else { "&count" });
     }
 
-    fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int |result, told| {
-        told.errno_value(result);
-        if told.succeeded() && !attr.is_null() {
+    fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int |result, details| {
+        details.errno_value(result);
+        if details.succeeded() && !attr.is_null() {
             // SAFETY: the call succeeded and has filled it.
             let attr = unsafe { &*attr };
-            told.with(format_args!(
+            details.with(format_args!(
                 "{{ports={}, max_qp={}, max_qp_wr={}, max_cqe={}, max_mr_size={:#x}}}",
                 attr.phys_port_cnt, attr.max_qp, attr.max_qp_wr, attr.max_cqe, attr.max_mr_size
             ));
         }
-        arguments!(told, "{}", name(Kind::Context, context));
+        arguments!(details, "{}", name(Kind::Context, context));
     }
 
-    fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int |result, told| {
-        told.minus_one(result);
-        if told.succeeded() && !gid.is_null() {
+    fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int |result, details| {
+        details.minus_one(result);
+        if details.succeeded() && !gid.is_null() {
             // SAFETY: the call succeeded and has filled it.
-            told.with(format_args!("{:?}", unsafe { *gid }));
+            details.with(format_args!("{:?}", unsafe { *gid }));
         }
-        arguments!(told, "{}, port={port}, index={index}", name(Kind::Context, context));
+        arguments!(details, "{}, port={port}, index={index}", name(Kind::Context, context));
     }
 
-    fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, pkey: *mut u16) -> c_int |result, told| {
-        told.minus_one(result);
-        if told.succeeded() && !pkey.is_null() {
+    fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, pkey: *mut u16) -> c_int |result, details| {
+        details.minus_one(result);
+        if details.succeeded() && !pkey.is_null() {
             // SAFETY: the call succeeded and has filled it.
-            told.with(format_args!("{:#06x}", u16::from_be(unsafe { *pkey })));
+            details.with(format_args!("{:#06x}", u16::from_be(unsafe { *pkey })));
         }
-        arguments!(told, "{}, port={port}, index={index}", name(Kind::Context, context));
+        arguments!(details, "{}, port={port}, index={index}", name(Kind::Context, context));
     }
 
-    fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd |pd, told| {
-        told.object(Kind::Pd, pd);
-        arguments!(told, "{}", name(Kind::Context, context));
+    fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd |pd, details| {
+        details.object(Kind::Pd, pd);
+        arguments!(details, "{}", name(Kind::Context, context));
     }
 
-    fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah |ah, told| {
-        told.object(Kind::Ah, ah);
+    fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah |ah, details| {
+        details.object(Kind::Ah, ah);
         // SAFETY: null, or valid during the program's call.
         let path = unsafe { attr.as_ref() }.map_or("NULL".into(), text::path);
-        arguments!(told, "{}, {path}", name(Kind::Pd, pd));
+        arguments!(details, "{}, {path}", name(Kind::Pd, pd));
     }
 
-    fn ibv_create_ah_from_wc(pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh, port: u8) -> *mut ibv_ah |ah, told| {
-        told.object(Kind::Ah, ah);
+    fn ibv_create_ah_from_wc(pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh, port: u8) -> *mut ibv_ah |ah, details| {
+        details.object(Kind::Ah, ah);
         // SAFETY: null, or valid during the program's call.
         let wc = unsafe { wc.as_ref() }.map_or("NULL".into(), text::completion);
         let grh = if grh.is_null() { "NULL" } else { "grh" };
-        arguments!(told, "{}, {wc}, {grh}, port={port}", name(Kind::Pd, pd));
+        arguments!(details, "{}, {wc}, {grh}, port={port}", name(Kind::Pd, pd));
     }
 
-    fn ibv_fork_init() -> c_int |result, told| {
-        told.errno_value(result);
+    fn ibv_fork_init() -> c_int |result, details| {
+        details.errno_value(result);
     }
 }
 
@@ -104,9 +104,9 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
         "ibv_open_device",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(device) },
-        |context, told| {
-            told.object(Kind::Context, context);
-            arguments!(told, "{called}");
+        |context, details| {
+            details.object(Kind::Context, context);
+            arguments!(details, "{called}");
         },
     );
     // SAFETY: null, or a device that was just opened, so nothing else uses it yet.
@@ -123,9 +123,9 @@ pub unsafe extern "C" fn ibv_import_device(descriptor: c_int) -> *mut ibv_contex
         "ibv_import_device",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(descriptor) },
-        |context, told| {
-            told.object(Kind::Context, context);
-            arguments!(told, "fd {descriptor}");
+        |context, details| {
+            details.object(Kind::Context, context);
+            arguments!(details, "fd {descriptor}");
         },
     );
     // SAFETY: null, or a device that was just opened, so nothing else uses it yet.
@@ -145,9 +145,9 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
         "ibv_close_device",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(context) },
-        |result, told| {
-            told.minus_one(result);
-            arguments!(told, "{called}");
+        |result, details| {
+            details.minus_one(result);
+            arguments!(details, "{called}");
         },
     )
 }

@@ -3,7 +3,7 @@
 use libc::{c_int, c_void};
 use verbena_abi::*;
 
-use crate::call::{Told, arguments, end, ends, verbs};
+use crate::call::{CallDetails, arguments, end, ends, verbs};
 use crate::names::Kind;
 use crate::real::real;
 use crate::state::STATE;
@@ -14,29 +14,29 @@ verbs! {
     fn ibv_create_cq(
         context: *mut ibv_context, cqe: c_int, user: *mut c_void, channel: *mut ibv_comp_channel, vector: c_int
     ) -> *mut ibv_cq
-    |cq, told| {
+    |cq, details| {
         let _ = user;
-        told.object(Kind::Cq, cq);
+        details.object(Kind::Cq, cq);
         arguments!(
-            told, "{}, cqe={cqe}, {}, vector={vector}",
+            details, "{}, cqe={cqe}, {}, vector={vector}",
             name(Kind::Context, context), name(Kind::Channel, channel)
         );
     }
 
-    fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int |result, told| {
-        told.errno_value(result);
-        arguments!(told, "{}, cqe={cqe}", name(Kind::Cq, cq));
+    fn ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int |result, details| {
+        details.errno_value(result);
+        arguments!(details, "{}, cqe={cqe}", name(Kind::Cq, cq));
     }
 
-    fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq |srq, told| {
-        told.object(Kind::Srq, srq);
+    fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq |srq, details| {
+        details.object(Kind::Srq, srq);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |init| attributes(&init.attr));
-        arguments!(told, "{}, {words}", name(Kind::Pd, pd));
+        arguments!(details, "{}, {words}", name(Kind::Pd, pd));
     }
 
-    fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int |result, told| {
-        told.errno_value(result);
+    fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int |result, details| {
+        details.errno_value(result);
         // SAFETY: null, or valid during the program's call.
         let attr = unsafe { attr.as_ref() }.copied().unwrap_or_default();
         let mut changes = String::new();
@@ -46,51 +46,51 @@ verbs! {
         if mask & IBV_SRQ_LIMIT != 0 {
             changes.push_str(&format!(", limit={}", attr.srq_limit));
         }
-        arguments!(told, "{}{changes}", name(Kind::Srq, srq));
+        arguments!(details, "{}{changes}", name(Kind::Srq, srq));
     }
 
-    fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int |result, told| {
-        told.errno_value(result);
-        if told.succeeded() && !attr.is_null() {
+    fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int |result, details| {
+        details.errno_value(result);
+        if details.succeeded() && !attr.is_null() {
             // SAFETY: the call succeeded and has filled it.
-            told.with(attributes(unsafe { &*attr }));
+            details.with(attributes(unsafe { &*attr }));
         }
-        arguments!(told, "{}", name(Kind::Srq, srq));
+        arguments!(details, "{}", name(Kind::Srq, srq));
     }
 
-    fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp |qp, told| {
-        queue_pair(told, qp);
+    fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp |qp, details| {
+        queue_pair(details, qp);
         // SAFETY: null, or valid during the program's call.
         let init = unsafe { init.as_ref() }.map_or("NULL".into(), initial);
-        arguments!(told, "{}, {init}", name(Kind::Pd, pd));
+        arguments!(details, "{}, {init}", name(Kind::Pd, pd));
     }
 
-    fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int |result, told| {
-        told.errno_value(result);
+    fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int |result, details| {
+        details.errno_value(result);
         // SAFETY: null, or valid during the program's call.
         let attr = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| text::qp_attributes(attr, mask));
-        arguments!(told, "{}, {attr}", name(Kind::Qp, qp));
+        arguments!(details, "{}, {attr}", name(Kind::Qp, qp));
     }
 
     fn ibv_query_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int, init: *mut ibv_qp_init_attr) -> c_int
-    |result, told| {
-        told.errno_value(result);
+    |result, details| {
+        details.errno_value(result);
         let _ = init;
-        if told.succeeded() && !attr.is_null() {
+        if details.succeeded() && !attr.is_null() {
             // SAFETY: the call succeeded and has filled it.
-            told.with(text::qp_attributes(unsafe { &*attr }, mask));
+            details.with(text::qp_attributes(unsafe { &*attr }, mask));
         }
-        arguments!(told, "{}, mask={mask:#x}", name(Kind::Qp, qp));
+        arguments!(details, "{}, mask={mask:#x}", name(Kind::Qp, qp));
     }
 
-    fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, told| {
-        told.errno_value(result);
-        group(told, qp, gid, lid);
+    fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, details| {
+        details.errno_value(result);
+        group(details, qp, gid, lid);
     }
 
-    fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, told| {
-        told.errno_value(result);
-        group(told, qp, gid, lid);
+    fn ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, details| {
+        details.errno_value(result);
+        group(details, qp, gid, lid);
     }
 }
 
@@ -135,11 +135,11 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 }
 
 /// Describes a new queue pair, with its number.
-pub fn queue_pair(told: &mut Told, qp: *mut ibv_qp) {
-    told.object(Kind::Qp, qp);
+pub fn queue_pair(details: &mut CallDetails, qp: *mut ibv_qp) {
+    details.object(Kind::Qp, qp);
     // SAFETY: null, or a valid object that the call has created.
     if let Some(qp) = unsafe { qp.as_ref() } {
-        told.with(format_args!("{{qp_num={:#x}}}", qp.qp_num));
+        details.with(format_args!("{{qp_num={:#x}}}", qp.qp_num));
     }
 }
 
@@ -169,8 +169,8 @@ pub fn attributes(attr: &ibv_srq_attr) -> String {
     )
 }
 
-fn group(told: &mut Told, qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) {
+fn group(details: &mut CallDetails, qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) {
     // SAFETY: null, or valid during the program's call.
     let gid = unsafe { gid.as_ref() }.map_or("NULL".into(), |gid| format!("{gid:?}"));
-    arguments!(told, "{}, {gid}, lid={lid:#x}", name(Kind::Qp, qp));
+    arguments!(details, "{}, {gid}, lid={lid:#x}", name(Kind::Qp, qp));
 }

@@ -3,7 +3,7 @@
 use libc::c_int;
 use verbena_abi::*;
 
-use crate::call::{Told, arguments, call};
+use crate::call::{CallDetails, arguments, call};
 use crate::names::Kind;
 use crate::state::STATE;
 use crate::text::{self, name};
@@ -38,7 +38,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
         "ibv_start_poll",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(cq, attr) },
-        |result, told| found(told, result, cq, &table),
+        |result, details| found(details, result, cq, &table),
     )
 }
 
@@ -50,20 +50,20 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
         "ibv_next_poll",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(cq) },
-        |result, told| found(told, result, cq, &table),
+        |result, details| found(details, result, cq, &table),
     )
 }
 
 /// Describes the current completion, or that there is none.
-fn found(told: &mut Told, result: c_int, cq: *mut ibv_cq_ex, table: &ibv_cq_ex) {
-    arguments!(told, "{}", name(Kind::Cq, cq));
+fn found(details: &mut CallDetails, result: c_int, cq: *mut ibv_cq_ex, table: &ibv_cq_ex) {
+    arguments!(details, "{}", name(Kind::Cq, cq));
     if result == libc::ENOENT {
-        told.gave("ENOENT");
-        told.found_nothing();
+        details.gave("ENOENT");
+        details.found_nothing();
         return;
     }
-    told.errno_value(result);
-    if !told.succeeded() {
+    details.errno_value(result);
+    if !details.succeeded() {
         return;
     }
     // SAFETY: the queue has a current completion. Readers that it was not created with are empty,
@@ -88,7 +88,7 @@ fn found(told: &mut Told, result: c_int, cq: *mut ibv_cq_ex, table: &ibv_cq_ex) 
         wc
     };
     if wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0 {
-        told.bytes = u64::from(wc.byte_len);
+        details.bytes = u64::from(wc.byte_len);
     }
-    told.with(text::completion(&wc));
+    details.with(text::completion(&wc));
 }

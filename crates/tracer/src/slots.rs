@@ -7,7 +7,7 @@ use std::slice;
 use libc::{c_int, c_uint};
 use verbena_abi::*;
 
-use crate::call::{Told, arguments, call, end};
+use crate::call::{CallDetails, arguments, call, end};
 use crate::names::Kind;
 use crate::queues::{attributes, initial, queue_pair};
 use crate::state::STATE;
@@ -84,14 +84,14 @@ pub unsafe fn replace(context: *mut ibv_context) {
 /// the code that describes the call.
 macro_rules! slots {
     ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty; in $($place:ident).+ at $context:expr
-        => |$result:ident, $told:ident| $describe:block)*) => {$(
+        => |$result:ident, $details:ident| $describe:block)*) => {$(
         unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
             #[allow(unused_unsafe, reason = "where the argument is the context itself")]
             // SAFETY: the program passes an object of this device, as the header's inline function
             // does.
             let real = real(unsafe { $context }, |table| table.$($place).+);
             // SAFETY: the program's call, with its own arguments.
-            call($verb, || unsafe { real($($argument),*) }, |$result, $told| $describe)
+            call($verb, || unsafe { real($($argument),*) }, |$result, $details| $describe)
         }
     )*};
 }
@@ -112,227 +112,227 @@ fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) -> Opt
 slots! {
     post_send as "ibv_post_send"(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
         in context.ops.post_send at (*qp).context
-    => |result, told| {
-        told.errno_value(result);
-        let (taken, bad) = posted(told, wr, bad, |wr| wr.next);
+    => |result, details| {
+        details.errno_value(result);
+        let (taken, bad) = posted(details, wr, bad, |wr| wr.next);
         // SAFETY: a queue pair of the program, and requests that the queue took.
         let mut words: Vec<_> = taken.iter().map(|wr| unsafe { send_request(&*qp, wr) }).collect();
         words.extend(bad.map(|wr| {
             format!("{{wr_id={:#x}, {}, {} buffers}}", wr.wr_id, words::request(wr.opcode), wr.num_sge)
         }));
         // SAFETY: requests that the queue took, so their buffer lists are valid.
-        told.bytes = taken.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
-        arguments!(told, "{}, {}", name(Kind::Qp, qp), list(words.iter()));
+        details.bytes = taken.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
+        arguments!(details, "{}, {}", name(Kind::Qp, qp), list(words.iter()));
     }
 
     post_recv as "ibv_post_recv"(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
         in context.ops.post_recv at (*qp).context
-    => |result, told| {
-        receives(told, result, wr, bad);
-        told.arguments = format!("{}, {}", name(Kind::Qp, qp), told.arguments);
+    => |result, details| {
+        receives(details, result, wr, bad);
+        details.arguments = format!("{}, {}", name(Kind::Qp, qp), details.arguments);
     }
 
     post_srq_recv as "ibv_post_srq_recv"(srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
         in context.ops.post_srq_recv at (*srq).context
-    => |result, told| {
-        receives(told, result, wr, bad);
-        told.arguments = format!("{}, {}", name(Kind::Srq, srq), told.arguments);
+    => |result, details| {
+        receives(details, result, wr, bad);
+        details.arguments = format!("{}, {}", name(Kind::Srq, srq), details.arguments);
     }
 
     poll_cq as "ibv_poll_cq"(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int;
         in context.ops.poll_cq at (*cq).context
-    => |result, told| {
-        told.gave(result);
+    => |result, details| {
+        details.gave(result);
         match usize::try_from(result) {
-            Ok(0) => told.found_nothing(),
+            Ok(0) => details.found_nothing(),
             Ok(count) => {
                 // SAFETY: the call has filled `count` completions.
                 let found = unsafe { slice::from_raw_parts(wc, count) };
                 let received = found.iter().filter(|wc| wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0);
-                told.bytes = received.map(|wc| u64::from(wc.byte_len)).sum();
-                told.with(list(found.iter().map(text::completion)));
+                details.bytes = received.map(|wc| u64::from(wc.byte_len)).sum();
+                details.with(list(found.iter().map(text::completion)));
             }
-            Err(_) => told.minus_one(-1),
+            Err(_) => details.minus_one(-1),
         }
-        arguments!(told, "{}, {entries}", name(Kind::Cq, cq));
+        arguments!(details, "{}, {entries}", name(Kind::Cq, cq));
     }
 
     req_notify_cq as "ibv_req_notify_cq"(cq: *mut ibv_cq, solicited: c_int) -> c_int;
         in context.ops.req_notify_cq at (*cq).context
-    => |result, told| {
-        told.errno_value(result);
-        arguments!(told, "{}, {}", name(Kind::Cq, cq), if solicited == 0 { "all" } else { "solicited" });
+    => |result, details| {
+        details.errno_value(result);
+        arguments!(details, "{}, {}", name(Kind::Cq, cq), if solicited == 0 { "all" } else { "solicited" });
     }
 
     alloc_mw as "ibv_alloc_mw"(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
         in context.ops.alloc_mw at (*pd).context
-    => |mw, told| {
-        told.object(Kind::Mw, mw);
+    => |mw, details| {
+        details.object(Kind::Mw, mw);
         // SAFETY: null, or a valid object that the call has created.
         if let Some(mw) = unsafe { mw.as_ref() } {
-            told.with(format_args!("{{rkey={:#x}}}", mw.rkey));
+            details.with(format_args!("{{rkey={:#x}}}", mw.rkey));
         }
-        arguments!(told, "{}, type {kind}", name(Kind::Pd, pd));
+        arguments!(details, "{}, type {kind}", name(Kind::Pd, pd));
     }
 
     bind_mw as "ibv_bind_mw"(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
         in context.ops.bind_mw at (*qp).context
-    => |result, told| {
-        told.errno_value(result);
+    => |result, details| {
+        details.errno_value(result);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { bind.as_ref() }.map_or("NULL".into(), |bind| bound(&bind.bind_info));
-        if told.succeeded() {
+        if details.succeeded() {
             // SAFETY: a window that was just bound.
-            told.with(format_args!("{{rkey={:#x}}}", unsafe { (*mw).rkey }));
+            details.with(format_args!("{{rkey={:#x}}}", unsafe { (*mw).rkey }));
         }
-        arguments!(told, "{}, {}, {words}", name(Kind::Qp, qp), name(Kind::Mw, mw));
+        arguments!(details, "{}, {}, {words}", name(Kind::Qp, qp), name(Kind::Mw, mw));
     }
 
     query_port as "ibv_query_port"(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int;
         in query_port at context
-    => |result, told| {
-        told.errno_value(result);
+    => |result, details| {
+        details.errno_value(result);
         // The described fields are in the part that every program's structure has.
         let room = size >= offset_of!(ibv_port_attr, port_cap_flags2) && !attr.is_null();
-        if told.succeeded() && room {
+        if details.succeeded() && room {
             // SAFETY: the call has filled it; a shorter structure lacks only fields that are not
             // read.
-            told.with(unsafe { objects::port(&*attr) });
+            details.with(unsafe { objects::port(&*attr) });
         }
-        arguments!(told, "{}, port={port}", name(Kind::Context, context));
+        arguments!(details, "{}, port={port}", name(Kind::Context, context));
     }
 
     query_device_ex as "ibv_query_device_ex"(
         context: *mut ibv_context, input: *const ibv_query_device_ex_input, attr: *mut ibv_device_attr_ex, size: usize
     ) -> c_int;
         in query_device_ex at context
-    => |result, told| {
-        told.errno_value(result);
-        arguments!(told, "{}", name(Kind::Context, context));
+    => |result, details| {
+        details.errno_value(result);
+        arguments!(details, "{}", name(Kind::Context, context));
     }
 
     create_cq_ex as "ibv_create_cq_ex"(context: *mut ibv_context, init: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
         in create_cq_ex at context
-    => |cq, told| {
-        told.object(Kind::Cq, cq);
+    => |cq, details| {
+        details.object(Kind::Cq, cq);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
             "{{cqe={}, {}, vector={}, wc_flags={:#x}}}",
             init.cqe, name(Kind::Channel, init.channel), init.comp_vector, init.wc_flags
         ));
-        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        arguments!(details, "{}, {words}", name(Kind::Context, context));
         // SAFETY: null, or a new completion queue that nothing else uses yet.
         unsafe { reading::replace(cq) };
     }
 
     create_qp_ex as "ibv_create_qp_ex"(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
         in create_qp_ex at context
-    => |qp, told| {
-        queue_pair(told, qp);
+    => |qp, details| {
+        queue_pair(details, qp);
         // SAFETY: null, or valid during the program's call; it begins with the fields of the plain
         // structure.
         let words = unsafe { init.cast::<ibv_qp_init_attr>().as_ref() }.map_or("NULL".into(), initial);
-        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        arguments!(details, "{}, {words}", name(Kind::Context, context));
         // SAFETY: null, or valid during the program's call.
         if let Some(init) = unsafe { init.as_ref() } {
             if init.comp_mask & IBV_QP_INIT_ATTR_PD != 0 {
-                told.arguments.push_str(&format!(", {}", name(Kind::Pd, init.pd)));
+                details.arguments.push_str(&format!(", {}", name(Kind::Pd, init.pd)));
             }
             if init.comp_mask & IBV_QP_INIT_ATTR_XRCD != 0 {
-                told.arguments.push_str(&format!(", {}", name(Kind::Xrcd, init.xrcd)));
+                details.arguments.push_str(&format!(", {}", name(Kind::Xrcd, init.xrcd)));
             }
             if init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
-                told.arguments.push_str(&format!(", send_ops={:#x}", init.send_ops_flags));
+                details.arguments.push_str(&format!(", send_ops={:#x}", init.send_ops_flags));
             }
         }
     }
 
     create_srq_ex as "ibv_create_srq_ex"(context: *mut ibv_context, init: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
         in create_srq_ex at context
-    => |srq, told| {
-        told.object(Kind::Srq, srq);
+    => |srq, details| {
+        details.object(Kind::Srq, srq);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
             "{{{}, {}}}", words::srq_type(init.srq_type), attributes(&init.attr)
         ));
-        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        arguments!(details, "{}, {words}", name(Kind::Context, context));
     }
 
     open_qp as "ibv_open_qp"(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
         in open_qp at context
-    => |qp, told| {
-        queue_pair(told, qp);
+    => |qp, details| {
+        queue_pair(details, qp);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| format!(
             "{{{}, qp_num={:#x}, {}}}", words::qp_type(attr.qp_type), attr.qp_num, name(Kind::Xrcd, attr.xrcd)
         ));
-        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        arguments!(details, "{}, {words}", name(Kind::Context, context));
     }
 
     open_xrcd as "ibv_open_xrcd"(context: *mut ibv_context, init: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
         in open_xrcd at context
-    => |xrcd, told| {
-        told.object(Kind::Xrcd, xrcd);
+    => |xrcd, details| {
+        details.object(Kind::Xrcd, xrcd);
         // SAFETY: null, or valid during the program's call.
         let fd = unsafe { init.as_ref() }.map_or(-1, |init| init.fd);
-        arguments!(told, "{}, fd {fd}", name(Kind::Context, context));
+        arguments!(details, "{}, fd {fd}", name(Kind::Context, context));
     }
 
     get_srq_num as "ibv_get_srq_num"(srq: *mut ibv_srq, number: *mut u32) -> c_int;
         in get_srq_num at (*srq).context
-    => |result, told| {
-        told.errno_value(result);
-        if told.succeeded() && !number.is_null() {
+    => |result, details| {
+        details.errno_value(result);
+        if details.succeeded() && !number.is_null() {
             // SAFETY: the call succeeded and has filled it.
-            told.with(format_args!("{:#x}", unsafe { *number }));
+            details.with(format_args!("{:#x}", unsafe { *number }));
         }
-        arguments!(told, "{}", name(Kind::Srq, srq));
+        arguments!(details, "{}", name(Kind::Srq, srq));
     }
 
     alloc_td as "ibv_alloc_td"(context: *mut ibv_context, init: *mut ibv_td_init_attr) -> *mut ibv_td;
         in alloc_td at context
-    => |td, told| {
-        told.object(Kind::Td, td);
-        arguments!(told, "{}", name(Kind::Context, context));
+    => |td, details| {
+        details.object(Kind::Td, td);
+        arguments!(details, "{}", name(Kind::Context, context));
     }
 
     alloc_parent_domain as "ibv_alloc_parent_domain"(
         context: *mut ibv_context, init: *mut ibv_parent_domain_init_attr
     ) -> *mut ibv_pd;
         in alloc_parent_domain at context
-    => |pd, told| {
-        told.object(Kind::Pd, pd);
+    => |pd, details| {
+        details.object(Kind::Pd, pd);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { init.as_ref() }.map_or("NULL".into(), |init| format!(
             "{}, {}", name(Kind::Pd, init.pd), name(Kind::Td, init.td)
         ));
-        arguments!(told, "{}, {words}", name(Kind::Context, context));
+        arguments!(details, "{}, {words}", name(Kind::Context, context));
     }
 
     alloc_dm as "ibv_alloc_dm"(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
         in alloc_dm at context
-    => |dm, told| {
-        told.object(Kind::Dm, dm);
+    => |dm, details| {
+        details.object(Kind::Dm, dm);
         // SAFETY: null, or valid during the program's call.
         let length = unsafe { attr.as_ref() }.map_or(0, |attr| attr.length);
-        arguments!(told, "{}, {length} B", name(Kind::Context, context));
+        arguments!(details, "{}, {length} B", name(Kind::Context, context));
     }
 
     reg_dm_mr as "ibv_reg_dm_mr"(pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
         in reg_dm_mr at (*pd).context
-    => |mr, told| {
-        memory::region(told, mr, length);
+    => |mr, details| {
+        memory::region(details, mr, length);
         arguments!(
-            told, "{}, {}, offset={offset:#x}, {length} B, {}",
+            details, "{}, {}, offset={offset:#x}, {length} B, {}",
             name(Kind::Pd, pd), name(Kind::Dm, dm), words::access(access)
         );
     }
 
     alloc_null_mr as "ibv_alloc_null_mr"(pd: *mut ibv_pd) -> *mut ibv_mr;
         in alloc_null_mr at (*pd).context
-    => |mr, told| {
-        memory::region(told, mr, 0);
-        arguments!(told, "{}", name(Kind::Pd, pd));
+    => |mr, details| {
+        memory::region(details, mr, 0);
+        arguments!(details, "{}", name(Kind::Pd, pd));
     }
 }
 
@@ -356,34 +356,39 @@ ending_slots! {
 }
 
 /// Describes posted receives and their bytes.
-fn receives(told: &mut Told, result: c_int, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) {
-    told.errno_value(result);
-    let (taken, bad) = posted(told, wr, bad, |wr| wr.next);
+fn receives(
+    details: &mut CallDetails,
+    result: c_int,
+    wr: *mut ibv_recv_wr,
+    bad: *mut *mut ibv_recv_wr,
+) {
+    details.errno_value(result);
+    let (taken, bad) = posted(details, wr, bad, |wr| wr.next);
     let words = taken.iter().map(|wr| {
         // SAFETY: a request that the queue took, so its buffer list is valid.
         let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
         format!("{{wr_id={:#x}, {places}}}", wr.wr_id)
     });
     let bad = bad.map(|wr| format!("{{wr_id={:#x}, {} buffers}}", wr.wr_id, wr.num_sge));
-    told.arguments = list(words.chain(bad));
+    details.arguments = list(words.chain(bad));
     // SAFETY: requests that the queue took, so their buffer lists are valid.
     let lengths = taken
         .iter()
         .map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) }));
-    told.bytes = lengths.sum();
+    details.bytes = lengths.sum();
 }
 
 /// Returns the requests of a list that the queue took, and the one that it refused: its pointers
 /// may be invalid, and the library has not looked at those behind it.
 fn posted<T: 'static>(
-    told: &mut Told,
+    details: &mut CallDetails,
     first: *mut T,
     bad: *mut *mut T,
     next: fn(&T) -> *mut T,
 ) -> (Vec<&'static T>, Option<&'static T>) {
     // SAFETY: the list that the program posted.
     let list = unsafe { chain(first, next) };
-    if told.succeeded() {
+    if details.succeeded() {
         return (list.collect(), None);
     }
     if bad.is_null() {
@@ -394,7 +399,7 @@ fn posted<T: 'static>(
     let mut taken = Vec::new();
     for request in list.take(LONGEST) {
         if ptr::from_ref(request) == bad.cast_const() {
-            told.with(format_args!("(request {})", taken.len()));
+            details.with(format_args!("(request {})", taken.len()));
             return (taken, Some(request));
         }
         taken.push(request);

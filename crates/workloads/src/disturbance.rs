@@ -24,7 +24,7 @@ const ELSEWHERE: f64 = 1.5;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Checks, between blocks, whether this processor runs at full speed.
-pub struct Watch<'a, F> {
+pub struct SpeedMonitor<'a, F> {
     fabric: &'a F,
     /// Minimum duration of a slow computation in ticks; `None` if full speed is unknown, as in
     /// virtual time.
@@ -34,35 +34,35 @@ pub struct Watch<'a, F> {
     /// Whether the cache line's time was unusual at the beginning of the block.
     elsewhere: bool,
     /// Results of the checks.
-    pub seen: Looks,
+    pub seen: SpeedChecks,
 }
 
 /// Number of checks, and of those that found a slow processor.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Looks {
+pub struct SpeedChecks {
     pub all: f64,
     pub slow: f64,
 }
 
-impl<'a, F: Fabric> Watch<'a, F> {
+impl<'a, F: Fabric> SpeedMonitor<'a, F> {
     /// Returns a watch for points with this many active processes. If they exceed the processors
     /// they always disturb each other, so no checks are made.
-    pub fn new(context: &Context<'a, F>, processes: usize) -> Watch<'a, F> {
+    pub fn new(context: &Context<'a, F>, processes: usize) -> SpeedMonitor<'a, F> {
         let nanos_per_tick = context.fabric.clock().nanos_per_tick;
         let crowded = context.options.cores.is_some_and(|cores| processes > cores);
         let pace = context.options.paces.of(processes);
         let limit = pace.filter(|_| !crowded);
-        Watch {
+        SpeedMonitor {
             fabric: context.fabric,
             limit: limit.map(|nanos| nanos / nanos_per_tick * pace::DISTURBED),
             usual: context.options.floor_latency,
             elsewhere: false,
-            seen: Looks::default(),
+            seen: SpeedChecks::default(),
         }
     }
 
     /// Makes a check.
-    pub fn look(&mut self) {
+    pub fn check(&mut self) {
         if let Some(limit) = self.limit {
             let slow = pace::slower_than(limit, || self.fabric.now().0);
             self.seen.add(slow || self.elsewhere);
@@ -117,15 +117,15 @@ impl<'a, F: Fabric> Watch<'a, F> {
     }
 }
 
-impl Looks {
+impl SpeedChecks {
     fn add(&mut self, slow: bool) {
         self.all += 1.0;
         self.slow += f64::from(slow);
     }
 
     /// Returns the sum over several processes.
-    pub fn together(looks: impl Iterator<Item = Looks>) -> Looks {
-        looks.fold(Looks::default(), |sum, one| Looks {
+    pub fn together(checks: impl Iterator<Item = SpeedChecks>) -> SpeedChecks {
+        checks.fold(SpeedChecks::default(), |sum, one| SpeedChecks {
             all: sum.all + one.all,
             slow: sum.slow + one.slow,
         })
@@ -149,11 +149,11 @@ mod tests {
 
     #[test]
     fn samples_of_all_processes_are_combined() {
-        let looks = |all, slow| Looks { all, slow };
-        let together = Looks::together([looks(4.0, 4.0), looks(4.0, 0.0)].into_iter());
+        let checks = |all, slow| SpeedChecks { all, slow };
+        let together = SpeedChecks::together([checks(4.0, 4.0), checks(4.0, 0.0)].into_iter());
         assert_eq!(together.share(), Some(0.5));
         assert_eq!(together.warning(), None);
-        assert!(looks(4.0, 3.0).warning().is_some());
-        assert_eq!(Looks::default().share(), None);
+        assert!(checks(4.0, 3.0).warning().is_some());
+        assert_eq!(SpeedChecks::default().share(), None);
     }
 }

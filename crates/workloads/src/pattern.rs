@@ -2,7 +2,7 @@
 
 use crate::agreement::{Outcome, agree};
 use crate::context::Context;
-use crate::wiring::{Kind, Wired};
+use crate::wiring::{LinkKind, Wired};
 use verbena_fabric::*;
 
 /// Verified bytes of a message: all up to this size; of larger ones, the first and last half of
@@ -79,7 +79,7 @@ pub async fn checking_pass<F: Fabric>(
     placement: Placement,
 ) -> Outcome<()> {
     let seed = |rank: usize| context.options.seed ^ (rank as u64 + 1) ^ ((size as u64) << 20);
-    let header = if wired.setup.kind == Kind::Ud {
+    let header = if wired.setup.kind == LinkKind::Ud {
         DATAGRAM_HEADER
     } else {
         0
@@ -124,7 +124,7 @@ pub async fn checking_pass<F: Fabric>(
             wired.receives.done(wired.setup.wait).await?;
         }
         // Without acknowledgement, a completed message has been sent but may not have arrived.
-        if wired.setup.kind == Kind::Uc && checked == Checked::Write {
+        if wired.setup.kind == LinkKind::Uc && checked == Checked::Write {
             let last = byte(seed(peer), size - 1);
             wired.region.until_byte(arrival + size - 1, last).await?;
         }

@@ -3,7 +3,7 @@
 
 use crate::agreement::{Outcome, agree, pack, unpack};
 use crate::context::Context;
-use crate::disturbance::{Looks, Watch};
+use crate::disturbance::{SpeedChecks, SpeedMonitor};
 use crate::sampling::Role;
 use verbena_fabric::{Error, Fabric, Group, Pinning, Result};
 use verbena_measure::bound::Bound;
@@ -92,7 +92,7 @@ pub async fn rate<F: Fabric>(
     } else {
         (&LONGER[..], context.budget.rates.blocks)
     };
-    let mut watch = Watch::new(context, members.len());
+    let mut monitor = SpeedMonitor::new(context, members.len());
     for (retry, &longer) in lengths.iter().enumerate() {
         let budget = context.budget.rates;
         let wanted = budget.block.as_nanos() as f64 * longer as f64;
@@ -102,7 +102,7 @@ pub async fn rate<F: Fabric>(
             count: ((wanted / warm.nanos_per_message).ceil() as u64)
                 .clamp(budget.least, budget.most.saturating_mul(longer)),
         };
-        let blocks = blocks(context, &mut watch, members, role, extent, &mut run).await?;
+        let blocks = blocks(context, &mut monitor, members, role, extent, &mut run).await?;
         let overlap = blocks.overlap;
         last = Some(blocks);
         if overlap >= LEAST_OVERLAP {
@@ -181,7 +181,7 @@ pub struct Blocks {
     overlap: f64,
     skew: f64,
     start_error: f64,
-    looks: Looks,
+    checks: SpeedChecks,
 }
 
 impl Blocks {
@@ -197,7 +197,7 @@ impl Blocks {
             }
             false => Sample::new(self.together),
         };
-        warnings.extend(self.looks.warning());
+        warnings.extend(self.checks.warning());
         // Without comparable clocks the overlap is unknown.
         let is_known = self.start_error.is_finite();
         if !is_known {
@@ -210,7 +210,7 @@ impl Blocks {
             start_error: Some(self.start_error).filter(|error| *error > 0.0 && is_known),
             overlap: is_known.then_some(self.overlap),
             mode: Some("free".to_owned()),
-            disturbed: self.looks.share(),
+            disturbed: self.checks.share(),
             ..Conduct::default()
         };
         Rated {
@@ -240,43 +240,43 @@ struct Extent {
 
 async fn blocks<F: Fabric>(
     context: &Context<'_, F>,
-    watch: &mut Watch<'_, F>,
+    monitor: &mut SpeedMonitor<'_, F>,
     members: &[usize],
     role: Role,
     Extent { number, count }: Extent,
     run: &mut impl AsyncFnMut(u64) -> Result<()>,
 ) -> Outcome<Blocks> {
     let mut done: Vec<Vec<Span>> = Vec::new();
-    let mut looks = Looks::default();
+    let mut checks = SpeedChecks::default();
     let mut start_error: f64 = 0.0;
     for _ in 0..number {
-        if !watch.rest(context, members, role).await? {
+        if !monitor.rest(context, members, role).await? {
             break;
         }
         let mut span = [f64::NAN; 2];
         let mut error = 0.0;
         if role != Role::Idle {
-            watch.look();
+            monitor.check();
             // The agreed time is the common origin, even if each node measures it by its own clock.
             let agreed = context.fabric.group().align(members).await?;
             error = context.fabric.group().start_error().unwrap_or(0.0);
             let start = context.fabric.now();
             run(count).await?;
             let end = context.fabric.now();
-            watch.look();
+            monitor.check();
             if role == Role::Timed {
                 span = [start, end].map(|instant| context.nanos(instant.since(agreed)));
             }
         }
-        let Looks { all, slow } = watch.seen;
+        let SpeedChecks { all, slow } = monitor.seen;
         let votes = agree(context, &pack(&[span[0], span[1], all, slow, error])).await?;
         let votes = votes.iter().map(|vote| unpack(vote)).enumerate();
         let votes: Vec<(usize, Vec<f64>)> = votes.collect();
-        let seen = votes.iter().map(|(_, vote)| Looks {
+        let seen = votes.iter().map(|(_, vote)| SpeedChecks {
             all: vote[2],
             slow: vote[3],
         });
-        looks = Looks::together(seen);
+        checks = SpeedChecks::together(seen);
         start_error = votes
             .iter()
             .map(|(_, vote)| vote[4])
@@ -285,7 +285,7 @@ async fn blocks<F: Fabric>(
         done.push(spans.filter(|(_, start, _)| start.is_finite()).collect());
     }
     Ok(Blocks {
-        looks,
+        checks,
         start_error,
         ..evaluate(&done, context.size(), count)
     })
@@ -324,7 +324,7 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
         overlap: Sample::new(overlaps).map_or(1.0, |sample| sample.median()),
         skew,
         start_error: 0.0,
-        looks: Looks::default(),
+        checks: SpeedChecks::default(),
     }
 }
 

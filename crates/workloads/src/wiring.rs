@@ -6,39 +6,39 @@ use verbena_fabric::*;
 
 /// The transport of a link, for a benchmark: XRC is one kind here and two queue pairs below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum LinkKind {
     Rc,
     Uc,
     Ud,
     Xrc,
 }
 
-impl Kind {
+impl LinkKind {
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Rc => "rc",
-            Kind::Uc => "uc",
-            Kind::Ud => "ud",
-            Kind::Xrc => "xrc",
+            LinkKind::Rc => "rc",
+            LinkKind::Uc => "uc",
+            LinkKind::Ud => "ud",
+            LinkKind::Xrc => "xrc",
         }
     }
 
     pub fn offered(self, capabilities: &Capabilities) -> bool {
         let transports = capabilities.transports;
         match self {
-            Kind::Rc => transports.rc,
-            Kind::Uc => transports.uc,
-            Kind::Ud => transports.ud,
-            Kind::Xrc => transports.xrc,
+            LinkKind::Rc => transports.rc,
+            LinkKind::Uc => transports.uc,
+            LinkKind::Ud => transports.ud,
+            LinkKind::Xrc => transports.xrc,
         }
     }
 
     fn main(self) -> Transport {
         match self {
-            Kind::Rc => Transport::Rc,
-            Kind::Uc => Transport::Uc,
-            Kind::Ud => Transport::Ud,
-            Kind::Xrc => Transport::XrcInitiator,
+            LinkKind::Rc => Transport::Rc,
+            LinkKind::Uc => Transport::Uc,
+            LinkKind::Ud => Transport::Ud,
+            LinkKind::Xrc => Transport::XrcInitiator,
         }
     }
 }
@@ -55,7 +55,7 @@ pub enum Receives {
 /// Common parameters of a process's links.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
-    pub kind: Kind,
+    pub kind: LinkKind,
     pub receives: Receives,
     pub depth: u32,
     pub segments: u32,
@@ -68,10 +68,10 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub fn new(kind: Kind, region: usize) -> Setup {
+    pub fn new(kind: LinkKind, region: usize) -> Setup {
         Setup {
             kind,
-            receives: if kind == Kind::Xrc {
+            receives: if kind == LinkKind::Xrc {
                 Receives::Shared
             } else {
                 Receives::Own
@@ -111,18 +111,18 @@ pub struct LinkEnd<F: Fabric> {
     _target: Option<F::Pair>,
     remote: Endpoint,
     address: Option<F::Address>,
-    kind: Kind,
+    kind: LinkKind,
 }
 
 impl<F: Fabric> LinkEnd<F> {
     pub fn destination(&self) -> Destination<'_, F> {
         match (self.kind, &self.address) {
-            (Kind::Ud, Some(address)) => Destination::Datagram {
+            (LinkKind::Ud, Some(address)) => Destination::Datagram {
                 address,
                 pair: self.remote.pair,
                 key: self.remote.queue_key,
             },
-            (Kind::Xrc, _) => Destination::SharedReceive(self.remote.shared_receive),
+            (LinkKind::Xrc, _) => Destination::SharedReceive(self.remote.shared_receive),
             _ => Destination::Connected,
         }
     }
@@ -192,7 +192,7 @@ pub async fn wire<F: Fabric>(
             let request = SharedReceiveRequest {
                 depth: (setup.depth * peers.len().max(1) as u32).min(capabilities.max_depth),
                 segments: setup.segments,
-                xrc_completions: (setup.kind == Kind::Xrc).then_some(&receives),
+                xrc_completions: (setup.kind == LinkKind::Xrc).then_some(&receives),
             };
             Some(fabric.shared_receive(request).await?)
         }
@@ -212,7 +212,7 @@ pub async fn wire<F: Fabric>(
         };
         let pair = fabric.pair(request(setup.kind.main())).await?;
         let target = match setup.kind {
-            Kind::Xrc => Some(fabric.pair(request(Transport::XrcTarget)).await?),
+            LinkKind::Xrc => Some(fabric.pair(request(Transport::XrcTarget)).await?),
             _ => None,
         };
         told.extend((peer as u32).to_le_bytes());
@@ -235,7 +235,7 @@ pub async fn wire<F: Fabric>(
             target.connect(&theirs).await?;
         }
         let address = match setup.kind {
-            Kind::Ud => Some(fabric.address(&theirs).await?),
+            LinkKind::Ud => Some(fabric.address(&theirs).await?),
             _ => None,
         };
         let link = LinkEnd {
@@ -320,7 +320,7 @@ impl<F: Fabric> Wired<F> {
             Operation::Send
             | Operation::SendImmediate { .. }
             | Operation::WriteImmediate { .. } => self.links[link].destination(),
-            _ if self.setup.kind == Kind::Xrc => self.links[link].destination(),
+            _ if self.setup.kind == LinkKind::Xrc => self.links[link].destination(),
             _ => Destination::Connected,
         };
         WorkRequest::new(link as u64, operation, slices)

@@ -2,16 +2,21 @@
 //! fails only with "not supported".
 
 use std::cell::RefCell;
+use verbena_fabric::fault_injection::InjectedFaults;
 use verbena_fabric::instant::run_job;
-use verbena_fabric::planted::Planted;
 use verbena_measure::pace::Paces;
 use verbena_measure::result::{Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Budget, Context, Options, Processes, Record, Rest, run};
 
-fn collect(name: &'static str, size: usize, options: Options, planted: Planted) -> Vec<Record> {
-    let results = planted.run_job(size, async |process| {
+fn collect(
+    name: &'static str,
+    size: usize,
+    options: Options,
+    faults: InjectedFaults,
+) -> Vec<Record> {
+    let results = faults.run_job(size, async |process| {
         let records = RefCell::new(Vec::new());
         let sink = |record| records.borrow_mut().push(record);
         let budget = Budget::virtual_time();
@@ -40,10 +45,10 @@ fn processes(wanted: Processes) -> usize {
     }
 }
 
-fn even() -> Planted {
-    Planted {
+fn even() -> InjectedFaults {
+    InjectedFaults {
         straggler: None,
-        ..Planted::default()
+        ..InjectedFaults::default()
     }
 }
 
@@ -123,10 +128,10 @@ fn finding(records: &[Record], name: &str) -> f64 {
 
 #[test]
 fn clocks_of_different_cost_keep_a_pair_in_step() {
-    let clocks = Planted {
+    let clocks = InjectedFaults {
         straggler: None,
         clock_costs: vec![10.0, 300.0],
-        ..Planted::default()
+        ..InjectedFaults::default()
     };
     for name in ["latency.write", "latency.send", "latency.inline"] {
         let records = collect(name, 2, small(), clocks.clone());
@@ -178,12 +183,12 @@ fn no_sample_is_discarded_when_cpus_are_shared() {
 
 #[test]
 fn a_refused_cpu_pinning_is_reported() {
-    let refused = Planted {
+    let refused = InjectedFaults {
         processors_refused: true,
         ..even()
     };
     for name in ["latency.write", "bandwidth.write", "patterns.ring"] {
-        let point = |planted| first_point(collect(name, 4, small(), planted));
+        let point = |faults| first_point(collect(name, 4, small(), faults));
         let refused = point(refused.clone());
         assert!(refused.warnings.contains(&Warning::Unpinned), "{refused:?}");
         assert!(!point(even()).warnings.contains(&Warning::Unpinned));
@@ -195,7 +200,7 @@ fn a_refused_cpu_pinning_is_reported() {
 #[test]
 fn one_preempted_operation_does_not_end_the_warm_up() {
     let samples = |stall: Option<(u64, u64)>| {
-        let stalled = Planted { stall, ..even() };
+        let stalled = InjectedFaults { stall, ..even() };
         let point = first_point(collect("latency.read", 2, small(), stalled));
         let summary = point.metrics[0].summary.as_ref().expect("a distribution");
         (point.conduct.warmup, summary.n)
@@ -209,7 +214,7 @@ fn one_preempted_operation_does_not_end_the_warm_up() {
 /// Every distribution consists of single operations, even if the median comes from batches.
 #[test]
 fn an_expensive_clock_changes_only_the_median() {
-    let dear = Planted {
+    let dear = InjectedFaults {
         clock_costs: vec![500.0],
         ..even()
     };
@@ -228,7 +233,7 @@ fn the_planted_context_cache_is_found() {
         "internals.contexts",
         2,
         Options::default(),
-        Planted::default(),
+        InjectedFaults::default(),
     );
     let knee = finding(&records, "context-knee");
     assert!((knee / 37.0 - 1.0).abs() < 0.1, "{knee}");
@@ -240,7 +245,7 @@ fn the_planted_translation_cache_is_found() {
         "internals.translation",
         2,
         Options::default(),
-        Planted::default(),
+        InjectedFaults::default(),
     );
     let knee = finding(&records, "translation-knee");
     assert!((knee / 300.0 - 1.0).abs() < 0.1, "{knee}");
@@ -248,10 +253,10 @@ fn the_planted_translation_cache_is_found() {
 
 #[test]
 fn an_unlimited_cache_has_no_knee() {
-    let endless = Planted {
+    let endless = InjectedFaults {
         context_entries: 1 << 20,
         translation_entries: 1 << 20,
-        ..Planted::default()
+        ..InjectedFaults::default()
     };
     for (name, finding) in [
         ("internals.contexts", "context-knee"),
@@ -279,11 +284,11 @@ fn the_planted_straggler_is_named() {
         "multi-pair.read-latency",
         "multi-pair.write-bandwidth",
     ] {
-        let planted = Planted {
+        let faults = InjectedFaults {
             straggler: Some((2, 3)),
-            ..Planted::default()
+            ..InjectedFaults::default()
         };
-        let records = collect(name, 8, options.clone(), planted);
+        let records = collect(name, 8, options.clone(), faults);
         let named = records.iter().any(|record| match record {
             Record::Point(point) => point
                 .warnings
@@ -301,7 +306,7 @@ fn memory_per_connection_is_recovered() {
         "internals.footprint",
         2,
         Options::default(),
-        Planted::default(),
+        InjectedFaults::default(),
     );
     let bytes = finding(&records, "memory-per-connection");
     assert!((bytes / (24.0 * 1024.0) - 1.0).abs() < 0.01, "{bytes}");
@@ -309,7 +314,14 @@ fn memory_per_connection_is_recovered() {
 
 #[test]
 fn the_same_seed_gives_the_same_records() {
-    let once = || collect("multi-pair.read-latency", 4, small(), Planted::default());
+    let once = || {
+        collect(
+            "multi-pair.read-latency",
+            4,
+            small(),
+            InjectedFaults::default(),
+        )
+    };
     assert_eq!(once(), once());
 }
 

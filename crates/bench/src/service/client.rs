@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
-use verbena_rfio_client::exchange::{Reads, SharedFile, Writes};
-use verbena_rfio_client::{Error, Exchange, Location, Options};
+use verbena_rfio_client::connection::{PipelinedReads, PipelinedWrites, SharedFile};
+use verbena_rfio_client::{Error, Location, MultiplexedConnection, Options};
 use verbena_rfio_protocol::request::OpenFlags;
 
 use crate::Failure;
@@ -105,7 +105,7 @@ fn connect(job: &Job, options: &Options) -> Result<SharedFile, Error> {
         Action::Read => OpenFlags::READ,
         Action::Write => OpenFlags::WRITE | OpenFlags::CREATE,
     };
-    let session = Exchange::for_copies(&address, options)?;
+    let session = MultiplexedConnection::for_copies(&address, options)?;
     SharedFile::open(session, &path, flags, 0o600)
 }
 
@@ -139,7 +139,7 @@ fn perform(job: &Job) -> Result<Answer, Error> {
         let mut moved = 0;
         transfer(file, job, job.size, job.end, &buffer, &mut moved)?;
         answer.bytes += moved;
-        answer.fabric |= file.exchange().uses_fabric();
+        answer.fabric |= file.connection().uses_fabric();
         drop(fresh);
         answer.ended = now();
         if moved == job.size {
@@ -160,11 +160,11 @@ fn transfer(
     buffer: &[u8],
     moved: &mut u64,
 ) -> Result<(), Error> {
-    let most = file.exchange().most_at_once() as u64;
+    let most = file.connection().max_request_bytes() as u64;
     let mut offset = 0;
     match job.action {
         Action::Read => {
-            let mut reads = Reads::of(file, None);
+            let mut reads = PipelinedReads::of(file, None);
             loop {
                 while reads.has_room() && offset < size && now() < end {
                     let length = most.min(size - offset);
@@ -187,7 +187,7 @@ fn transfer(
             }
         }
         Action::Write => {
-            let mut writes = Writes::default();
+            let mut writes = PipelinedWrites::default();
             while offset < size && now() < end {
                 let length = most.min(buffer.len() as u64).min(size - offset);
                 writes.start(file, offset, &buffer[..length as usize])?;

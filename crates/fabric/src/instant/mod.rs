@@ -2,8 +2,8 @@
 //! plain vectors, and time is a count of nanoseconds that advances when no process can proceed.
 //!
 //! It implements the contract of the crate's root exactly; a [`Timing`] determines the times: here
-//! close to zero, in [`crate::planted`] those of an adapter with injected faults. Not covered:
-//! loss, retries, access through real verbs, and realistic timing.
+//! close to zero, in [`crate::fault_injection`] those of an adapter with injected faults. Not
+//! covered: loss, retries, access through real verbs, and realistic timing.
 
 mod memory;
 mod process;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use verbena_model::kernel::Time;
 
 /// Time of unsuccessful polling after which a process has stalled (rule 10).
-const PATIENCE: Time = Time(100_000_000_000);
+const POLL_TIMEOUT: Time = Time(100_000_000_000);
 
 /// A completion queue.
 pub struct ModelCompletions {
@@ -44,7 +44,7 @@ impl CompletionQueue for ModelCompletions {
         let now = self.world.now();
         let since = self.fruitful.get().unwrap_or(now);
         self.fruitful.set(Some(since));
-        if now.since(since) > PATIENCE {
+        if now.since(since) > POLL_TIMEOUT {
             return Err(Error::stalled(
                 "a completion",
                 Duration::from_nanos(now.since(since).0 / 1000),

@@ -124,16 +124,19 @@ impl World {
                 let status = self.registered.borrow().place(to, &arrived);
                 match status.is_success() {
                     true => {
-                        let written = Arrival::Written(arrived.len() as u32);
+                        let written = ArrivedData::Written(arrived.len() as u32);
                         self.deliver(pair, posted, written, Some(immediate))
                     }
                     false => status,
                 }
             }
-            Operation::SendImmediate { immediate } => {
-                self.deliver(pair, posted, Arrival::Message(&arrived), Some(immediate))
-            }
-            _ => self.deliver(pair, posted, Arrival::Message(&arrived), None),
+            Operation::SendImmediate { immediate } => self.deliver(
+                pair,
+                posted,
+                ArrivedData::Message(&arrived),
+                Some(immediate),
+            ),
+            _ => self.deliver(pair, posted, ArrivedData::Message(&arrived), None),
         }
     }
 
@@ -142,7 +145,7 @@ impl World {
         &self,
         pair: &PairState,
         posted: &Posted,
-        arrival: Arrival<'_>,
+        arrival: ArrivedData<'_>,
         immediate: Option<u32>,
     ) -> Status {
         let number = match pair.is_datagram() {
@@ -158,8 +161,10 @@ impl World {
             return Status::RNR_RETRY_EXCEEDED;
         };
         let (status, kind, length) = match arrival {
-            Arrival::Written(length) => (Status::SUCCESS, CompletionKind::ReceivedWrite, length),
-            Arrival::Message(bytes) => {
+            ArrivedData::Written(length) => {
+                (Status::SUCCESS, CompletionKind::ReceivedWrite, length)
+            }
+            ArrivedData::Message(bytes) => {
                 let header = if pair.is_datagram() {
                     DATAGRAM_HEADER
                 } else {
@@ -198,7 +203,7 @@ impl World {
 }
 
 /// Data that arrive at a receiver.
-enum Arrival<'a> {
+enum ArrivedData<'a> {
     /// A message for the receive request's memory.
     Message(&'a [u8]),
     /// Number of bytes written elsewhere.

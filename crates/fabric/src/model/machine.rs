@@ -2,7 +2,7 @@
 //! adapters.
 
 use std::rc::Rc;
-use verbena_model::adapter::{Pair, Place, ReceiveQueue, Request, Transport};
+use verbena_model::adapter::{MemoryLocation, Pair, ReceiveQueue, Request, Transport};
 use verbena_model::audit::Audit;
 use verbena_model::cluster::{CacheState, Cluster, Process};
 use verbena_model::kernel::{Sim, Time};
@@ -265,14 +265,14 @@ impl Processor {
     }
 
     /// Copies uncached memory, or on the software adapter memory at any location.
-    pub async fn copy(&self, from: Place, to: Place, bytes: u64) {
+    pub async fn copy(&self, from: MemoryLocation, to: MemoryLocation, bytes: u64) {
         match self {
             Processor::Adapter(process) => process.copy(bytes, CacheState::Cold).await,
             Processor::Software(process) => process.copy(from, to, bytes).await,
         }
     }
 
-    pub async fn read(&self, place: Place, bytes: u64) {
+    pub async fn read(&self, place: MemoryLocation, bytes: u64) {
         match self {
             Processor::Adapter(process) => process.read(bytes).await,
             Processor::Software(process) => process.read(place, bytes).await,

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::in_process::Bytes;
 use crate::region::{Location, Region, RemoteRegion};
 use std::rc::Rc;
-use verbena_model::adapter::Place;
+use verbena_model::adapter::MemoryLocation;
 
 /// Unregistered memory.
 pub struct ModelBuffer {
@@ -37,7 +37,7 @@ impl Drop for ModelRegion {
 }
 
 impl ModelRegion {
-    fn place(&self, offset: usize) -> Place {
+    fn place(&self, offset: usize) -> MemoryLocation {
         self.world.local_place(self.key, offset)
     }
 

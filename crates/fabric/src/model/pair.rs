@@ -140,7 +140,7 @@ impl ModelPair {
 
     /// Returns the location of a message's receive buffer: the peer's oldest receive request, if
     /// known.
-    fn receive_place(&self, posted: &Posted) -> model::Place {
+    fn receive_place(&self, posted: &Posted) -> model::MemoryLocation {
         let number = match self.state.is_datagram() {
             true => posted.target,
             false => self.state.peer.get(),
@@ -151,7 +151,7 @@ impl ModelPair {
             let list = there.receives.list.borrow();
             list.front().and_then(|(_, local)| local.first().copied())
         });
-        segment.map_or(model::Place::default(), |segment| {
+        segment.map_or(model::MemoryLocation::default(), |segment| {
             self.world.local_place(segment.key, segment.offset)
         })
     }

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use verbena_model::adapter::{MemoryHome, Place};
+use verbena_model::adapter::{MemoryHome, MemoryLocation};
 use verbena_model::kernel::Time;
 
 pub(super) struct World {
@@ -91,9 +91,9 @@ impl World {
     }
 
     /// Returns the model's location of local memory.
-    pub fn local_place(&self, key: u32, offset: usize) -> Place {
+    pub fn local_place(&self, key: u32, offset: usize) -> MemoryLocation {
         let registered = self.registered.borrow();
-        Place {
+        MemoryLocation {
             region: u64::from(key),
             address: offset as u64,
             home: match registered.region(key).map(|region| region.location) {
@@ -105,10 +105,10 @@ impl World {
 
     /// Returns the model's location of remote memory; unregistered memory is rejected when the
     /// request takes effect.
-    pub fn remote_place(&self, at: Remote) -> Place {
+    pub fn remote_place(&self, at: Remote) -> MemoryLocation {
         let registered = self.registered.borrow();
         match registered.region(at.key) {
-            None => Place::default(),
+            None => MemoryLocation::default(),
             Some(region) => {
                 let offset = at.address.saturating_sub(region.address);
                 drop(registered);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use verbena_measure::clock::Clock;
 use verbena_measure::clock::offset::{Offset, Reading};
 
-const QUESTIONS: usize = 64;
+const QUERIES: usize = 64;
 /// Timeout of a response before the next query. Responses take microseconds, unless a process was
 /// preempted.
 const ANSWER: Duration = Duration::from_millis(100);
@@ -27,14 +27,14 @@ const LONGEST: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 500;
 /// Number that marks the end of the queries. Sent several times, as datagrams may be lost.
 const NO_MORE: u32 = u32::MAX;
-const FAREWELLS: usize = 3;
+const END_MESSAGES: usize = 3;
 
 /// Accepted range of a clock's tick, in nanoseconds; no counter is faster or slower.
 const TICKS: RangeInclusive<f64> = 1e-3..=1e6;
 
 const PASS: usize = 16;
-const QUESTION: usize = PASS + 4;
-const REPLY: usize = QUESTION + 8;
+const QUERY: usize = PASS + 4;
+const REPLY: usize = QUERY + 8;
 
 /// The socket and token of a process.
 #[derive(Debug)]
@@ -47,13 +47,13 @@ pub struct ClockPort {
 
 /// The data about it that other processes need.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Told {
+pub struct ClockPortInfo {
     port: u16,
     pass: [u8; PASS],
     nanos_per_tick: f64,
 }
 
-impl Told {
+impl ClockPortInfo {
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let mut bytes = self.port.to_le_bytes().to_vec();
         bytes.extend(self.pass);
@@ -61,11 +61,11 @@ impl Told {
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Told> {
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<ClockPortInfo> {
         let (port, rest) = bytes.split_first_chunk()?;
         let (pass, rest) = rest.split_first_chunk()?;
         let nanos_per_tick = f64::from_le_bytes(rest.try_into().ok()?);
-        TICKS.contains(&nanos_per_tick).then_some(Told {
+        TICKS.contains(&nanos_per_tick).then_some(ClockPortInfo {
             port: u16::from_le_bytes(*port),
             pass: *pass,
             nanos_per_tick,
@@ -105,12 +105,12 @@ impl ClockPort {
     }
 
     /// Creates a new token and returns the data for other processes.
-    pub(super) fn told(&self) -> Result<Told> {
+    pub(super) fn info(&self) -> Result<ClockPortInfo> {
         let mut pass = [0; PASS];
         let random = SystemRandom::new().fill(&mut pass);
         random.map_err(|_| failed(io::Error::other("no random numbers")))?;
         self.pass.set(pass);
-        Ok(Told {
+        Ok(ClockPortInfo {
             port: self.socket.local_addr().map_err(failed)?.port(),
             pass,
             nanos_per_tick: self.nanos_per_tick,
@@ -118,17 +118,17 @@ impl ClockPort {
     }
 
     /// Responds to all requesters until they are done.
-    pub(super) fn answer(&self, askers: &[(Option<IpAddr>, Told)], clock: &Clock) {
+    pub(super) fn answer(&self, askers: &[(Option<IpAddr>, ClockPortInfo)], clock: &Clock) {
         let since = Instant::now();
         let mut looks = 0;
-        let mut asking: Vec<&(Option<IpAddr>, Told)> = askers.iter().collect();
+        let mut asking: Vec<&(Option<IpAddr>, ClockPortInfo)> = askers.iter().collect();
         while !asking.is_empty() && since.elapsed() < self.longest {
             let mut question = [0; REPLY];
-            let Ok((QUESTION, from)) = self.socket.recv_from(&mut question) else {
+            let Ok((QUERY, from)) = self.socket.recv_from(&mut question) else {
                 wait(&mut looks);
                 continue;
             };
-            let number = &question[PASS..QUESTION];
+            let number = &question[PASS..QUERY];
             let is_for_me = question[..PASS] == self.pass.get();
             let (true, Some(at)) = (is_for_me, asker_at(&asking, from)) else {
                 continue;
@@ -148,21 +148,21 @@ impl ClockPort {
     pub(super) fn ask(
         &self,
         address: Option<IpAddr>,
-        other: &Told,
+        other: &ClockPortInfo,
         clock: &Clock,
     ) -> Option<Offset> {
         let address = address.unwrap_or(Ipv4Addr::LOCALHOST.into());
         let place = SocketAddr::new(address, other.port);
         let since = Instant::now();
-        let mut readings = Vec::with_capacity(QUESTIONS);
+        let mut readings = Vec::with_capacity(QUERIES);
         // Send time of each query until its response arrives.
-        let mut asked = Vec::with_capacity(QUESTIONS);
+        let mut asked = Vec::with_capacity(QUERIES);
         let say = |number: u32| {
             let mut question = other.pass.to_vec();
             question.extend(number.to_le_bytes());
             self.socket.send_to(&question, place)
         };
-        while asked.len() < QUESTIONS {
+        while asked.len() < QUERIES {
             let limit = match readings.is_empty() {
                 true => self.longest,
                 false => ENOUGH,
@@ -176,7 +176,7 @@ impl ClockPort {
                 readings.extend(self.hear(&mut asked, clock));
             }
         }
-        for _ in 0..FAREWELLS {
+        for _ in 0..END_MESSAGES {
             let _ = say(NO_MORE);
         }
         Offset::of(&readings, other.nanos_per_tick / self.nanos_per_tick)
@@ -192,12 +192,12 @@ impl ClockPort {
             let got = self.socket.recv_from(&mut answer);
             let back = clock.now();
             let is_mine = matches!(got, Ok((REPLY, _))) && answer[..PASS] == self.pass.get();
-            let number = answer[PASS..QUESTION].try_into().map(u32::from_le_bytes);
+            let number = answer[PASS..QUERY].try_into().map(u32::from_le_bytes);
             if is_mine
                 && let Ok(number) = number
                 && let Some(sent) = asked.get_mut(number as usize).and_then(Option::take)
             {
-                let there = answer[QUESTION..REPLY].try_into().expect("eight bytes");
+                let there = answer[QUERY..REPLY].try_into().expect("eight bytes");
                 let there = u64::from_le_bytes(there);
                 return Some(Reading { sent, there, back });
             }
@@ -209,9 +209,9 @@ impl ClockPort {
 
 /// Returns the requester that a query came from: the one with this port, and of several hosts' with
 /// the same port the one with this address.
-fn asker_at(asking: &[&(Option<IpAddr>, Told)], from: SocketAddr) -> Option<usize> {
-    let has_port = |asker: &&(Option<IpAddr>, Told)| asker.1.port == from.port();
-    let is_same = |asker: &&(Option<IpAddr>, Told)| {
+fn asker_at(asking: &[&(Option<IpAddr>, ClockPortInfo)], from: SocketAddr) -> Option<usize> {
+    let has_port = |asker: &&(Option<IpAddr>, ClockPortInfo)| asker.1.port == from.port();
+    let is_same = |asker: &&(Option<IpAddr>, ClockPortInfo)| {
         has_port(asker) && asker.0 == Some(from.ip().to_canonical())
     };
     let exact = asking.iter().position(is_same);
@@ -225,17 +225,21 @@ mod tests {
     #[test]
     fn clock_message_encoding_round_trips() {
         let port = ClockPort::open(None, &Clock::system()).unwrap();
-        let told = port.told().unwrap();
-        assert_eq!(Told::from_bytes(&told.to_bytes()), Some(told));
+        let told = port.info().unwrap();
+        assert_eq!(ClockPortInfo::from_bytes(&told.to_bytes()), Some(told));
         for wrong in [&b""[..], &[0; 26], &told.to_bytes()[1..]] {
-            assert_eq!(Told::from_bytes(wrong), None);
+            assert_eq!(ClockPortInfo::from_bytes(wrong), None);
         }
         for nonsense in [f64::NAN, f64::INFINITY, f64::MIN_POSITIVE, 0.0, -1.0, 1e300] {
-            let told = Told {
+            let told = ClockPortInfo {
                 nanos_per_tick: nonsense,
                 ..told
             };
-            assert_eq!(Told::from_bytes(&told.to_bytes()), None, "{nonsense}");
+            assert_eq!(
+                ClockPortInfo::from_bytes(&told.to_bytes()),
+                None,
+                "{nonsense}"
+            );
         }
     }
 
@@ -252,10 +256,10 @@ mod tests {
         let clock = Clock::system();
         let longest = Duration::from_millis(300);
         let [asks, silent] = [(); 2].map(|()| port(&clock, longest));
-        let other = silent.told().unwrap();
+        let other = silent.info().unwrap();
         assert_eq!(asks.ask(None, &other, &clock), None);
         // No process asks: the responder proceeds too.
-        silent.answer(&[(None, asks.told().unwrap())], &clock);
+        silent.answer(&[(None, asks.info().unwrap())], &clock);
     }
 
     /// The responder was preempted for longer than a query's timeout: all queries until then are
@@ -265,7 +269,7 @@ mod tests {
         let clock = Clock::system();
         let longest = Duration::from_secs(30);
         let [asks, answers] = [(); 2].map(|()| port(&clock, longest));
-        let (asker, answerer) = (asks.told().unwrap(), answers.told().unwrap());
+        let (asker, answerer) = (asks.info().unwrap(), answers.info().unwrap());
         let clock = &clock;
         let offset = std::thread::scope(|scope| {
             let asking = scope.spawn(move || asks.ask(None, &answerer, clock));

@@ -24,7 +24,7 @@ pub struct Hosts {
 }
 
 /// The data that a process sends about itself, one item per line.
-struct Told {
+struct HostInfo {
     machine: String,
     network: String,
     /// Local address of its connection to the exchange.
@@ -33,9 +33,9 @@ struct Told {
     exchange: Option<IpAddr>,
 }
 
-impl Told {
-    fn of(exchange: &Connection) -> Told {
-        Told {
+impl HostInfo {
+    fn of(exchange: &Connection) -> HostInfo {
+        HostInfo {
             machine: machine(),
             network: network(),
             own: exchange.address().filter(leads_out),
@@ -53,11 +53,11 @@ impl Told {
             .into_bytes()
     }
 
-    fn from_bytes(bytes: &[u8]) -> Told {
+    fn from_bytes(bytes: &[u8]) -> HostInfo {
         let text = String::from_utf8_lossy(bytes);
         let mut lines = text.split('\n').map(str::to_owned);
         let mut next = || lines.next().unwrap_or_default();
-        Told {
+        HostInfo {
             machine: next(),
             network: next(),
             own: next().parse().ok(),
@@ -83,9 +83,9 @@ impl Hosts {
         patience: &Patience,
     ) -> Result<Hosts> {
         let all_ranks: Vec<usize> = (0..size).collect();
-        let mine = Told::of(exchange).to_bytes();
+        let mine = HostInfo::of(exchange).to_bytes();
         let told = exchange.gather(&all_ranks, &mine, patience)?;
-        let told: Vec<Told> = told.iter().map(|one| Told::from_bytes(one)).collect();
+        let told: Vec<HostInfo> = told.iter().map(|one| HostInfo::from_bytes(one)).collect();
         // A process on the hub's node connects over loopback; its address is the one at which the
         // others reached the hub.
         let beside_exchange = told.iter().find_map(|one| one.exchange);
@@ -182,16 +182,16 @@ mod tests {
 
     #[test]
     fn host_message_encoding_round_trips() {
-        let told = Told {
+        let told = HostInfo {
             machine: "m".to_owned(),
             network: "net:[1]".to_owned(),
             own: None,
             exchange: Some(IpAddr::from([10, 9, 0, 1])),
         };
-        let heard = Told::from_bytes(&told.to_bytes());
+        let heard = HostInfo::from_bytes(&told.to_bytes());
         assert_eq!((heard.machine, heard.network), (told.machine, told.network));
         assert_eq!((heard.own, heard.exchange), (told.own, told.exchange));
         // An absent process sends nothing.
-        assert_eq!(Told::from_bytes(b"").own, None);
+        assert_eq!(HostInfo::from_bytes(b"").own, None);
     }
 }

@@ -6,7 +6,7 @@
 //! these are compared before each start ([`super::clocks`]), and each process converts the instant
 //! of the first member's clock to its own. The uncertainty is reported with it.
 
-use super::clocks::{ClockPort, Told};
+use super::clocks::{ClockPort, ClockPortInfo};
 use super::exchange::Connection;
 use super::patience::Patience;
 use crate::clock::Ticks;
@@ -37,7 +37,7 @@ const LINE_ROUNDS: u64 = 32;
 const LINE_NUMBERS: u64 = 1 << 10;
 /// Time limit of a barrier, so that processes that wait there for a hung one still come to the
 /// exchange in time to be distinguished from it.
-const BARRIER_PATIENCE: Duration = Duration::from_secs(8);
+const BARRIER_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Position of a process in its job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl JobGroup {
         patience: Patience,
     ) -> JobGroup {
         let mut at_barriers = patience.clone();
-        at_barriers.limit = patience.limit.min(BARRIER_PATIENCE);
+        at_barriers.limit = patience.limit.min(BARRIER_TIMEOUT);
         JobGroup {
             at_exchange: (0..placement.nodes.len()).collect(),
             placement,
@@ -185,9 +185,12 @@ impl JobGroup {
     fn align_nodes(&self, members: &[usize]) -> Result<Ticks> {
         let port = self.clock_port()?;
         let since = Instant::now();
-        let told = self.gather(members, &port.told()?.to_bytes())?;
+        let told = self.gather(members, &port.info()?.to_bytes())?;
         let exchange = since.elapsed();
-        let told: Vec<Option<Told>> = told.iter().map(|one| Told::from_bytes(one)).collect();
+        let told: Vec<Option<ClockPortInfo>> = told
+            .iter()
+            .map(|one| ClockPortInfo::from_bytes(one))
+            .collect();
         let node = |member: usize| self.node_of(members[member]);
         let first_of = |at: usize| (0..members.len()).find(|&other| node(other) == node(at));
         let firsts: Vec<usize> = (1..members.len())
@@ -478,7 +481,7 @@ mod tests {
         // Longer than a busy machine takes from the first to the last arrival of the three, which
         // are all connected before.
         let absence = Duration::from_secs(2);
-        let hub = Hub::patient("127.0.0.1:0", "left", &secret, 4, absence).unwrap();
+        let hub = Hub::listen_with_timeout("127.0.0.1:0", "left", &secret, 4, absence).unwrap();
         let connected = Barrier::new(3);
         let group = |rank: usize| {
             let patience = Patience::new(Duration::from_secs(20));

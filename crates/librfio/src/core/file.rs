@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use verbena_rfio_auth::ticket;
 use verbena_rfio_client::backoff::Backoff;
-use verbena_rfio_client::exchange::{Errand, Given, SharedFile, Ticket};
+use verbena_rfio_client::connection::{Operation, OperationOutput, PendingOperation, SharedFile};
 use verbena_rfio_client::open_flags::protocol_flags;
 use verbena_rfio_client::{Address, Error};
 use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::{Attributes, Path, Range};
 
-use super::beside;
-use super::foreign::Foreign;
-use super::reading::{Course, Reading};
+use super::async_connections;
+use super::caller_buffer::CallerBuffer;
+use super::read_ahead::{ReadAhead, ReadMode};
 use super::sessions;
-use crate::door::invalid;
+use crate::ffi::invalid;
 
 /// Data that was read ahead.
-struct Piece {
+struct Prefetched {
     offset: u64,
     bytes: Vec<u8>,
     /// Whether it has the requested length, so that the file may continue.
@@ -29,22 +29,22 @@ struct Piece {
 }
 
 /// A read in progress, while the program reads the data of earlier ones.
-struct Coming {
+struct PendingRead {
     offset: u64,
     length: usize,
-    ticket: Ticket,
+    pending: PendingOperation,
 }
 
 /// The announced and fetched ranges, in the order of the list.
 #[derive(Default)]
-struct Announced {
+struct AnnouncedRanges {
     /// The data of all ranges, concatenated; the memory is reused for the next list.
     packed: Vec<u8>,
     /// Offset in the file, position in `packed`, length.
-    pieces: VecDeque<(u64, usize, usize)>,
+    ranges: VecDeque<(u64, usize, usize)>,
 }
 
-impl Announced {
+impl AnnouncedRanges {
     /// Returns the bytes of a read, if they are within one of the ranges. Lists are read in order,
     /// so the ranges before that one are dropped.
     fn take(&mut self, offset: u64, length: usize) -> Option<&[u8]> {
@@ -53,61 +53,61 @@ impl Announced {
             (from.checked_add(length)? <= have).then_some(at + from)
         };
         let (index, from) = self
-            .pieces
+            .ranges
             .iter()
             .enumerate()
-            .find_map(|(index, piece)| holds(piece).map(|from| (index, from)))?;
-        self.pieces.drain(..index);
+            .find_map(|(index, prefetched)| holds(prefetched).map(|from| (index, from)))?;
+        self.ranges.drain(..index);
         self.packed.get(from..from + length)
     }
 
     fn clear(&mut self) {
-        self.pieces.clear();
+        self.ranges.clear();
     }
 }
 
 /// The origin of an open file: the arguments for opening it again.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct FileOrigin {
     address: Address,
     path: Path,
     flags: i32,
-    reading: Reading,
+    reading: ReadMode,
     /// How long a read is retried after the connection is lost; zero disables it.
-    patience: Duration,
+    timeout: Duration,
     /// Device and inode on the server.
     identity: (u64, u64),
-    entrance: Entrance,
+    credentials: Credentials,
 }
 
 /// The credentials for opening the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Entrance {
+enum Credentials {
     /// The user's identity, which can be used repeatedly.
     Identity,
     /// A ticket, which was consumed when the file was opened.
     Ticket,
 }
 
-impl Origin {
+impl FileOrigin {
     /// Opens the same file on the connection of asynchronous requests.
     ///
     /// # Errors
     /// Those of opening; [`Error::Changed`] if the name now refers to another file.
-    pub fn open_beside(&self) -> Result<SharedFile, Error> {
+    pub fn open_async(&self) -> Result<SharedFile, Error> {
         self.can_be_opened_again()?;
         // O_APPEND concerns the position of the classic calls; asynchronous requests have an
         // offset.
         let flags = self.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW);
         let wanted = protocol_flags(flags)?;
-        let exchange = beside::exchange(&self.address)?;
-        SharedFile::again(exchange, &self.path, wanted, self.identity)
+        let connection = async_connections::connection(&self.address)?;
+        SharedFile::reopen(connection, &self.path, wanted, self.identity)
     }
 
     fn can_be_opened_again(&self) -> Result<(), Error> {
-        match self.entrance {
-            Entrance::Identity => Ok(()),
-            Entrance::Ticket => Err(Error::Local(
+        match self.credentials {
+            Credentials::Identity => Ok(()),
+            Credentials::Ticket => Err(Error::Local(
                 "a file opened by a ticket cannot be reopened; request another ticket".into(),
                 std::io::Error::from_raw_os_error(libc::EOPNOTSUPP),
             )),
@@ -120,12 +120,12 @@ pub struct OpenFile {
     remote: SharedFile,
     position: u64,
     appends: bool,
-    course: Course,
-    ahead: Option<Piece>,
+    read_ahead: ReadAhead,
+    prefetched: Option<Prefetched>,
     /// In order, without gaps, from the end of `ahead` on.
-    coming: VecDeque<Coming>,
-    announced: Announced,
-    origin: Origin,
+    pending_reads: VecDeque<PendingRead>,
+    announced: AnnouncedRanges,
+    origin: FileOrigin,
 }
 
 impl OpenFile {
@@ -138,19 +138,19 @@ impl OpenFile {
         path: &Path,
         flags: i32,
         mode: u32,
-        reading: Reading,
+        reading: ReadMode,
     ) -> Result<Self, Error> {
         let wanted = protocol_flags(flags)?;
-        let patience = reading.patience()?;
+        let timeout = reading.timeout()?;
         let remote = sessions::open(address, path, wanted, mode)?;
-        let origin = Origin {
+        let origin = FileOrigin {
             address: address.clone(),
             path: path.clone(),
             flags,
             reading,
-            patience,
+            timeout,
             identity: remote.identity(),
-            entrance: Entrance::Identity,
+            credentials: Credentials::Identity,
         };
         Ok(Self::from_remote(remote, origin))
     }
@@ -162,11 +162,11 @@ impl OpenFile {
     pub fn redeem(
         address: &Address,
         ticket: ticket::Ticket,
-        reading: Reading,
+        reading: ReadMode,
     ) -> Result<Self, Error> {
         let (path, wanted) = (ticket.claims.path.clone(), ticket.claims.access);
         let remote = sessions::redeem(address, ticket)?;
-        let origin = Origin {
+        let origin = FileOrigin {
             address: address.clone(),
             path,
             flags: match wanted & OpenFlags::WRITE {
@@ -174,22 +174,22 @@ impl OpenFile {
                 _ => libc::O_RDWR,
             },
             reading,
-            patience: Duration::ZERO,
+            timeout: Duration::ZERO,
             identity: remote.identity(),
-            entrance: Entrance::Ticket,
+            credentials: Credentials::Ticket,
         };
         Ok(Self::from_remote(remote, origin))
     }
 
-    fn from_remote(remote: SharedFile, origin: Origin) -> Self {
+    fn from_remote(remote: SharedFile, origin: FileOrigin) -> Self {
         Self {
             remote,
             position: 0,
             appends: origin.flags & libc::O_APPEND != 0,
-            course: Course::new(origin.reading),
-            ahead: None,
-            coming: VecDeque::new(),
-            announced: Announced::default(),
+            read_ahead: ReadAhead::new(origin.reading),
+            prefetched: None,
+            pending_reads: VecDeque::new(),
+            announced: AnnouncedRanges::default(),
             origin,
         }
     }
@@ -198,7 +198,7 @@ impl OpenFile {
     ///
     /// # Errors
     /// Those of opening; [`Error::Changed`] if the name now refers to another file.
-    pub fn again(origin: &Origin, position: u64) -> Result<Self, Error> {
+    pub fn reopen(origin: &FileOrigin, position: u64) -> Result<Self, Error> {
         origin.can_be_opened_again()?;
         let flags = origin.flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC);
         let mut file = Self::open(&origin.address, &origin.path, flags, 0, origin.reading)?;
@@ -210,7 +210,7 @@ impl OpenFile {
     }
 
     /// Returns its origin.
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &FileOrigin {
         &self.origin
     }
 
@@ -237,10 +237,12 @@ impl OpenFile {
     fn fill(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
         let handle = self.remote.handle();
         // SAFETY: `wait` below ends the request, and `bytes` is borrowed until then.
-        let memory = unsafe { Foreign::filled(bytes) };
-        let ticket = self.remote.begin(Errand::Read { handle, offset }, memory)?;
-        match ticket.wait()?.outcome? {
-            Given::Read(read) => Ok(read),
+        let memory = unsafe { CallerBuffer::writable(bytes) };
+        let pending = self
+            .remote
+            .begin(Operation::Read { handle, offset }, memory)?;
+        match pending.wait()?.outcome? {
+            OperationOutput::Read(read) => Ok(read),
             _ => Err(Error::Dropped("before it replied")),
         }
     }
@@ -250,11 +252,11 @@ impl OpenFile {
         let handle = self.remote.handle();
         // SAFETY: `wait` below ends the request, `bytes` is borrowed until then, and a write only
         // reads them.
-        let memory = unsafe { Foreign::looked_at(bytes) };
-        let ticket = self
+        let memory = unsafe { CallerBuffer::read_only(bytes) };
+        let pending = self
             .remote
-            .begin(Errand::Write { handle, offset }, memory)?;
-        ticket.wait()?.outcome.map(|_| ())
+            .begin(Operation::Write { handle, offset }, memory)?;
+        pending.wait()?.outcome.map(|_| ())
     }
 
     /// Reads at an offset. If the connection is lost, the read is retried over another one where
@@ -265,21 +267,21 @@ impl OpenFile {
         while let Err(error) = &read {
             let is_only_read = self.origin.flags & libc::O_ACCMODE == libc::O_RDONLY;
             let backoff = backoff.get_or_insert_with(Backoff::default);
-            if !is_only_read || !error.may_pass() || !backoff.has_time(self.origin.patience) {
+            if !is_only_read || !error.is_transient() || !backoff.has_time(self.origin.timeout) {
                 break;
             }
-            backoff.wait(self.origin.patience);
+            backoff.wait(self.origin.timeout);
             read = self
-                .open_anew()
+                .reopen_remote()
                 .and_then(|()| self.read_once(offset, bytes));
         }
         read
     }
 
     /// Opens the file on another connection; fetched data is kept. It must still be the same file.
-    fn open_anew(&mut self) -> Result<(), Error> {
-        self.coming.clear();
-        self.course.begin_anew();
+    fn reopen_remote(&mut self) -> Result<(), Error> {
+        self.pending_reads.clear();
+        self.read_ahead.restart();
         let wanted = protocol_flags(self.origin.flags & (libc::O_ACCMODE | libc::O_NOFOLLOW))?;
         let remote = sessions::open(&self.origin.address, &self.origin.path, wanted, 0)?;
         match remote.identity() == self.origin.identity {
@@ -302,48 +304,51 @@ impl OpenFile {
         if let Some(read) = self.read_kept(offset, bytes)? {
             return Ok(read);
         }
-        let window = self.course.window(offset);
+        let window = self.read_ahead.window(offset);
         let read = if bytes.len() >= window {
             self.fill(offset, bytes)?
         } else {
-            let mut buffer = self.ahead.take().map_or_else(Vec::new, |piece| piece.bytes);
+            let mut buffer = self
+                .prefetched
+                .take()
+                .map_or_else(Vec::new, |prefetched| prefetched.bytes);
             buffer.resize(window, 0);
             let read = self.fill(offset, &mut buffer)?;
             buffer.truncate(read);
             let length = bytes.len().min(read);
             bytes[..length].copy_from_slice(&buffer[..length]);
-            self.ahead = Some(Piece {
+            self.prefetched = Some(Prefetched {
                 offset,
                 is_full: read == window,
                 bytes: buffer,
             });
             read
         };
-        self.course.fetched(offset, read);
+        self.read_ahead.fetched(offset, read);
         Ok(read.min(bytes.len()))
     }
 
     /// Reads from fetched data or from reads in progress, if the read begins there.
     fn read_kept(&mut self, offset: u64, bytes: &mut [u8]) -> Result<Option<usize>, Error> {
         if !self.keeps(offset) {
-            self.take_coming(offset)?;
+            self.take_pending_read(offset)?;
         }
-        let Some(piece) = self.ahead.as_ref().filter(|_| self.keeps(offset)) else {
+        let Some(prefetched) = self.prefetched.as_ref().filter(|_| self.keeps(offset)) else {
             return Ok(None);
         };
-        let from = (offset - piece.offset) as usize;
-        let there = &piece.bytes[from..];
+        let from = (offset - prefetched.offset) as usize;
+        let there = &prefetched.bytes[from..];
         if there.len() >= bytes.len() {
             bytes.copy_from_slice(&there[..bytes.len()]);
             self.fetch_next();
             return Ok(Some(bytes.len()));
         }
         // If the rest is not in progress, the read starts over and fetches all of it at once.
-        let end = piece.offset + piece.bytes.len() as u64;
+        let end = prefetched.offset + prefetched.bytes.len() as u64;
         if self
-            .coming
+            .pending_reads
             .front()
-            .is_none_or(|coming| coming.offset != end)
+            .is_none_or(|pending_read| pending_read.offset != end)
         {
             return Ok(None);
         }
@@ -355,36 +360,39 @@ impl OpenFile {
 
     /// Returns whether the fetched data has the byte at an offset.
     fn keeps(&self, offset: u64) -> bool {
-        self.ahead.as_ref().is_some_and(|piece| {
-            offset >= piece.offset && offset - piece.offset < piece.bytes.len() as u64
+        self.prefetched.as_ref().is_some_and(|prefetched| {
+            offset >= prefetched.offset
+                && offset - prefetched.offset < prefetched.bytes.len() as u64
         })
     }
 
     /// Waits for the read in progress that contains an offset, and drops those before it; drops all
     /// if none contains it.
-    fn take_coming(&mut self, offset: u64) -> Result<(), Error> {
-        let coming = loop {
-            let Some(coming) = self.coming.pop_front() else {
+    fn take_pending_read(&mut self, offset: u64) -> Result<(), Error> {
+        let pending_read = loop {
+            let Some(pending_read) = self.pending_reads.pop_front() else {
                 return Ok(());
             };
-            if (coming.offset..coming.offset + coming.length as u64).contains(&offset) {
-                break coming;
+            if (pending_read.offset..pending_read.offset + pending_read.length as u64)
+                .contains(&offset)
+            {
+                break pending_read;
             }
         };
-        let done = coming.ticket.wait()?;
-        let Given::Read(read) = done.outcome? else {
+        let done = pending_read.pending.wait()?;
+        let OperationOutput::Read(read) = done.outcome? else {
             return Err(Error::Dropped("before it replied"));
         };
         let mut bytes = done.memory.into_bytes();
         bytes.truncate(read);
-        if read < coming.length {
+        if read < pending_read.length {
             // The file ends there.
-            self.coming.clear();
+            self.pending_reads.clear();
         }
-        self.course.fetched(coming.offset, read);
-        self.ahead = Some(Piece {
-            offset: coming.offset,
-            is_full: read == coming.length,
+        self.read_ahead.fetched(pending_read.offset, read);
+        self.prefetched = Some(Prefetched {
+            offset: pending_read.offset,
+            is_full: read == pending_read.length,
             bytes,
         });
         Ok(())
@@ -393,35 +401,38 @@ impl OpenFile {
     /// Reads ahead while the program reads the fetched data, if its reads are sequential. Errors
     /// are left to the read that needs the data.
     fn fetch_next(&mut self) {
-        let Some(piece) = &self.ahead else {
+        let Some(prefetched) = &self.prefetched else {
             return;
         };
-        if let Some(first) = self.coming.front() {
+        if let Some(first) = self.pending_reads.front() {
             // Processes arrived replies, which frees space for more.
-            let _ = first.ticket.is_done();
+            let _ = first.pending.is_done();
         }
-        let (wanted, length) = (self.course.under_way(), self.course.piece());
-        let mut end = piece.offset + piece.bytes.len() as u64;
-        let mut under_way = 0;
-        for coming in &self.coming {
-            under_way += coming.length;
-            end = coming.offset + coming.length as u64;
+        let (wanted, length) = (
+            self.read_ahead.bytes_in_progress(),
+            self.read_ahead.request_bytes(),
+        );
+        let mut end = prefetched.offset + prefetched.bytes.len() as u64;
+        let mut in_progress = 0;
+        for pending_read in &self.pending_reads {
+            in_progress += pending_read.length;
+            end = pending_read.offset + pending_read.length as u64;
         }
         // A read that was shorter than requested has reached the end of the file.
-        while under_way + length <= wanted && piece.is_full {
-            let errand = Errand::Read {
+        while in_progress + length <= wanted && prefetched.is_full {
+            let operation = Operation::Read {
                 handle: self.remote.handle(),
                 offset: end,
             };
-            let Ok(ticket) = self.remote.begin(errand, vec![0; length]) else {
+            let Ok(pending) = self.remote.begin(operation, vec![0; length]) else {
                 return;
             };
-            self.coming.push_back(Coming {
+            self.pending_reads.push_back(PendingRead {
                 offset: end,
                 length,
-                ticket,
+                pending,
             });
-            under_way += length;
+            in_progress += length;
             end += length as u64;
         }
     }
@@ -438,7 +449,7 @@ impl OpenFile {
         let mut at = 0;
         for (range, length) in ranges.iter().zip(lengths) {
             let length = length as usize;
-            self.announced.pieces.push_back((range.offset, at, length));
+            self.announced.ranges.push_back((range.offset, at, length));
             at += length;
         }
         Ok(())
@@ -470,9 +481,9 @@ impl OpenFile {
 
     /// Drops all fetched data, as the file was changed.
     pub fn forget(&mut self) {
-        self.ahead = None;
-        self.coming.clear();
-        self.course.forget();
+        self.prefetched = None;
+        self.pending_reads.clear();
+        self.read_ahead.forget();
         self.announced.clear();
     }
 
@@ -517,7 +528,7 @@ impl OpenFile {
     /// # Errors
     /// Those of the server's close.
     pub fn close(mut self) -> Result<(), Error> {
-        self.coming.clear();
+        self.pending_reads.clear();
         self.remote.close()
     }
 }

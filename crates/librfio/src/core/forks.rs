@@ -6,10 +6,15 @@
 use std::cell::RefCell;
 use std::sync::Once;
 
-use super::{beside, place, sessions, table};
+use super::{async_connections, resolve, sessions, table};
 
 /// The locks that are held during a fork.
-type Held = (table::Guard, sessions::Guard, beside::Guard, place::Guard);
+type Held = (
+    table::Guard,
+    sessions::Guard,
+    async_connections::Guard,
+    resolve::Guard,
+);
 
 thread_local! {
     static HELD: RefCell<Option<Held>> = const { RefCell::new(None) };
@@ -27,10 +32,10 @@ pub fn prepare() {
 
 unsafe extern "C" fn before() {
     let held = (
-        table::hold(),
-        sessions::hold(),
-        beside::hold(),
-        place::hold(),
+        table::lock(),
+        sessions::lock(),
+        async_connections::lock(),
+        resolve::lock(),
     );
     let _ = HELD.try_with(|place| place.borrow_mut().replace(held));
 }

@@ -1,10 +1,10 @@
 //! Semantics of the functions, independent of C.
 
-pub mod beside;
+pub mod async_connections;
+pub mod caller_buffer;
 pub mod file;
-pub mod foreign;
 pub mod forks;
-pub mod place;
-pub mod reading;
+pub mod read_ahead;
+pub mod resolve;
 pub mod sessions;
 pub mod table;

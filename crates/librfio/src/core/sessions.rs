@@ -11,10 +11,10 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use verbena_rfio_auth::ticket::Ticket;
-use verbena_rfio_client::exchange::SharedFile;
-use verbena_rfio_client::exchange::connections::{self, Connections};
+use verbena_rfio_client::connection::SharedFile;
+use verbena_rfio_client::connection::connections::{self, Connections};
 use verbena_rfio_client::options::Fabric;
-use verbena_rfio_client::{Address, Error, Exchange, Options, lineage};
+use verbena_rfio_client::{Address, Error, MultiplexedConnection, Options, fork_guard};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_protocol::{Reply, Request};
 
@@ -39,8 +39,8 @@ fn without_data() -> Result<Options, Error> {
 
 /// The connections to one server.
 #[derive(Default)]
-pub struct Pool {
-    there: Vec<Arc<Exchange>>,
+pub struct FilePool {
+    there: Vec<Arc<MultiplexedConnection>>,
     /// Number of connections being established.
     coming: usize,
     /// The process that established them.
@@ -58,7 +58,7 @@ fn settings() -> Settings {
 }
 
 /// Connections by server and settings.
-type Files = HashMap<(Address, Settings), Pool>;
+type Files = HashMap<(Address, Settings), FilePool>;
 
 static FILES: LazyLock<Mutex<Files>> = LazyLock::new(Mutex::default);
 
@@ -70,25 +70,25 @@ fn files() -> MutexGuard<'static, Files> {
 pub type Guard = (connections::Guard<'static>, MutexGuard<'static, Files>);
 
 /// Locks them, for fork(2).
-pub fn hold() -> Guard {
-    (NAMES.hold(), files())
+pub fn lock() -> Guard {
+    (NAMES.lock(), files())
 }
 
-impl Pool {
+impl FilePool {
     /// Returns a connection for one more file, or `None` if the caller shall establish a new one.
-    fn take(&mut self) -> Option<Arc<Exchange>> {
-        if self.process != lineage::mark() {
+    fn take(&mut self) -> Option<Arc<MultiplexedConnection>> {
+        if self.process != fork_guard::generation() {
             *self = Self {
-                process: lineage::mark(),
+                process: fork_guard::generation(),
                 ..Self::default()
             };
         }
-        self.there.retain(|exchange| !exchange.is_broken());
+        self.there.retain(|connection| !connection.is_broken());
         let least = self
             .there
             .iter()
             .min_by_key(|there| Arc::strong_count(there));
-        let is_idle = |there: &&Arc<Exchange>| Arc::strong_count(there) == 1;
+        let is_idle = |there: &&Arc<MultiplexedConnection>| Arc::strong_count(there) == 1;
         let is_full = self.there.len() + self.coming >= MOST;
         let found = least.filter(|least| is_full || is_idle(least)).cloned();
         self.coming += usize::from(found.is_none());
@@ -97,8 +97,8 @@ impl Pool {
 }
 
 /// Establishes a new connection and adds it to the pool.
-fn fresh(key: (Address, Settings)) -> Result<Arc<Exchange>, Error> {
-    let connect = || Exchange::connect(&key.0, &Options::from_environment()?);
+fn fresh(key: (Address, Settings)) -> Result<Arc<MultiplexedConnection>, Error> {
+    let connect = || MultiplexedConnection::connect(&key.0, &Options::from_environment()?);
     let made = connect();
     let mut files = files();
     let pool = files.entry(key).or_default();
@@ -118,11 +118,11 @@ pub fn open(address: &Address, path: &Path, flags: u32, mode: u32) -> Result<Sha
     let key = (address.clone(), settings());
     let kept = files().entry(key.clone()).or_default().take();
     if let Some(kept) = kept
-        && kept.stands()
+        && kept.is_usable()
     {
         match SharedFile::open(kept, path, flags, mode) {
             // The server may have closed an idle connection just now.
-            Err(Error::Dropped(_) | Error::Connection(_)) => {}
+            Err(error) if error.is_closed_connection() => {}
             opened => return opened,
         }
     }
@@ -140,12 +140,12 @@ pub fn redeem(address: &Address, ticket: Ticket) -> Result<SharedFile, Error> {
         ticket: Some(ticket),
         ..Options::from_environment()?
     };
-    let patience = match options.patience.is_zero() {
+    let timeout = match options.timeout.is_zero() {
         true => FOR_A_TICKET,
-        false => options.patience.min(FOR_A_TICKET),
+        false => options.timeout.min(FOR_A_TICKET),
     };
-    let exchange = Exchange::connect_within(address, &options, patience)?;
-    SharedFile::open(exchange, &path, flags, 0)
+    let connection = MultiplexedConnection::connect_within(address, &options, timeout)?;
+    SharedFile::open(connection, &path, flags, 0)
 }
 
 /// Closes the kept connections; each ends with the last file that uses it.
@@ -164,7 +164,7 @@ pub fn close_all() {
 pub fn ask(address: &Address, request: &Request) -> Result<Reply, Error> {
     forks::prepare();
     match NAMES.to(address)?.call(request.clone()) {
-        Err(Error::Dropped(_) | Error::Connection(_)) if !request.changes() => {
+        Err(error) if error.is_closed_connection() && !request.changes() => {
             NAMES.to(address)?.call(request.clone())
         }
         other => other,

@@ -8,22 +8,22 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use verbena_rfio_client::exchange::SharedFile;
-use verbena_rfio_client::{Error, lineage};
+use verbena_rfio_client::connection::SharedFile;
+use verbena_rfio_client::{Error, fork_guard};
 
-use super::file::{OpenFile, Origin};
+use super::file::{FileOrigin, OpenFile};
 use super::forks;
-use super::reading::Reading;
+use super::read_ahead::ReadMode;
 
 /// An open remote file and the descriptor that it occupies.
 pub struct Entry {
     file: Mutex<Option<OpenFile>>,
     /// The same file for asynchronous requests, after the first one.
-    beside: Mutex<Option<Arc<SharedFile>>>,
+    async_file: Mutex<Option<Arc<SharedFile>>>,
     /// Whether an asynchronous request has written since the file was last used.
     is_stale: AtomicBool,
     /// Arguments for opening the file again in a child process.
-    origin: Origin,
+    origin: FileOrigin,
     /// The file's position, for a child process, which must not wait for the file's lock.
     position: AtomicU64,
     /// The process that opened it.
@@ -45,13 +45,13 @@ pub fn set_read_option(option: i32) {
 }
 
 /// Returns the reading mode for files opened now.
-pub fn reading() -> Reading {
+pub fn reading() -> ReadMode {
     // RFIO_READBUF 1, RFIO_READAHEAD 2 and RFIO_STREAM 16 may be combined.
     match read_option() {
-        0 => Reading::Direct,
-        option if option & 16 != 0 => Reading::Streamed,
-        option if option & 2 != 0 => Reading::Ahead,
-        _ => Reading::Buffered,
+        0 => ReadMode::Direct,
+        option if option & 16 != 0 => ReadMode::Streamed,
+        option if option & 2 != 0 => ReadMode::Ahead,
+        _ => ReadMode::Buffered,
     }
 }
 
@@ -59,7 +59,7 @@ pub fn reading() -> Reading {
 pub type Guard = MutexGuard<'static, HashMap<i32, Arc<Entry>>>;
 
 /// Locks the table, for an access or for fork(2).
-pub fn hold() -> Guard {
+pub fn lock() -> Guard {
     static TABLE: OnceLock<Mutex<HashMap<i32, Arc<Entry>>>> = OnceLock::new();
     TABLE
         .get_or_init(Mutex::default)
@@ -84,7 +84,7 @@ pub fn insert(file: OpenFile) -> Result<i32, Error> {
     // SAFETY: the descriptor was just created, so nothing else owns it.
     let placeholder = unsafe { OwnedFd::from_raw_fd(number) };
     let number = placeholder.as_raw_fd();
-    hold().insert(number, Arc::new(Entry::new(file, placeholder)));
+    lock().insert(number, Arc::new(Entry::new(file, placeholder)));
     Ok(number)
 }
 
@@ -94,9 +94,9 @@ impl Entry {
             origin: file.origin().clone(),
             position: AtomicU64::new(file.position()),
             file: Mutex::new(Some(file)),
-            beside: Mutex::new(None),
+            async_file: Mutex::new(None),
             is_stale: AtomicBool::new(false),
-            process: lineage::mark(),
+            process: fork_guard::generation(),
             placeholder,
         }
     }
@@ -105,17 +105,17 @@ impl Entry {
 /// Returns the entry of a descriptor, if it is a remote file's. In a child process the file is
 /// opened again first, with its own session and a position that begins at the parent's.
 fn entry(descriptor: i32) -> Option<Result<Arc<Entry>, Error>> {
-    let found = hold().get(&descriptor).cloned()?;
-    if found.process == lineage::mark() {
+    let found = lock().get(&descriptor).cloned()?;
+    if found.process == fork_guard::generation() {
         return Some(Ok(found));
     }
     let position = found.position.load(Ordering::Acquire);
-    let opened = OpenFile::again(&found.origin, position);
+    let opened = OpenFile::reopen(&found.origin, position);
     Some(opened.map(|file| {
-        let mut table = hold();
+        let mut table = lock();
         // Another thread may have done it meanwhile.
         if let Some(there) = table.get(&descriptor)
-            && there.process == lineage::mark()
+            && there.process == fork_guard::generation()
         {
             return Arc::clone(there);
         }
@@ -137,16 +137,16 @@ impl Entry {
     ///
     /// # Errors
     /// Those of opening it.
-    pub fn beside(&self) -> Result<Arc<SharedFile>, Error> {
-        let mut beside = self
-            .beside
+    pub fn async_file(&self) -> Result<Arc<SharedFile>, Error> {
+        let mut file = self
+            .async_file
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
-        match &*beside {
+        match &*file {
             Some(there) if there.is_usable() => Ok(Arc::clone(there)),
             _ => {
-                let fresh = Arc::new(self.origin.open_beside()?);
-                *beside = Some(Arc::clone(&fresh));
+                let fresh = Arc::new(self.origin.open_async()?);
+                *file = Some(Arc::clone(&fresh));
                 Ok(fresh)
             }
         }
@@ -202,8 +202,8 @@ pub enum Removed {
 
 /// Removes a descriptor's file; calls in progress on it end first.
 pub fn remove(descriptor: i32) -> Option<Removed> {
-    let entry = hold().remove(&descriptor)?;
-    if entry.process != lineage::mark() {
+    let entry = lock().remove(&descriptor)?;
+    if entry.process != fork_guard::generation() {
         // SAFETY: the inherited entry owns the number and is forgotten below without closing it; it
         // is closed here.
         drop(unsafe { OwnedFd::from_raw_fd(entry.placeholder.as_raw_fd()) });

@@ -11,7 +11,7 @@ pub use calibrate::{Calibration, calibrate};
 /// A clock whose readings are ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clock {
-    kind: Kind,
+    kind: ClockKind,
     /// Length of a tick in nanoseconds.
     pub nanos_per_tick: f64,
     /// Median time between two consecutive readings, in nanoseconds.
@@ -23,7 +23,7 @@ pub struct Clock {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum ClockKind {
     Counter,
     System,
     /// Simulates the system clock of another host: `ahead` nanoseconds ahead, and faster by the
@@ -42,8 +42,10 @@ impl Clock {
             Err(reason) => Err(reason),
         };
         match calibration {
-            Ok(calibration) => Clock::describe(Kind::Counter, calibration.nanos_per_tick, None),
-            Err(reason) => Clock::describe(Kind::System, 1.0, Some(reason)),
+            Ok(calibration) => {
+                Clock::describe(ClockKind::Counter, calibration.nanos_per_tick, None)
+            }
+            Err(reason) => Clock::describe(ClockKind::System, 1.0, Some(reason)),
         }
     }
 
@@ -51,22 +53,22 @@ impl Clock {
     /// processes need not repeat it; `None` if the counter is not usable.
     pub fn calibrated(nanos_per_tick: f64) -> Option<Clock> {
         let usable = source::counter_is_usable().is_ok() && nanos_per_tick > 0.0;
-        usable.then(|| Clock::describe(Kind::Counter, nanos_per_tick, None))
+        usable.then(|| Clock::describe(ClockKind::Counter, nanos_per_tick, None))
     }
 
     /// Returns `CLOCK_MONOTONIC_RAW`.
     pub fn system() -> Clock {
-        Clock::describe(Kind::System, 1.0, Some("not asked for".to_owned()))
+        Clock::describe(ClockKind::System, 1.0, Some("not asked for".to_owned()))
     }
 
     /// Returns `CLOCK_MONOTONIC_RAW` as it might read on another host: `ahead` nanoseconds ahead,
     /// and faster by `millionths` ppm. For testing clock comparison.
     pub fn apart(ahead: u64, millionths: f64) -> Clock {
         let faster = millionths * 1e-6;
-        Clock::describe(Kind::Apart { ahead, faster }, 1.0, None)
+        Clock::describe(ClockKind::Apart { ahead, faster }, 1.0, None)
     }
 
-    fn describe(kind: Kind, nanos_per_tick: f64, refused_counter: Option<String>) -> Clock {
+    fn describe(kind: ClockKind, nanos_per_tick: f64, refused_counter: Option<String>) -> Clock {
         let mut clock = Clock {
             kind,
             nanos_per_tick,
@@ -91,9 +93,9 @@ impl Clock {
     #[inline]
     pub fn now(&self) -> u64 {
         match self.kind {
-            Kind::Counter => source::counter(),
-            Kind::System => source::system_nanos(),
-            Kind::Apart { ahead, faster } => {
+            ClockKind::Counter => source::counter(),
+            ClockKind::System => source::system_nanos(),
+            ClockKind::Apart { ahead, faster } => {
                 let nanos = source::system_nanos();
                 nanos + ahead + (nanos as f64 * faster) as u64
             }
@@ -103,8 +105,8 @@ impl Clock {
     /// Returns `tsc` or `monotonic-raw`.
     pub fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Counter => "tsc",
-            Kind::System | Kind::Apart { .. } => "monotonic-raw",
+            ClockKind::Counter => "tsc",
+            ClockKind::System | ClockKind::Apart { .. } => "monotonic-raw",
         }
     }
 }

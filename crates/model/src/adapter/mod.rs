@@ -18,7 +18,7 @@ mod request;
 mod send;
 
 pub use pair::{Carried, Pair, ReceiveQueue};
-pub use request::{Action, Kind, MemoryHome, Place, Placement, Request, Transport};
+pub use request::{Action, Kind, MemoryHome, MemoryLocation, Placement, Request, Transport};
 
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
@@ -275,7 +275,7 @@ impl AdapterModel {
     /// the remaining addresses are known and fetched ahead.
     fn translate(
         self: &Rc<Self>,
-        place: Place,
+        place: MemoryLocation,
         bytes: u64,
         first: bool,
     ) -> Option<Pin<Box<impl Future<Output = ()> + use<>>>> {

@@ -276,7 +276,7 @@ pub enum Carried {
 pub(super) struct Message {
     pub kind: Kind,
     pub bytes: u64,
-    pub remote: super::Place,
+    pub remote: super::MemoryLocation,
     /// When a processor sees its last byte in the target's memory.
     pub visible: Cell<Option<Time>>,
     pub placed: RefCell<Option<Action>>,

@@ -62,7 +62,7 @@ pub enum MemoryHome {
 
 /// A location in registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
+pub struct MemoryLocation {
     /// Region number, the key of its translations.
     pub region: u64,
     /// Address in the region.
@@ -83,9 +83,9 @@ pub struct Request {
     /// Location of the payload.
     pub placement: Placement,
     /// Local memory.
-    pub local: Place,
+    pub local: MemoryLocation,
     /// Remote memory; for a send the receive buffer.
-    pub remote: Place,
+    pub remote: MemoryLocation,
     /// Receiver of a datagram.
     pub to: Option<Rc<Pair>>,
     /// Called when the last byte is visible at the target, including the receive completion if
@@ -102,8 +102,8 @@ impl Request {
             kind,
             bytes,
             placement,
-            local: Place::default(),
-            remote: Place::default(),
+            local: MemoryLocation::default(),
+            remote: MemoryLocation::default(),
             to: None,
             placed: None,
             completed: None,

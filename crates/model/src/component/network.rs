@@ -13,7 +13,7 @@
 //! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes,
 //! credit limits in blocks of 64 bytes).
 
-use super::topology::{Choice, Outlook, Port, Topology, Way};
+use super::topology::{Choice, Outlook, PathPosition, Port, Topology};
 use super::{Flow, Load};
 use crate::congestion;
 use crate::kernel::{Draws, Server, Sim, Space, Take, Time};
@@ -49,7 +49,7 @@ pub struct PacketInFlight {
     from: u32,
     own: u32,
     sent: Sent,
-    way: Way,
+    way: PathPosition,
     slot: Slot,
     /// When its first and its last byte leave the last port passed.
     begin: Time,

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Number of a partition.
-pub(super) type Place = u32;
+pub(super) type PartitionNumber = u32;
 
 /// Number of prefetch announcements per task before its turn.
 const STAGES: usize = 2;
@@ -31,7 +31,7 @@ const NEAR: u64 = 64;
 #[derive(Clone, Copy)]
 struct Entry {
     instant: Time,
-    place: Place,
+    place: PartitionNumber,
     task: TaskId,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Calendar {
     /// Length of a window.
     lookahead: Time,
     /// The current partition, and the end of its window.
-    place: Place,
+    place: PartitionNumber,
     end: Time,
     /// Events scheduled during this turn that fall before the window's end; the number keeps the
     /// order of scheduling.
@@ -61,7 +61,7 @@ pub(super) struct Calendar {
     far: BTreeMap<u64, Vec<Entry>>,
     /// Lists of past windows, kept for reuse.
     spare: Vec<Vec<Entry>>,
-    order: ByPlace,
+    order: ByPartition,
 }
 
 impl Calendar {
@@ -94,11 +94,11 @@ impl Calendar {
             near_used: 0,
             far: BTreeMap::new(),
             spare: Vec::new(),
-            order: ByPlace::default(),
+            order: ByPartition::default(),
         }
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> PartitionNumber {
         self.place
     }
 
@@ -107,7 +107,7 @@ impl Calendar {
     /// # Panics
     ///
     /// If `instant` is within the current window and `place` is not the current partition.
-    pub(super) fn schedule(&mut self, place: Place, instant: Time, task: TaskId) {
+    pub(super) fn schedule(&mut self, place: PartitionNumber, instant: Time, task: TaskId) {
         if instant >= self.end {
             let entry = Entry {
                 instant,
@@ -226,13 +226,13 @@ impl Calendar {
 /// Sorts entries by partition, stably. A counting sort, as a window has many entries of few
 /// partitions.
 #[derive(Default)]
-struct ByPlace {
+struct ByPartition {
     /// Position of each partition's next entry.
     positions: Vec<u32>,
     sorted: Vec<Entry>,
 }
 
-impl ByPlace {
+impl ByPartition {
     fn put(&mut self, entries: &mut Vec<Entry>) {
         let places = entries.iter().map(|entry| entry.place as usize + 1);
         let places = places.max().unwrap_or(0);
@@ -328,7 +328,7 @@ mod tests {
         const LOOKAHEAD: u64 = 100;
         for (seed, places) in [(1, 1), (2, 3), (3, 40), (4, 5000)] {
             let mut calendar = Calendar::of_places(Time(LOOKAHEAD));
-            let mut list: Vec<(u64, Place, Time, TaskId)> = Vec::new();
+            let mut list: Vec<(u64, PartitionNumber, Time, TaskId)> = Vec::new();
             let mut number: u64 = seed;
             let mut draw = |below: u64| {
                 number = number
@@ -342,7 +342,12 @@ mod tests {
                 list.push((instant / LOOKAHEAD, place, Time(instant), task));
             };
             for _ in 0..200 {
-                add(&mut calendar, &mut list, draw(places) as Place, draw(500));
+                add(
+                    &mut calendar,
+                    &mut list,
+                    draw(places) as PartitionNumber,
+                    draw(500),
+                );
             }
             let mut done = vec![false; 200];
             for _ in 0..3000 {
@@ -363,7 +368,12 @@ mod tests {
                         0 => add(&mut calendar, &mut list, place, instant.0 + draw(90)),
                         _ => {
                             let later = instant.0 + LOOKAHEAD * (1 + draw(far)) + draw(100);
-                            add(&mut calendar, &mut list, draw(places) as Place, later);
+                            add(
+                                &mut calendar,
+                                &mut list,
+                                draw(places) as PartitionNumber,
+                                later,
+                            );
                         }
                     }
                     done.push(false);

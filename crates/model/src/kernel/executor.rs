@@ -8,7 +8,7 @@
 //! used: the kernel knows which task it polls, and the awaited object stores that number. A future
 //! of this kernel works only inside a task of its [`Sim`].
 
-use super::calendar::{Calendar, Place};
+use super::calendar::{Calendar, PartitionNumber};
 use super::pool::{Activity, Pool};
 use super::prefetch;
 use super::time::Time;
@@ -41,14 +41,14 @@ struct Slot {
     task: Option<Task>,
     /// The partition in which it last waited for the calendar; an event of another partition is
     /// stale.
-    waits_in: Place,
+    waits_in: PartitionNumber,
 }
 
 struct Inner {
     now: Cell<Time>,
     events: Cell<u64>,
     current: Cell<TaskId>,
-    place: Cell<Place>,
+    place: Cell<PartitionNumber>,
     /// Whether there are partitions besides 0.
     several: bool,
     calendar: RefCell<Calendar>,
@@ -131,7 +131,7 @@ impl Sim {
         self.sleep_in(self.place_of(place), instant)
     }
 
-    fn sleep_in(&self, place: Place, instant: Time) -> Sleep {
+    fn sleep_in(&self, place: PartitionNumber, instant: Time) -> Sleep {
         Sleep {
             sim: self.clone(),
             instant,
@@ -140,9 +140,9 @@ impl Sim {
         }
     }
 
-    fn place_of(&self, place: usize) -> Place {
+    fn place_of(&self, place: usize) -> PartitionNumber {
         match self.0.several {
-            true => Place::try_from(place).expect("places are numbered by 32 bits"),
+            true => PartitionNumber::try_from(place).expect("places are numbered by 32 bits"),
             false => 0,
         }
     }
@@ -318,19 +318,19 @@ impl Sim {
         self.0.ready.borrow_mut().push_back(task);
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> PartitionNumber {
         self.0.place.get()
     }
 
     /// Records that the current task waits for the calendar in `place`.
-    pub(super) fn waits_in(&self, place: Place) {
+    pub(super) fn waits_in(&self, place: PartitionNumber) {
         if self.0.several {
             self.0.tasks.borrow_mut()[self.current() as usize].waits_in = place;
         }
     }
 
     /// Wakes a task of `place` at `instant`.
-    pub(super) fn wake_in(&self, place: Place, instant: Time, task: TaskId) {
+    pub(super) fn wake_in(&self, place: PartitionNumber, instant: Time, task: TaskId) {
         if place == self.place() && instant <= self.now() {
             return self.wake(task);
         }
@@ -338,7 +338,7 @@ impl Sim {
         calendar.schedule(place, instant, task);
     }
 
-    fn schedule(&self, place: Place, instant: Time) {
+    fn schedule(&self, place: PartitionNumber, instant: Time) {
         self.waits_in(place);
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(place, instant, self.current());
@@ -350,7 +350,7 @@ impl Sim {
 pub struct Sleep {
     sim: Sim,
     instant: Time,
-    place: Place,
+    place: PartitionNumber,
     scheduled: bool,
 }
 

@@ -104,14 +104,14 @@ impl Drop for Permit {
     }
 }
 
-struct Letters<T> {
+struct MessageQueue<T> {
     sim: Sim,
     letters: RefCell<VecDeque<T>>,
     waiting: RefCell<VecDeque<TaskId>>,
 }
 
 /// An unbounded queue of messages.
-pub struct Mailbox<T>(Rc<Letters<T>>);
+pub struct Mailbox<T>(Rc<MessageQueue<T>>);
 
 impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Self {
@@ -122,7 +122,7 @@ impl<T> Clone for Mailbox<T> {
 impl<T> Mailbox<T> {
     /// Creates an empty mailbox.
     pub fn new(sim: &Sim) -> Mailbox<T> {
-        Mailbox(Rc::new(Letters {
+        Mailbox(Rc::new(MessageQueue {
             sim: sim.clone(),
             letters: RefCell::new(VecDeque::new()),
             waiting: RefCell::new(VecDeque::new()),

@@ -37,15 +37,15 @@ impl Wanted {
     }
 }
 
-type Letter = (Origin, Envelope);
+type QueuedMessage = (Origin, Envelope);
 
 /// The matching queues of a rank.
 #[derive(Default)]
 pub(super) struct Inbox {
     /// Unmatched messages, oldest first.
-    unexpected: RefCell<VecDeque<Letter>>,
+    unexpected: RefCell<VecDeque<QueuedMessage>>,
     /// Posted receives, oldest first.
-    posted: RefCell<VecDeque<(Wanted, Mailbox<Letter>)>>,
+    posted: RefCell<VecDeque<(Wanted, Mailbox<QueuedMessage>)>>,
 }
 
 impl Inbox {
@@ -60,7 +60,7 @@ impl Inbox {
     }
 
     /// Waits for the message of a receive that is posted now and has found none.
-    pub async fn wait(&self, sim: &Sim, wanted: Wanted) -> Letter {
+    pub async fn wait(&self, sim: &Sim, wanted: Wanted) -> QueuedMessage {
         let receive = Mailbox::new(sim);
         let posted = (wanted, receive.clone());
         self.posted.borrow_mut().push_back(posted);
@@ -68,7 +68,7 @@ impl Inbox {
     }
 
     /// Takes the first available message that matches.
-    pub fn find(&self, wanted: Wanted) -> Option<Letter> {
+    pub fn find(&self, wanted: Wanted) -> Option<QueuedMessage> {
         let mut unexpected = self.unexpected.borrow_mut();
         let first = unexpected
             .iter()
@@ -100,7 +100,7 @@ impl Inbox {
     /// Returns the number of unmatched messages of a rank.
     pub fn behind(&self, source: usize) -> usize {
         let unexpected = self.unexpected.borrow();
-        let of_source = |letter: &&Letter| letter.0.source == source;
+        let of_source = |letter: &&QueuedMessage| letter.0.source == source;
         unexpected.iter().filter(of_source).count()
     }
 
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    async fn take(inbox: &Inbox, sim: &Sim, wanted: Wanted) -> Letter {
+    async fn take(inbox: &Inbox, sim: &Sim, wanted: Wanted) -> QueuedMessage {
         match inbox.find(wanted) {
             Some(letter) => letter,
             None => inbox.wait(sim, wanted).await,

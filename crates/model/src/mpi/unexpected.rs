@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum MessageLocation {
     Buffer,
     OnItsWay,
     Aside,
@@ -21,16 +21,19 @@ enum Place {
 
 /// Location of an unexpected message.
 #[derive(Clone)]
-pub(super) struct Early(Rc<(Cell<Place>, Mailbox<Cause>)>);
+pub(super) struct Early(Rc<(Cell<MessageLocation>, Mailbox<Cause>)>);
 
 impl Early {
     fn new(sim: &Sim) -> Early {
-        Early(Rc::new((Cell::new(Place::Buffer), Mailbox::new(sim))))
+        Early(Rc::new((
+            Cell::new(MessageLocation::Buffer),
+            Mailbox::new(sim),
+        )))
     }
 
     /// Returns whether it is still in the buffer that it arrived in.
     pub fn is_in_its_buffer(&self) -> bool {
-        self.0.0.get() == Place::Buffer
+        self.0.0.get() == MessageLocation::Buffer
     }
 }
 
@@ -90,13 +93,13 @@ impl Rank {
 
     /// Copies a message out of its buffer; a rendezvous request has no data to copy.
     async fn set_aside(&self, origin: Origin, bytes: u64, early: &Early) {
-        early.0.0.set(Place::OnItsWay);
+        early.0.0.set(MessageLocation::OnItsWay);
         self.find().await;
         self.compute(self.world.mpi.overhead).await;
         if bytes > 0 {
             self.process.copy(bytes, CacheState::Cold).await;
         }
-        early.0.0.set(Place::Aside);
+        early.0.0.set(MessageLocation::Aside);
         early.0.1.send(self.cause());
         self.emptied(origin.source).await;
     }
@@ -110,7 +113,7 @@ impl Rank {
             self.compute(work).await;
             return Seen::InItsBuffer(source);
         };
-        if early.0.0.get() == Place::OnItsWay {
+        if early.0.0.get() == MessageLocation::OnItsWay {
             self.wait_for(&early.0.1).await;
         }
         let rest = work.since(self.world.mpi.overhead);

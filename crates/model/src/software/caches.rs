@@ -1,6 +1,6 @@
 //! Location of the bytes that a processor copies: its own cache, the shared cache, or memory.
 
-use crate::adapter::Place;
+use crate::adapter::MemoryLocation;
 use crate::adapter::cache::{Cache, Lookup};
 use std::collections::HashMap;
 use std::ops::{AddAssign, Range};
@@ -67,7 +67,12 @@ impl AddAssign for Found {
 }
 
 /// Uses `bytes` bytes from `place` on.
-pub(super) fn look_up(near: &mut Level, far: &mut Level, place: Place, bytes: u64) -> Found {
+pub(super) fn look_up(
+    near: &mut Level,
+    far: &mut Level,
+    place: MemoryLocation,
+    bytes: u64,
+) -> Found {
     let mut found = Found::default();
     let (mut at, end) = (place.address, place.address + bytes);
     while at < end {
@@ -97,11 +102,11 @@ pub(super) fn look_up(near: &mut Level, far: &mut Level, place: Place, bytes: u6
 mod tests {
     use super::*;
 
-    fn at(address: u64) -> Place {
-        Place {
+    fn at(address: u64) -> MemoryLocation {
+        MemoryLocation {
             region: 1,
             address,
-            ..Place::default()
+            ..MemoryLocation::default()
         }
     }
 

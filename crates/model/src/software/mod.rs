@@ -12,7 +12,7 @@
 
 mod caches;
 
-use crate::adapter::{Kind, Place, Placement, Request, Transport};
+use crate::adapter::{Kind, MemoryLocation, Placement, Request, Transport};
 use crate::audit::{Audit, Usage};
 use crate::kernel::{Semaphore, Server, Sim, Time, Watch};
 use crate::profile::{ChannelWork, Software};
@@ -243,7 +243,7 @@ impl SoftwareProcess {
     }
 
     /// Copies memory.
-    pub async fn copy(&self, one: Place, other: Place, bytes: u64) {
+    pub async fn copy(&self, one: MemoryLocation, other: MemoryLocation, bytes: u64) {
         let start = self.sim().now();
         let mut left = bytes;
         while left > 0 {
@@ -258,7 +258,7 @@ impl SoftwareProcess {
     }
 
     /// Reads memory at the core's copy rate; the profile does not state that reading is faster.
-    pub async fn read(&self, place: Place, bytes: u64) {
+    pub async fn read(&self, place: MemoryLocation, bytes: u64) {
         let mut left = bytes;
         while left > 0 {
             let part = left.min(STRETCH);
@@ -268,7 +268,7 @@ impl SoftwareProcess {
         }
     }
 
-    fn found(&self, place: Place, bytes: u64) -> Found {
+    fn found(&self, place: MemoryLocation, bytes: u64) -> Found {
         let (mut near, mut far) = (self.core.near.borrow_mut(), self.host.far.borrow_mut());
         look_up(&mut near, &mut far, place, bytes)
     }
@@ -353,8 +353,8 @@ impl ChannelWork {
     }
 }
 
-fn behind(place: Place, bytes: u64) -> Place {
-    Place {
+fn behind(place: MemoryLocation, bytes: u64) -> MemoryLocation {
+    MemoryLocation {
         address: place.address + bytes,
         ..place
     }

@@ -36,11 +36,11 @@ fn noting(host: &Rc<SoftwareHost>, noted: &Noted) -> Option<crate::adapter::Acti
     }))
 }
 
-fn place(region: u64, address: u64) -> Place {
-    Place {
+fn place(region: u64, address: u64) -> MemoryLocation {
+    MemoryLocation {
         region,
         address,
-        ..Place::default()
+        ..MemoryLocation::default()
     }
 }
 

@@ -5,7 +5,7 @@
 //! proceed. Source: Dally and Seitz, 1987 (channel dependency graph); for adaptive routing this
 //! condition is sufficient but stricter than necessary.
 
-use super::{Leg, Way, Wiring};
+use super::{Leg, NextHop, Wiring};
 use std::collections::HashSet;
 
 /// Checks that the routing allows no cycle of waiting packets when a link has `lanes` virtual
@@ -43,7 +43,7 @@ pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
 fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
     let mut waits = vec![Vec::new(); wiring.links() * classes];
     let mut known = HashSet::new();
-    let mut note = |one: Way, then: Way| {
+    let mut note = |one: NextHop, then: NextHop| {
         let [one, then] = [one, then].map(|way| way.link * classes + way.class % classes);
         if known.insert((one, then)) {
             waits[one].push(then as u32);
@@ -58,7 +58,7 @@ fn dependencies(wiring: &Wiring, classes: usize) -> Vec<Vec<u32>> {
 
 /// Passes to `note` each pair of links that may follow each other on a packet's path to its
 /// destination.
-fn direct(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
+fn direct(wiring: &Wiring, note: &mut impl FnMut(NextHop, NextHop)) {
     let mut sources: Vec<_> = (0..wiring.nodes()).map(|n| wiring.switch_of(n)).collect();
     sources.sort_unstable();
     sources.dedup();
@@ -85,7 +85,7 @@ fn direct(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
 /// The same for packets that first go to an intermediate group, and for their continuation from
 /// there. It does not check whether the group is a third one for each packet: the additional
 /// dependencies do no harm.
-fn around(wiring: &Wiring, note: &mut impl FnMut(Way, Way)) {
+fn around(wiring: &Wiring, note: &mut impl FnMut(NextHop, NextHop)) {
     // All switches choose adaptively, so the paths to the nodes of one switch are the same.
     let mut targets: Vec<_> = (0..wiring.nodes()).collect();
     targets.dedup_by_key(|node| wiring.switch_of(*node));

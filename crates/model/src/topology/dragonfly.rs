@@ -10,7 +10,7 @@
 //! Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008 (three virtual channels
 //! for non-minimal paths).
 
-use super::Way;
+use super::NextHop;
 
 /// A dragonfly, its switches numbered group by group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,29 +127,29 @@ impl Dragonfly {
     /// Calls `each` with the links from switch `at` towards node `to`: within a group directly to
     /// the switch, to another group as `leave` does; in class `class`, and in the next class within
     /// the destination's group.
-    pub fn ways(&self, at: usize, to: usize, class: usize, each: &mut impl FnMut(Way)) {
+    pub fn ways(&self, at: usize, to: usize, class: usize, each: &mut impl FnMut(NextHop)) {
         let target = self.switch_of(to);
         if self.group_of(at) == self.group_of(target) {
             let link = self.within(at, target);
             let class = class + 1;
-            return each(Way { link, class });
+            return each(NextHop { link, class });
         }
         self.leave(at, self.group_of(target), class, each);
     }
 
     /// Calls `each` with the links towards group `there`: the switch's own cables to it, or else
     /// links to the switches that have one.
-    pub fn leave(&self, at: usize, there: usize, class: usize, each: &mut impl FnMut(Way)) {
+    pub fn leave(&self, at: usize, there: usize, class: usize, each: &mut impl FnMut(NextHop)) {
         let links = &self.between[self.group_of(at) * self.groups + there];
         let own = |(switch, _): &&(usize, usize)| *switch == at;
         if links.iter().any(|link| own(&link)) {
             for &(_, link) in links.iter().filter(own) {
-                each(Way { link, class });
+                each(NextHop { link, class });
             }
         } else {
             for &(switch, _) in links {
                 let link = self.within(at, switch);
-                each(Way { link, class });
+                each(NextHop { link, class });
             }
         }
     }

@@ -2,7 +2,7 @@
 //! every leaf and spine (a folded Clos network; oversubscribed if a leaf has more nodes than
 //! uplinks).
 
-use super::Way;
+use super::NextHop;
 
 /// Two levels of switches, numbered leaves first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl FatTree {
 
     /// Calls `each` with the links from `at` towards node `to`: up over any cable, down over any
     /// cable to the leaf.
-    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
+    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(NextHop)) {
         let first = |leaf: usize, spine: usize| (leaf * self.spines + spine) * self.parallel;
         let (cables, direction) = match at.checked_sub(self.leaves) {
             None => (first(at, 0)..first(at + 1, 0), 0),
@@ -55,7 +55,7 @@ impl FatTree {
             }
         };
         cables.for_each(|cable| {
-            each(Way {
+            each(NextHop {
                 link: 2 * cable + direction,
                 class: 0,
             });

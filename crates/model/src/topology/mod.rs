@@ -21,7 +21,7 @@ pub use torus::Torus;
 
 /// A link over which a packet may continue, and its class of virtual lanes there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Way {
+pub struct NextHop {
     /// Number of the link.
     pub link: usize,
     /// Class of virtual lanes, from 0.
@@ -160,7 +160,7 @@ impl Wiring {
 
     /// Calls `each` with every link over which switch `at` may send a packet for node `to`, at
     /// least one. `to` must not be attached to `at`.
-    pub fn ways(&self, at: usize, to: usize, mut each: impl FnMut(Way)) {
+    pub fn ways(&self, at: usize, to: usize, mut each: impl FnMut(NextHop)) {
         match &self.shape {
             Shape::FatTree(tree) => tree.ways(at, to, &mut each),
             Shape::Torus(torus) => torus.ways(at, to, &mut each),
@@ -177,7 +177,7 @@ impl Wiring {
     /// # Panics
     ///
     /// No link of switch `at` leads to node `to`; a valid topology connects all nodes.
-    pub fn way(&self, at: usize, to: usize) -> Way {
+    pub fn way(&self, at: usize, to: usize) -> NextHop {
         let mut number = 0;
         self.ways(at, to, |_| number += 1);
         let mut left = to % number.max(1);
@@ -193,7 +193,7 @@ impl Wiring {
 
     /// Calls `each` with the links that a packet may take: the one chosen by the destination's
     /// number, or all if the switch chooses.
-    pub fn taken(&self, at: usize, to: usize, mut each: impl FnMut(Way)) {
+    pub fn taken(&self, at: usize, to: usize, mut each: impl FnMut(NextHop)) {
         match self.is_adaptive() {
             true => self.ways(at, to, each),
             false => each(self.way(at, to)),
@@ -201,7 +201,7 @@ impl Wiring {
     }
 
     /// Like [`Wiring::ways`], for a packet on leg `leg` of its path.
-    pub fn ways_of(&self, leg: Leg, at: usize, to: usize, mut each: impl FnMut(Way)) {
+    pub fn ways_of(&self, leg: Leg, at: usize, to: usize, mut each: impl FnMut(NextHop)) {
         match (leg, &self.shape) {
             (Leg::Around(group), Shape::Dragonfly(dragonfly)) => {
                 dragonfly.leave(at, group, 0, &mut each);

@@ -1,6 +1,6 @@
 //! Explicit list of cables, with forwarding tables or, without them, shortest paths.
 
-use super::Way;
+use super::NextHop;
 use std::collections::VecDeque;
 
 /// Switches with their nodes and cables, and the routes between them.
@@ -179,18 +179,18 @@ impl Table {
 
     /// Calls `each` with the link of the forwarding table, or with all links that lead closer to
     /// the node.
-    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
+    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(NextHop)) {
         match &self.onwards {
             Onwards::Given(links) => {
                 if let Some(link) = links[at * self.nodes() + to] {
-                    each(Way { link, class: 0 });
+                    each(NextHop { link, class: 0 });
                 }
             }
             Onwards::Shortest(distances) => {
                 let left = |switch: usize| distances[self.attached[to] * self.switches + switch];
                 for &(link, end) in &self.leaving[at] {
                     if left(end) < left(at) {
-                        each(Way { link, class: 0 });
+                        each(NextHop { link, class: 0 });
                     }
                 }
             }

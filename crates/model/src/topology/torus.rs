@@ -5,7 +5,7 @@
 //! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE Transactions on
 //! Computers, 1987.
 
-use super::Way;
+use super::NextHop;
 
 /// A torus; an unused dimension has size 1. Switches are numbered along the first dimension first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Torus {
 
     /// Calls `each` with the links towards node `to`: in the first dimension that differs, the
     /// shorter way around, or both ways if they are equal.
-    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(Way)) {
+    pub fn ways(&self, at: usize, to: usize, each: &mut impl FnMut(NextHop)) {
         let target = self.switch_of(to);
         for dimension in 0..3 {
             let size = self.sizes[dimension];
@@ -91,11 +91,11 @@ impl Torus {
             let [next, previous] = self.steps[at * 3 + dimension];
             if let (Some(link), true) = (next, onwards <= back) {
                 let class = usize::from(here < there);
-                each(Way { link, class });
+                each(NextHop { link, class });
             }
             if let (Some(link), true) = (previous, back <= onwards) {
                 let class = usize::from(here > there);
-                each(Way { link, class });
+                each(NextHop { link, class });
             }
             return;
         }

@@ -4,9 +4,9 @@ use super::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
 use crate::connection_state::ConnectionState;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::path::{Path, mapped};
-use crate::port::{Claim, Ports};
+use crate::port::{PortRequest, Ports};
 use crate::state::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
@@ -58,7 +58,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         let (port, address) = ports
             .reserve(
                 identifier.space.number(),
-                Claim::new(address, identifier.options.family_only),
+                PortRequest::new(address, identifier.options.family_only),
             )
             .map_err(|error| {
                 because(
@@ -113,7 +113,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             identifier.source = Some(address::with_port(source, bound.port()));
             identifier.destination = Some(destination);
             identifier.state = ConnectionState::AddressResolved;
-            Event::plain(Kind::AddrResolved, 0)
+            Event::plain(EventKind::AddrResolved, 0)
         }
         Err(error) => {
             let (rule, advice) = match link::is_ethernet() {
@@ -132,7 +132,7 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
                  {error}; {rule} {advice}",
                 destination.ip()
             ));
-            Event::plain(Kind::AddrError, -error.0)
+            Event::plain(EventKind::AddrError, -error.0)
         }
     };
     state.raise(wanted.id, event);
@@ -203,6 +203,6 @@ pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
         ));
     }
     identifier.state = ConnectionState::RouteResolved;
-    state.raise(wanted.id, Event::plain(Kind::RouteResolved, 0));
+    state.raise(wanted.id, Event::plain(EventKind::RouteResolved, 0));
     Ok(())
 }

@@ -5,14 +5,14 @@ use super::{Command, bind};
 use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
 use crate::address;
 use crate::connection_state::ConnectionState;
-use crate::conversation::Conversation;
 use crate::device::ACK_TIMEOUT;
-use crate::event::{Event, Kind as EventKind};
+use crate::event::{Event, EventKind};
 use crate::identifier::{Identifier, Listening};
-use crate::message::{self, Kind, Message};
+use crate::local_stream::LocalStream;
+use crate::message::{self, Message, MessageKind};
 use crate::path::Path;
 use crate::peer_transport::PeerTransport;
-use crate::port::Claim;
+use crate::port::PortRequest;
 use crate::service::Service;
 use crate::state::State;
 use crate::state_machine::StateMachine;
@@ -52,7 +52,7 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
         ));
     }
     if identifier.port.is_none() {
-        let claim = Claim::new(identifier.source_or_any(), identifier.options.family_only);
+        let claim = PortRequest::new(identifier.source_or_any(), identifier.options.family_only);
         identifier.port = Some(ports.reserve(identifier.space.number(), claim)?.0);
     }
     let port = identifier.port.as_mut().ok_or(Errno::EINVAL)?;
@@ -70,14 +70,14 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
 /// How long a request waits for its listener. A fabric would refuse at once; but it is slower than
 /// a socket, and some programs listen again for their next connection just in time for a fabric
 /// (perftest with `-R`).
-const PATIENCE: Duration = Duration::from_millis(200);
+const LISTENER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Requests a connection, or a datagram service. A missing listener is reported by an event.
 ///
 /// # Errors
 /// EINVAL before the path is resolved, and for more private data than a request carries.
 pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + LISTENER_TIMEOUT;
     loop {
         // A separate statement, so that the lock is released here.
         let asked = ask(command, &mut service.lock())?;
@@ -106,7 +106,11 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
         return Err(Errno::EINVAL);
     }
     let datagram = identifier.space.is_datagram();
-    let kind = if datagram { Kind::SidrReq } else { Kind::Req };
+    let kind = if datagram {
+        MessageKind::SidrReq
+    } else {
+        MessageKind::Req
+    };
     let mut request = Message::proposing(kind, &wanted.conn_param).ok_or(Errno::EINVAL)?;
     request.source = address::encode(identifier.source);
     request.destination = address::encode(identifier.destination);
@@ -124,14 +128,14 @@ fn ask(command: &Command<'_>, state: &mut State) -> Result<Result<()>> {
     }
     match ports.connect(identifier.space.number(), destination) {
         Ok(stream) => {
-            let conversation = Conversation::new(stream)?;
+            let local_stream = LocalStream::new(stream)?;
             watch.add(
-                &conversation,
+                &local_stream,
                 Source::Identifier(wanted.id, identifier.generation),
             )?;
-            identifier.peer_transport = Some(PeerTransport::Local(Box::new(conversation)));
+            identifier.peer_transport = Some(PeerTransport::Local(Box::new(local_stream)));
             identifier.state = ConnectionState::Connecting;
-            state.say(wanted.id, &request);
+            state.send(wanted.id, &request);
         }
         Err(error) => return Ok(Err(error)),
     }
@@ -188,13 +192,17 @@ pub fn accept(command: &Command<'_>, state: &mut State) -> Result<()> {
             return Err(Errno::EINVAL);
         }
         identifier.state = ConnectionState::Established;
-        return state.tell(wanted.id, &Message::bare(Kind::Rtu));
+        return state.tell(wanted.id, &Message::bare(MessageKind::Rtu));
     }
     if identifier.state != ConnectionState::Requested {
         return Err(Errno::EINVAL);
     }
     let datagram = identifier.space.is_datagram();
-    let kind = if datagram { Kind::SidrRep } else { Kind::Rep };
+    let kind = if datagram {
+        MessageKind::SidrRep
+    } else {
+        MessageKind::Rep
+    };
     let mut reply = Message::proposing(kind, &wanted.conn_param).ok_or(Errno::EINVAL)?;
     reply.psn = identifier.psn;
     if datagram && reply.queue_key == 0 {
@@ -235,9 +243,9 @@ pub fn reject(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     let datagram = identifier.space.is_datagram();
     let (kind, status) = match (datagram, wanted.reason) {
-        (true, _) => (Kind::SidrRep, message::SIDR_REJECTED),
-        (false, 0) => (Kind::Rej, message::CONSUMER_DEFINED),
-        (false, reason) => (Kind::Rej, reason.into()),
+        (true, _) => (MessageKind::SidrRep, message::SIDR_REJECTED),
+        (false, 0) => (MessageKind::Rej, message::CONSUMER_DEFINED),
+        (false, reason) => (MessageKind::Rej, reason.into()),
     };
     let parameters = ConnectionParameters {
         private_data: wanted.private_data,
@@ -264,7 +272,7 @@ pub fn disconnect(command: &Command<'_>, state: &mut State) -> Result<()> {
             if !identifier.space.is_datagram() =>
         {
             identifier.state = ConnectionState::Disconnecting;
-            state.say(wanted.id, &Message::bare(Kind::Dreq));
+            state.send(wanted.id, &Message::bare(MessageKind::Dreq));
             Ok(())
         }
         // The peer disconnected first: now both sides have.

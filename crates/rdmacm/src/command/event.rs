@@ -3,7 +3,7 @@
 use super::Command;
 use crate::abi::{EventAnswer, GetEvent, WriteCmEvent};
 use crate::channel::{self, Channel, Waiting};
-use crate::event::{Event, Kind, Parameters};
+use crate::event::{Event, EventKind, Parameters};
 use crate::service::Service;
 use crate::state::State;
 use std::mem::offset_of;
@@ -78,7 +78,7 @@ fn report(state: &mut State, waiting: &Waiting) -> EventAnswer {
 /// (RDMA_CM_EVENT_INTERNAL) may write.
 pub fn write(command: &Command<'_>, state: &mut State) -> Result<()> {
     let wanted: WriteCmEvent = command.read()?;
-    let kinds = [Kind::User, Kind::Internal];
+    let kinds = [EventKind::User, EventKind::Internal];
     let kind = kinds
         .into_iter()
         .find(|kind| *kind as u32 == wanted.event)

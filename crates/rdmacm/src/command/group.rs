@@ -5,7 +5,7 @@ use super::attributes::QUEUE_KEY;
 use crate::abi::{CreateIdAnswer, DatagramParameters, DestroyId, JoinIpMulticast};
 use crate::address;
 use crate::channel::Waiting;
-use crate::event::{Event, Kind, Parameters};
+use crate::event::{Event, EventKind, Parameters};
 use crate::identifier::Space;
 use crate::path::{Path, mapped};
 use crate::state::{Membership, State};
@@ -67,7 +67,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         group: Some(id),
         request: None,
         event: Event {
-            kind: Kind::MulticastJoin,
+            kind: EventKind::MulticastJoin,
             status: 0,
             parameters: Parameters::Datagram(Box::new(joined)),
         },

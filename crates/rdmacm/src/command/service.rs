@@ -3,7 +3,7 @@
 use super::Command;
 use crate::abi::ResolveIbService;
 use crate::connection_state::ConnectionState;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::state::State;
 use verbena_hca::link;
 use verbena_hca_os::errno::Result;
@@ -31,6 +31,9 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
             "an Ethernet port has no subnet administration: use RAI_DNS"
         ));
     }
-    state.raise(wanted.id, Event::plain(Kind::AddrinfoError, -libc::ENODATA));
+    state.raise(
+        wanted.id,
+        Event::plain(EventKind::AddrinfoError, -libc::ENODATA),
+    );
     Ok(())
 }

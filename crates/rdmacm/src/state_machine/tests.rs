@@ -28,14 +28,14 @@ fn back() -> Path {
     path([10, 9, 0, 1], [10, 9, 0, 2])
 }
 
-fn message(kind: Kind) -> Message {
+fn message(kind: MessageKind) -> Message {
     let source = "10.9.0.2:40000".parse().unwrap();
     let destination = "10.9.0.1:7174".parse().unwrap();
     let mut message = Message {
         source: crate::address::encode(Some(source)),
         destination: crate::address::encode(Some(destination)),
         queue_pair: match kind {
-            Kind::Req => 0x101,
+            MessageKind::Req => 0x101,
             _ => 0x202,
         },
         psn: 0x12_3456,
@@ -51,7 +51,7 @@ fn message(kind: Kind) -> Message {
 
 fn asking() -> (StateMachine, CmMad) {
     let mut caller = StateMachine::to(0x1_0041, SERVICE, there());
-    let cm_mad = caller.say(&message(Kind::Req), 0).unwrap();
+    let cm_mad = caller.send(&message(MessageKind::Req), 0).unwrap();
     (caller, cm_mad)
 }
 
@@ -62,14 +62,14 @@ fn asked(cm_mad: &CmMad) -> (StateMachine, Message) {
     (called, request.message)
 }
 
-fn hear(who: &mut StateMachine, cm_mad: &CmMad, now: u64) -> Heard {
+fn receive(who: &mut StateMachine, cm_mad: &CmMad, now: u64) -> ReceiveOutcome {
     let (transaction, read) = mad::read(&cm_mad.mad).unwrap();
-    who.hear(cm_mad.source, transaction, &read, now)
+    who.receive(cm_mad.source, transaction, &read, now)
 }
 
-fn told(heard: Heard) -> Message {
-    match heard {
-        Heard::Message(message) => *message,
+fn told(outcome: ReceiveOutcome) -> Message {
+    match outcome {
+        ReceiveOutcome::Message(message) => *message,
         other => panic!("{other:?}"),
     }
 }
@@ -78,10 +78,10 @@ fn told(heard: Heard) -> Message {
 fn connected() -> (StateMachine, StateMachine) {
     let (mut caller, cm_mad) = asking();
     let (mut called, _) = asked(&cm_mad);
-    let reply = called.say(&message(Kind::Rep), 0).unwrap();
-    told(hear(&mut caller, &reply, 0));
-    let ready = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
-    told(hear(&mut called, &ready, 0));
+    let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
+    told(receive(&mut caller, &reply, 0));
+    let ready = caller.send(&Message::bare(MessageKind::Rtu), 0).unwrap();
+    told(receive(&mut called, &ready, 0));
     (caller, called)
 }
 
@@ -89,17 +89,17 @@ fn connected() -> (StateMachine, StateMachine) {
 fn messages_arrive_unchanged() {
     let (mut caller, cm_mad) = asking();
     let (mut called, request) = asked(&cm_mad);
-    assert_eq!(request, message(Kind::Req));
-    let reply = called.say(&message(Kind::Rep), 0).unwrap();
-    let heard = told(hear(&mut caller, &reply, 0));
+    assert_eq!(request, message(MessageKind::Req));
+    let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
+    let outcome = told(receive(&mut caller, &reply, 0));
     let without_addresses = Message {
         source: Default::default(),
         destination: Default::default(),
         // A REP has no retry count: the active side chooses it.
         retry_count: 0,
-        ..message(Kind::Rep)
+        ..message(MessageKind::Rep)
     };
-    assert_eq!(heard, without_addresses);
+    assert_eq!(outcome, without_addresses);
 }
 
 #[test]
@@ -120,7 +120,10 @@ fn unanswered_messages_are_retried_and_then_fail() {
             other => break other,
         }
     };
-    assert_eq!(given_up, Due::GivenUp(Kind::Req, Errno(libc::ETIMEDOUT)));
+    assert_eq!(
+        given_up,
+        Due::GivenUp(MessageKind::Req, Errno(libc::ETIMEDOUT))
+    );
     assert_eq!(pauses.len(), usize::from(RETRIES) + 1);
     assert_eq!(pauses[..3], [SECOND / 4, SECOND / 2, SECOND]);
     let longest = 4096 << RESPONSE_TIMEOUT;
@@ -132,11 +135,11 @@ fn unanswered_messages_are_retried_and_then_fail() {
 fn a_repeated_req_before_the_decision_is_answered_by_mra() {
     let (mut caller, cm_mad) = asking();
     let (mut called, _) = asked(&cm_mad);
-    let Heard::Again(patience) = hear(&mut called, &cm_mad, 0) else {
+    let ReceiveOutcome::Again(mra) = receive(&mut called, &cm_mad, 0) else {
         panic!("no answer");
     };
     let before = caller.deadline().unwrap();
-    assert_eq!(hear(&mut caller, &patience, 0), Heard::Nothing);
+    assert_eq!(receive(&mut caller, &mra, 0), ReceiveOutcome::Nothing);
     assert!(caller.deadline().unwrap() > before + (4096 << mad::SERVICE_TIMEOUT) / 2);
 }
 
@@ -144,38 +147,44 @@ fn a_repeated_req_before_the_decision_is_answered_by_mra() {
 fn a_repeated_request_gets_the_same_reply() {
     let (mut caller, cm_mad) = asking();
     let (mut called, _) = asked(&cm_mad);
-    let reply = called.say(&message(Kind::Rep), 0).unwrap();
+    let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
     assert_eq!(
-        hear(&mut called, &cm_mad, 0),
-        Heard::Again(reply.clone().into())
+        receive(&mut called, &cm_mad, 0),
+        ReceiveOutcome::Again(reply.clone().into())
     );
-    told(hear(&mut caller, &reply, 0));
+    told(receive(&mut caller, &reply, 0));
     // While the program makes its queue pair ready, the answer is an MRA.
-    assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
-    let ready = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
-    assert_eq!(hear(&mut caller, &reply, 0), Heard::Again(ready.into()));
+    assert!(matches!(
+        receive(&mut caller, &reply, 0),
+        ReceiveOutcome::Again(_)
+    ));
+    let ready = caller.send(&Message::bare(MessageKind::Rtu), 0).unwrap();
+    assert_eq!(
+        receive(&mut caller, &reply, 0),
+        ReceiveOutcome::Again(ready.into())
+    );
 
     let (mut caller, mut called) = connected();
-    let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
-    told(hear(&mut called, &end, 0));
-    let ended = called.say(&Message::bare(Kind::Drep), 0).unwrap();
+    let end = caller.send(&Message::bare(MessageKind::Dreq), 0).unwrap();
+    told(receive(&mut called, &end, 0));
+    let ended = called.send(&Message::bare(MessageKind::Drep), 0).unwrap();
     assert_eq!(
-        hear(&mut called, &end, 0),
-        Heard::Again(ended.clone().into())
+        receive(&mut called, &end, 0),
+        ReceiveOutcome::Again(ended.clone().into())
     );
-    told(hear(&mut caller, &ended, 0));
-    assert_eq!(hear(&mut caller, &ended, 0), Heard::Nothing);
+    told(receive(&mut caller, &ended, 0));
+    assert_eq!(receive(&mut caller, &ended, 0), ReceiveOutcome::Nothing);
 }
 
 #[test]
 fn a_dreq_implies_a_lost_rtu() {
     let (mut caller, cm_mad) = asking();
     let (mut called, _) = asked(&cm_mad);
-    let reply = called.say(&message(Kind::Rep), 0).unwrap();
-    told(hear(&mut caller, &reply, 0));
-    let _lost = caller.say(&Message::bare(Kind::Rtu), 0).unwrap();
-    let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
-    assert_eq!(told(hear(&mut called, &end, 0)).kind, Kind::Dreq);
+    let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
+    told(receive(&mut caller, &reply, 0));
+    let _lost = caller.send(&Message::bare(MessageKind::Rtu), 0).unwrap();
+    let end = caller.send(&Message::bare(MessageKind::Dreq), 0).unwrap();
+    assert_eq!(told(receive(&mut called, &end, 0)).kind, MessageKind::Dreq);
     assert!(!called.is_waiting());
 }
 
@@ -183,26 +192,29 @@ fn a_dreq_implies_a_lost_rtu() {
 fn a_rej_after_a_rep_is_ignored() {
     let (mut caller, cm_mad) = asking();
     let (mut called, _) = asked(&cm_mad);
-    let refusal = called.say(&refusal(Kind::Rej), 0).unwrap();
+    let refusal = called.send(&refusal(MessageKind::Rej), 0).unwrap();
     let (mut granting, _) = asked(&cm_mad);
-    let reply = granting.say(&message(Kind::Rep), 0).unwrap();
-    told(hear(&mut caller, &reply, 0));
-    assert_eq!(hear(&mut caller, &refusal, 0), Heard::Nothing);
+    let reply = granting.send(&message(MessageKind::Rep), 0).unwrap();
+    told(receive(&mut caller, &reply, 0));
+    assert_eq!(receive(&mut caller, &refusal, 0), ReceiveOutcome::Nothing);
     let (mut caller, _) = asking();
-    let heard = told(hear(&mut caller, &refusal, 0));
+    let outcome = told(receive(&mut caller, &refusal, 0));
     assert_eq!(
-        (heard.kind, heard.status),
-        (Kind::Rej, crate::message::CONSUMER_DEFINED)
+        (outcome.kind, outcome.status),
+        (MessageKind::Rej, crate::message::CONSUMER_DEFINED)
     );
 }
 
 #[test]
 fn mads_of_other_hosts_or_connections_are_dropped() {
     let (mut caller, mut called) = connected();
-    let end = caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
+    let end = caller.send(&Message::bare(MessageKind::Dreq), 0).unwrap();
     let (transaction, read) = mad::read(&end.mad).unwrap();
     let stranger = "::ffff:10.9.0.3".parse().unwrap();
-    assert_eq!(called.hear(stranger, transaction, &read, 0), Heard::Nothing);
+    assert_eq!(
+        called.receive(stranger, transaction, &read, 0),
+        ReceiveOutcome::Nothing
+    );
     let cm::Message::Dreq(dreq) = read else {
         panic!("{read:?}");
     };
@@ -216,10 +228,10 @@ fn mads_of_other_hosts_or_connections_are_dropped() {
             ..dreq
         },
     ] {
-        let heard = called.hear(end.source, transaction, &cm::Message::Dreq(wrong), 0);
-        assert_eq!(heard, Heard::Nothing);
+        let outcome = called.receive(end.source, transaction, &cm::Message::Dreq(wrong), 0);
+        assert_eq!(outcome, ReceiveOutcome::Nothing);
     }
-    told(hear(&mut called, &end, 0));
+    told(receive(&mut called, &end, 0));
 }
 
 #[test]
@@ -245,7 +257,7 @@ fn a_req_with_too_large_an_mtu_is_repeated_with_the_accepted_one() {
         udp_port: UdpPort::PUBLIC,
         mad: header.rejection(INVALID_MTU as u16, &[good], &[]).unwrap(),
     };
-    let Heard::Again(again) = hear(&mut caller, &refuse(3), 0) else {
+    let ReceiveOutcome::Again(again) = receive(&mut caller, &refuse(3), 0) else {
         panic!("not asked again");
     };
     let (_, read) = mad::read(&again.mad).unwrap();
@@ -254,7 +266,10 @@ fn a_req_with_too_large_an_mtu_is_repeated_with_the_accepted_one() {
     };
     assert_eq!((request.path_mtu, caller.path().mtu), (Mtu::B1024, 3));
     // An MTU that is not smaller does not help.
-    assert_eq!(told(hear(&mut caller, &refuse(3), 0)).kind, Kind::Rej);
+    assert_eq!(
+        told(receive(&mut caller, &refuse(3), 0)).kind,
+        MessageKind::Rej
+    );
 }
 
 #[test]
@@ -267,13 +282,13 @@ fn port_unreachable_ends_a_dreq_earlier_than_a_req() {
     assert_eq!(caller.note_failure(refused, 0), Due::SearchPorts(None));
     assert_eq!(
         caller.try_private_ports(Vec::new(), 0),
-        Due::GivenUp(Kind::Req, refused)
+        Due::GivenUp(MessageKind::Req, refused)
     );
     let (mut caller, _called) = connected();
-    caller.say(&Message::bare(Kind::Dreq), 0).unwrap();
+    caller.send(&Message::bare(MessageKind::Dreq), 0).unwrap();
     assert_eq!(
         caller.note_failure(refused, 0),
-        Due::GivenUp(Kind::Dreq, refused)
+        Due::GivenUp(MessageKind::Dreq, refused)
     );
 }
 
@@ -285,8 +300,11 @@ fn repeated_port_unreachable_ends_a_connection() {
         assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
     // A message of the peer resets the count.
-    let reply = called.say(&message(Kind::Rep), 0).unwrap();
-    assert!(matches!(hear(&mut caller, &reply, 0), Heard::Again(_)));
+    let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
+    assert!(matches!(
+        receive(&mut caller, &reply, 0),
+        ReceiveOutcome::Again(_)
+    ));
     for _ in 1..REFUSALS {
         assert_eq!(caller.note_failure(refused, 0), Due::Nothing);
     }
@@ -295,7 +313,7 @@ fn repeated_port_unreachable_ends_a_connection() {
     let unreachable = Errno(libc::EHOSTUNREACH);
     assert_eq!(
         called.note_failure(unreachable, 0),
-        Due::GivenUp(Kind::Rep, unreachable)
+        Due::GivenUp(MessageKind::Rep, unreachable)
     );
     let (mut caller, _called) = connected();
     assert_eq!(caller.note_failure(unreachable, 0), Due::Nothing);
@@ -304,24 +322,25 @@ fn repeated_port_unreachable_ends_a_connection() {
 /// One side with its program, and the messages the program has received.
 struct Side {
     machine: StateMachine,
-    heard: Vec<Kind>,
+    outcome: Vec<MessageKind>,
 }
 
 impl Side {
     /// Processes a MAD as a program would, and returns the MADs sent in reply.
     fn take(&mut self, cm_mad: &CmMad, now: u64) -> Vec<CmMad> {
-        match hear(&mut self.machine, cm_mad, now) {
-            Heard::Nothing => Vec::new(),
-            Heard::Again(cm_mad) => vec![*cm_mad],
-            Heard::Elsewhere(due) => panic!("{due:?}"),
-            Heard::Message(message) => {
-                self.heard.push(message.kind);
-                let says: &[Kind] = match message.kind {
-                    Kind::Rep => &[Kind::Rtu],
-                    Kind::Dreq => &[Kind::Drep],
+        match receive(&mut self.machine, cm_mad, now) {
+            ReceiveOutcome::Nothing => Vec::new(),
+            ReceiveOutcome::Again(cm_mad) => vec![*cm_mad],
+            ReceiveOutcome::Elsewhere(due) => panic!("{due:?}"),
+            ReceiveOutcome::Message(message) => {
+                self.outcome.push(message.kind);
+                let says: &[MessageKind] = match message.kind {
+                    MessageKind::Rep => &[MessageKind::Rtu],
+                    MessageKind::Dreq => &[MessageKind::Drep],
                     _ => &[],
                 };
-                let say = |kind: &Kind| self.machine.say(&Message::bare(*kind), now).unwrap();
+                let say =
+                    |kind: &MessageKind| self.machine.send(&Message::bare(*kind), now).unwrap();
                 says.iter().map(say).collect()
             }
         }
@@ -382,10 +401,10 @@ impl Called {
             Reception::Silent => return None,
             Reception::Grants => {
                 let mut granting = StateMachine::of(0x2_0042, &request, SERVICE, back());
-                let mut reply = message(Kind::Rep);
+                let mut reply = message(MessageKind::Rep);
                 let blocks = cm_mad.udp_port.blocks();
                 reply.queue_pair = (blocks.start + 1) * verbena_hca_shm::registry::BLOCK;
-                let answer = granting.say(&reply, 0).unwrap();
+                let answer = granting.send(&reply, 0).unwrap();
                 return Some((1, Happening::Arrives(answer.into())));
             }
             Reception::Rejects => crate::message::CONSUMER_DEFINED,
@@ -475,14 +494,14 @@ impl Called {
                     let found = self.private.iter().map(|(residence, _)| *residence);
                     caller.try_private_ports(found.collect(), now)
                 }
-                Happening::Arrives(cm_mad) => match hear(&mut caller, &cm_mad, now) {
-                    Heard::Elsewhere(due) => *due,
-                    Heard::Again(cm_mad) => Due::Again(cm_mad),
-                    Heard::Nothing => Due::Nothing,
-                    Heard::Message(told) if told.kind == Kind::Rep => {
+                Happening::Arrives(cm_mad) => match receive(&mut caller, &cm_mad, now) {
+                    ReceiveOutcome::Elsewhere(due) => *due,
+                    ReceiveOutcome::Again(cm_mad) => Due::Again(cm_mad),
+                    ReceiveOutcome::Nothing => Due::Nothing,
+                    ReceiveOutcome::Message(told) if told.kind == MessageKind::Rep => {
                         return Outcome::Connected(caller.residence());
                     }
-                    Heard::Message(told) => return Outcome::Rejected(told.status),
+                    ReceiveOutcome::Message(told) => return Outcome::Rejected(told.status),
                 },
             });
         }
@@ -529,8 +548,8 @@ proptest! {
     fn a_lossy_network_only_delays_messages(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
         let (caller, request) = asking();
         let (mut called, _) = asked(&request);
-        let reply = called.say(&message(Kind::Rep), 0).unwrap();
-        let mut sides = [caller, called].map(|machine| Side { machine, heard: Vec::new() });
+        let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
+        let mut sides = [caller, called].map(|machine| Side { machine, outcome: Vec::new() });
         let mut fates = fates.into_iter();
         let mut network = VecDeque::new();
         let mut losses = RETRIES;
@@ -550,10 +569,10 @@ proptest! {
                 }
                 continue;
             }
-            if !parting && sides[1].heard.contains(&Kind::Rtu) {
+            if !parting && sides[1].outcome.contains(&MessageKind::Rtu) {
                 parting = true;
                 for side in &mut sides[..1 + usize::from(both)] {
-                    put(&mut network, side.machine.say(&Message::bare(Kind::Dreq), now).unwrap());
+                    put(&mut network, side.machine.send(&Message::bare(MessageKind::Dreq), now).unwrap());
                 }
                 continue;
             }
@@ -573,10 +592,10 @@ proptest! {
                 }
             }
         }
-        let count = |side: &Side, kind| side.heard.iter().filter(|heard| **heard == kind).count();
-        prop_assert_eq!((count(&sides[0], Kind::Rep), count(&sides[1], Kind::Rtu)), (1, 1));
+        let count = |side: &Side, kind| side.outcome.iter().filter(|outcome| **outcome == kind).count();
+        prop_assert_eq!((count(&sides[0], MessageKind::Rep), count(&sides[1], MessageKind::Rtu)), (1, 1));
         // If both sides send a DREQ at once, either DREQ or DREP may arrive first.
-        let ends = sides.each_ref().map(|side| (count(side, Kind::Dreq), count(side, Kind::Drep)));
+        let ends = sides.each_ref().map(|side| (count(side, MessageKind::Dreq), count(side, MessageKind::Drep)));
         match both {
             true => prop_assert!(ends.iter().all(|(asked, told)| matches!(asked + told, 1..=2) && *asked <= 1)),
             false => prop_assert_eq!(ends, [(0, 1), (1, 0)]),
@@ -595,7 +614,7 @@ proptest! {
         if let Some((transaction, read)) = mad::read(&datagram) {
             let _ = mad::request(transaction, &read);
             for side in [&mut caller, &mut called] {
-                prop_assert_eq!(side.hear(side.address(), transaction, &read, 0), Heard::Nothing);
+                prop_assert_eq!(side.receive(side.address(), transaction, &read, 0), ReceiveOutcome::Nothing);
             }
         }
     }

@@ -12,7 +12,7 @@ const EDGE: f64 = 9.0;
 
 /// Kind of a dot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kin {
+pub enum DotKind {
     /// The figure itself.
     Subject,
     /// Another run's figure, with the number of its colour.
@@ -25,7 +25,7 @@ pub enum Kin {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dot {
     /// Kind of the dot.
-    pub kin: Kin,
+    pub kin: DotKind,
     /// Its value.
     pub value: f64,
     /// Name and value, shown on hover.
@@ -47,9 +47,9 @@ pub fn svg(title: &str, dots: &[Dot], better: Better) -> String {
         WIDTH - EDGE
     );
     let rank = |dot: &&Dot| match dot.kin {
-        Kin::Published => 0,
-        Kin::Run(_) => 1,
-        Kin::Subject => 2,
+        DotKind::Published => 0,
+        DotKind::Run(_) => 1,
+        DotKind::Subject => 2,
     };
     let mut order: Vec<&Dot> = dots.iter().collect();
     order.sort_by_key(rank);
@@ -57,17 +57,17 @@ pub fn svg(title: &str, dots: &[Dot], better: Better) -> String {
         let at = x.at(dot.value);
         let title = escape(&dot.title);
         let _ = match dot.kin {
-            Kin::Published => write!(
+            DotKind::Published => write!(
                 out,
                 "<path class=\"published\" d=\"M{at:.1} {:.1}l5 5l-5 5l-5 -5Z\"><title>{title}</title></path>",
                 middle - 5.0
             ),
-            Kin::Run(colour) => write!(
+            DotKind::Run(colour) => write!(
                 out,
                 "<circle class=\"dot c{}\" cx=\"{at:.1}\" cy=\"{middle}\" r=\"4.5\"><title>{title}</title></circle>",
                 colour % COLOURS
             ),
-            Kin::Subject => write!(
+            DotKind::Subject => write!(
                 out,
                 "<circle class=\"dot c0 subject\" cx=\"{at:.1}\" cy=\"{middle}\" r=\"7\"><title>{title}</title></circle>"
             ),
@@ -88,7 +88,7 @@ mod tests {
             value,
             title: "<".to_owned(),
         };
-        let dots = [dot(Kin::Subject, 250.0), dot(Kin::Run(1), 1000.0)];
+        let dots = [dot(DotKind::Subject, 250.0), dot(DotKind::Run(1), 1000.0)];
         let at = |better| {
             let out = svg("t", &dots, better);
             assert!(out.contains("&lt;"));

@@ -1,8 +1,8 @@
 //! The first screen in HTML: the tiles of a summary and its three sentences.
 
 use crate::chart::escape;
-use crate::chart::strip::{self, Dot, Kin};
-use crate::summary::{Other, Place, Summary, Tile};
+use crate::chart::strip::{self, Dot, DotKind};
+use crate::summary::{Other, Ranking, Summary, Tile};
 use std::fmt::Write as _;
 use verbena_measure::compare::Better;
 
@@ -84,7 +84,7 @@ fn standing(tile: &Tile, whose: &str) -> String {
         tile.others.iter().partition(|other| other.is_ranked);
     let mut out = String::new();
     let (place, next) = match &tile.place {
-        Some(Place { text, next, .. }) => {
+        Some(Ranking { text, next, .. }) => {
             out.push_str(&line(tile, whose, &ranked));
             (text.clone(), format!(", {next}"))
         }
@@ -128,12 +128,12 @@ fn standing(tile: &Tile, whose: &str) -> String {
 /// Draws the comparable figures on a line.
 fn line(tile: &Tile, whose: &str, ranked: &[&Other]) -> String {
     let mut dots = vec![Dot {
-        kin: Kin::Subject,
+        kin: DotKind::Subject,
         value: tile.number,
         title: format!("{whose}: {}", tile.value),
     }];
     dots.extend(ranked.iter().map(|other| Dot {
-        kin: other.run.map_or(Kin::Published, Kin::Run),
+        kin: other.run.map_or(DotKind::Published, DotKind::Run),
         value: other.number,
         title: format!("{}: {}", other.name, other.value),
     }));

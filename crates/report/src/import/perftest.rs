@@ -109,7 +109,7 @@ pub fn is_around(line: &Line<'_>) -> bool {
 
 /// Quantity that a test measures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Kind {
+enum TestedQuantity {
     /// Half a round trip, or a whole one of reads and atomics.
     Time(&'static str),
     /// In one direction or both.
@@ -120,7 +120,7 @@ enum Kind {
 #[derive(Debug, Clone)]
 struct Test {
     benchmark: &'static str,
-    kind: Kind,
+    kind: TestedQuantity,
     transport: String,
     queue_pairs: f64,
     shared: bool,
@@ -134,10 +134,10 @@ impl Test {
         let title = title.replace('_', " ").to_lowercase();
         let has = |word: &str| title.contains(word);
         let (one_way, completion) = (
-            Kind::Time("one-way-latency"),
-            Kind::Time("completion-latency"),
+            TestedQuantity::Time("one-way-latency"),
+            TestedQuantity::Time("completion-latency"),
         );
-        let ways = Kind::Bandwidth(if has("bidirectional") { "both" } else { "one" });
+        let ways = TestedQuantity::Bandwidth(if has("bidirectional") { "both" } else { "one" });
         let (benchmark, kind) = match (has("latency"), has(" bw")) {
             (true, _) if has("write") && has("imm") => ("latency.write-immediate", one_way),
             (true, _) if has("write") => ("latency.write", one_way),
@@ -207,7 +207,7 @@ impl Test {
             ("transport", self.transport.as_str().into()),
         ]);
         match (self.kind, self.benchmark) {
-            (Kind::Bandwidth(ways), _) => {
+            (TestedQuantity::Bandwidth(ways), _) => {
                 all.insert("ways".to_owned(), ways.into());
             }
             (_, "latency.write" | "latency.send" | "latency.write-immediate") => {
@@ -331,7 +331,7 @@ fn of_row(
             .map(|level| ("service-level", level.value.into())),
     );
     further.extend(side.map(|side| ("side", side.into())));
-    if let Kind::Time(_) = test.kind {
+    if let TestedQuantity::Time(_) = test.kind {
         let name = match columns.has("t_typical") {
             true => "t_typical",
             false => "t_avg",
@@ -398,10 +398,10 @@ fn of_intervals(test: &Test, rows: &[&Reading]) -> Point {
     let together = |of: fn(&Reading) -> f64| -> f64 {
         match (counted, test.kind) {
             (false, _) => rows.iter().map(|row| of(row)).sum::<f64>() / rows.len() as f64,
-            (true, Kind::Time(_)) => {
+            (true, TestedQuantity::Time(_)) => {
                 rows.iter().map(|row| row.iterations * of(row)).sum::<f64>() / weight
             }
-            (true, Kind::Bandwidth(_)) => {
+            (true, TestedQuantity::Bandwidth(_)) => {
                 weight / rows.iter().map(|row| row.iterations / of(row)).sum::<f64>()
             }
         }
@@ -409,8 +409,8 @@ fn of_intervals(test: &Test, rows: &[&Reading]) -> Point {
     let first = rows[0];
     let value = together(|row| row.value);
     let mut point = match test.kind {
-        Kind::Time(name) => test.time(name, first.size, value),
-        Kind::Bandwidth(_) => {
+        TestedQuantity::Time(name) => test.time(name, first.size, value),
+        TestedQuantity::Bandwidth(_) => {
             let rate = first.rate.map(|_| together(|row| row.rate.unwrap_or(0.0)));
             test.bandwidth(first.size, value, rate)
         }
@@ -459,11 +459,11 @@ fn of_fields(test: &Test, result: &Fields) -> Result<Point, String> {
     };
     let size = number("MsgSize")?.value;
     match test.kind {
-        Kind::Time(name) if result.contains_key("t_typical") => {
+        TestedQuantity::Time(name) if result.contains_key("t_typical") => {
             Ok(test.time(name, size, number("t_typical")?.value))
         }
-        Kind::Time(name) => Ok(test.time(name, size, number("t_avg")?.value)),
-        Kind::Bandwidth(_) => {
+        TestedQuantity::Time(name) => Ok(test.time(name, size, number("t_avg")?.value)),
+        TestedQuantity::Bandwidth(_) => {
             let average = number("BW_average")?;
             let rate = number("MsgRate")?.times(1e6);
             let average = in_its_unit(average, rate.times(size))?;

@@ -15,7 +15,7 @@ mod tile;
 
 pub use kind::Kind;
 pub use marks::Marks;
-pub use place::{Other, Place};
+pub use place::{Other, Ranking};
 pub use published::{Extent, Published};
 pub use rules::{Grade, Rating, Word, rate};
 pub use tile::{Level, MeasuredBound, Share, Tile};

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Rank of a figure among figures of the same kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Place {
+pub struct Ranking {
     /// Rank, from 1 for the best.
     pub rank: usize,
     /// Number of figures, including this one.
@@ -82,7 +82,7 @@ pub(super) fn others(
     of_runs.chain(of_papers).collect()
 }
 
-pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Place> {
+pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Ranking> {
     let ranked: Vec<&Other> = others.iter().filter(|other| other.is_ranked).collect();
     let (better, others): (Vec<&Other>, Vec<&Other>) = ranked
         .iter()
@@ -104,7 +104,7 @@ pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option
         (None, other) => format!("level with {}", other?.name),
     };
     let (rank, of) = (better.len() + 1, ranked.len() + 1);
-    Some(Place {
+    Some(Ranking {
         rank,
         of,
         text: format!("{} of {of} {}", ordinal(rank), kind.text()),

@@ -4,7 +4,7 @@
 use super::Published;
 use super::kind::{Kind, is_of_host};
 use super::marks::percent_of;
-use super::place::{Headlines, Other, Place, others, place};
+use super::place::{Headlines, Other, Ranking, others, place};
 use super::rules::{Rating, Word, rate};
 use super::sentence::count;
 use crate::headline::{Curve, Headline, Subject};
@@ -58,7 +58,7 @@ pub struct Tile {
     /// The curve that contains the figure, for a sparkline.
     pub curve: Option<Curve>,
     /// Rank among figures of the same kind; `None` if there are none.
-    pub place: Option<Place>,
+    pub place: Option<Ranking>,
     /// Figures of other runs and published ones.
     pub others: Vec<Other>,
 }

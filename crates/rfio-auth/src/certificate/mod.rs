@@ -3,16 +3,16 @@
 //! This module does not verify certificates: the TLS handshake does ([`super::tls`]), and only
 //! valid ones are passed to it.
 
+mod attribute_type;
+mod client_certificate;
 mod der;
-mod kind;
 mod name;
+mod name_parser;
 mod public_key;
-mod shown;
 mod users;
-mod written;
 
+pub use client_certificate::{ClientCertificate, Fingerprint};
 pub use name::Name;
+pub use name_parser::BadName;
 pub use public_key::PublicKey;
-pub use shown::{Fingerprint, Shown};
-pub use users::{BadUsers, Users};
-pub use written::BadName;
+pub use users::{BadCertificateUsers, CertificateUsers};

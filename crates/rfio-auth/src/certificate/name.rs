@@ -3,26 +3,26 @@
 //! Names are compared by content, not by encoding: values of different string types are equal if
 //! their texts are. Comparison is case-sensitive and spaces count, which is stricter than RFC 5280.
 
+use super::attribute_type::AttributeType;
 use super::der::{self, Element};
-use super::kind::Kind;
 
 /// A name. Its parts are in the order of the certificate, the most general first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Name(pub(super) Vec<Part>);
+pub struct Name(pub(super) Vec<Rdn>);
 
 /// A relative distinguished name: nearly always one attribute, else sorted ones.
-pub(super) type Part = Vec<Attribute>;
+pub(super) type Rdn = Vec<Attribute>;
 
 /// An attribute, for example `CN=Ann`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Attribute {
-    pub(super) kind: Kind,
-    pub(super) value: Value,
+    pub(super) kind: AttributeType,
+    pub(super) value: AttributeValue,
 }
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Value {
+pub(super) enum AttributeValue {
     Text(String),
     /// The whole DER of a value that is not text, or whose kind has no keyword.
     Encoded(Vec<u8>),
@@ -34,7 +34,7 @@ impl Name {
         let parts = der::all(content, der::SET)?.into_iter().map(|set| {
             let attributes = der::all(set.content, der::SEQUENCE)?;
             let attributes = attributes.into_iter().map(|one| attribute(one.content));
-            let mut part = attributes.collect::<Option<Part>>()?;
+            let mut part = attributes.collect::<Option<Rdn>>()?;
             part.sort();
             (!part.is_empty()).then_some(part)
         });
@@ -53,14 +53,14 @@ fn attribute(content: &[u8]) -> Option<Attribute> {
     if kind.tag != der::OBJECT_IDENTIFIER || !rest.is_empty() {
         return None;
     }
-    let kind = Kind::of(kind.content)?;
-    let value = Value::of(&kind, value);
+    let kind = AttributeType::of(kind.content)?;
+    let value = AttributeValue::of(&kind, value);
     Some(Attribute { kind, value })
 }
 
-impl Value {
+impl AttributeValue {
     /// Returns the value of an attribute of this kind.
-    pub(super) fn of(kind: &Kind, element: Element<'_>) -> Self {
+    pub(super) fn of(kind: &AttributeType, element: Element<'_>) -> Self {
         match kind.word().and_then(|_| text(element)) {
             Some(text) => Self::Text(text),
             None => Self::Encoded(element.whole.to_vec()),
@@ -105,7 +105,7 @@ impl std::fmt::Display for Name {
     }
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for AttributeValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let text = match self {
             Self::Text(text) => text,

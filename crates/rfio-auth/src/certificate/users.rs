@@ -8,17 +8,17 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::client_certificate::{ClientCertificate, Fingerprint};
 use super::name::Name;
-use super::shown::{Fingerprint, Shown};
 use crate::files::{BadFile, read_unchanged, text_of};
 
 /// Mapping of certificates to users.
 #[derive(Debug, Default)]
-pub struct Users(HashMap<Mark, Line>);
+pub struct CertificateUsers(HashMap<CertificateProperty, UserLine>);
 
 /// The property of a certificate that a line names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Mark {
+enum CertificateProperty {
     Subject(Name),
     Fingerprint(Fingerprint),
     Host(String),
@@ -26,30 +26,31 @@ enum Mark {
 }
 
 #[derive(Debug)]
-struct Line {
+struct UserLine {
     number: usize,
     user: String,
 }
 
 /// Why such a file is rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum BadUsers {
+pub enum BadCertificateUsers {
     /// It cannot be read, or other users can change it.
     #[error(transparent)]
     File(#[from] BadFile),
     /// A line is invalid.
     #[error("{0}, line {1}: {2}")]
-    Line(PathBuf, usize, String),
+    UserLine(PathBuf, usize, String),
 }
 
-impl Users {
+impl CertificateUsers {
     /// Reads a file.
     ///
     /// # Errors
     /// It cannot be read, other users can change it, or a line is invalid.
-    pub fn load(path: &Path) -> Result<Self, BadUsers> {
+    pub fn load(path: &Path) -> Result<Self, BadCertificateUsers> {
         let text = text_of(path, read_unchanged(path)?)?;
-        Self::parse(&text).map_err(|(line, what)| BadUsers::Line(path.to_owned(), line, what))
+        Self::parse(&text)
+            .map_err(|(line, what)| BadCertificateUsers::UserLine(path.to_owned(), line, what))
     }
 
     /// Parses the text of a file.
@@ -57,7 +58,7 @@ impl Users {
     /// # Errors
     /// The number of the first invalid line, and a description of the error.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
-        let mut users: HashMap<Mark, Line> = HashMap::new();
+        let mut users: HashMap<CertificateProperty, UserLine> = HashMap::new();
         for (index, line) in text.lines().enumerate() {
             let number = index + 1;
             // Trailing spaces are kept: a name may end with a significant space.
@@ -65,31 +66,35 @@ impl Users {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let (user, mark) = read(line).map_err(|what| (number, what))?;
-            if let Some(earlier) = users.get(&mark) {
+            let (user, property) = read(line).map_err(|what| (number, what))?;
+            if let Some(earlier) = users.get(&property) {
                 let what = format!("line {} already names this certificate", earlier.number);
                 return Err((number, what));
             }
-            users.insert(mark, Line { number, user });
+            users.insert(property, UserLine { number, user });
         }
         Ok(Self(users))
     }
 
     /// Returns the user that a certificate maps to.
-    pub fn of(&self, shown: &Shown) -> Option<&str> {
-        let subject = shown.subject.iter().cloned().map(Mark::Subject);
-        let hosts = shown.hosts.iter().cloned().map(Mark::Host);
-        let marks = subject
-            .chain([Mark::Fingerprint(shown.fingerprint)])
+    pub fn of(&self, shown: &ClientCertificate) -> Option<&str> {
+        let subject = shown
+            .subject
+            .iter()
+            .cloned()
+            .map(CertificateProperty::Subject);
+        let hosts = shown.hosts.iter().cloned().map(CertificateProperty::Host);
+        let properties = subject
+            .chain([CertificateProperty::Fingerprint(shown.fingerprint)])
             .chain(hosts)
-            .chain(shown.uris.iter().cloned().map(Mark::Uri));
-        let lines = marks.filter_map(|mark| self.0.get(&mark));
+            .chain(shown.uris.iter().cloned().map(CertificateProperty::Uri));
+        let lines = properties.filter_map(|property| self.0.get(&property));
         let first = lines.min_by_key(|line| line.number)?;
         Some(&first.user)
     }
 }
 
-fn read(line: &str) -> Result<(String, Mark), String> {
+fn read(line: &str) -> Result<(String, CertificateProperty), String> {
     let expected = || "expected user:CERTIFICATE".to_owned();
     let (user, certificate) = line.split_once(':').ok_or_else(expected)?;
     let user = user.trim_end();
@@ -100,17 +105,17 @@ fn read(line: &str) -> Result<(String, Mark), String> {
     let certificate = certificate.trim_start();
     let (kind, value) = certificate.split_once(':').unwrap_or_default();
     let value = value.trim();
-    let mark = match kind.to_ascii_lowercase().as_str() {
-        "sha256" => Mark::Fingerprint(
-            Fingerprint::written(value)
+    let property = match kind.to_ascii_lowercase().as_str() {
+        "sha256" => CertificateProperty::Fingerprint(
+            Fingerprint::parse(value)
                 .ok_or("a fingerprint by SHA-256 has 64 hexadecimal digits")?,
         ),
         "dns" | "uri" if value.is_empty() => return Err(format!("nothing follows {kind}:")),
-        "dns" => Mark::Host(value.to_ascii_lowercase()),
-        "uri" => Mark::Uri(value.to_owned()),
-        _ => Mark::Subject(certificate.parse().map_err(|bad| format!("{bad}"))?),
+        "dns" => CertificateProperty::Host(value.to_ascii_lowercase()),
+        "uri" => CertificateProperty::Uri(value.to_owned()),
+        _ => CertificateProperty::Subject(certificate.parse().map_err(|bad| format!("{bad}"))?),
     };
-    Ok((user.to_owned(), mark))
+    Ok((user.to_owned(), property))
 }
 
 #[cfg(test)]
@@ -120,10 +125,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use verbena_rfio_common::scratch::Scratch;
 
-    fn shown(subject: &str) -> Shown {
-        Shown {
+    fn shown(subject: &str) -> ClientCertificate {
+        ClientCertificate {
             subject: Some(subject.parse().unwrap()),
-            fingerprint: Fingerprint::written(&"07".repeat(32)).unwrap(),
+            fingerprint: Fingerprint::parse(&"07".repeat(32)).unwrap(),
             hosts: vec!["worker7.example.org".into()],
             uris: vec!["spiffe://example.org/robot".into()],
         }
@@ -139,14 +144,14 @@ mod tests {
             "ann:DNS:Worker7.example.org",
             "ann:URI:spiffe://example.org/robot",
         ] {
-            let users = Users::parse(&format!("# x\n\nbob:CN=Bob\n{line}\n")).unwrap();
+            let users = CertificateUsers::parse(&format!("# x\n\nbob:CN=Bob\n{line}\n")).unwrap();
             assert_eq!(users.of(&shown("CN=Ann,O=Example")), Some("ann"), "{line}");
         }
     }
 
     #[test]
     fn similar_subjects_do_not_match() {
-        let users = Users::parse(
+        let users = CertificateUsers::parse(
             "ann:CN=Ann,O=Example\nann:DNS:worker\nann:URI:spiffe://example.org/\nann:DNS:*.example.org\n",
         )
         .unwrap();
@@ -160,7 +165,7 @@ mod tests {
         ] {
             assert_eq!(users.of(&shown(subject)), None, "{subject}");
         }
-        let unnamed = Shown {
+        let unnamed = ClientCertificate {
             subject: None,
             ..shown("CN=Ann")
         };
@@ -172,12 +177,14 @@ mod tests {
         let fingerprint = "07".repeat(32);
         let text = format!("ann:sha256:{fingerprint}\nbob:CN=Ann\ncy:DNS:worker7.example.org\n");
         assert_eq!(
-            Users::parse(&text).unwrap().of(&shown("CN=Ann")),
+            CertificateUsers::parse(&text).unwrap().of(&shown("CN=Ann")),
             Some("ann")
         );
         let text: Vec<_> = text.lines().rev().collect();
         assert_eq!(
-            Users::parse(&text.join("\n")).unwrap().of(&shown("CN=Ann")),
+            CertificateUsers::parse(&text.join("\n"))
+                .unwrap()
+                .of(&shown("CN=Ann")),
             Some("cy")
         );
     }
@@ -198,7 +205,7 @@ mod tests {
                 "line 1 already names this certificate",
             ),
         ] {
-            let (number, what) = Users::parse(text).unwrap_err();
+            let (number, what) = CertificateUsers::parse(text).unwrap_err();
             assert_eq!(number, line, "{text}");
             assert!(what.contains(words), "{text}: {what}");
         }
@@ -211,11 +218,11 @@ mod tests {
         std::fs::write(&path, "ann:CN=Ann\n").unwrap();
         for (mode, accepted) in [(0o644, true), (0o664, false), (0o646, false)] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(Users::load(&path).is_ok(), accepted, "{mode:o}");
+            assert_eq!(CertificateUsers::load(&path).is_ok(), accepted, "{mode:o}");
         }
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         std::fs::write(&path, "ann:CN=Ann\nbob\n").unwrap();
-        let error = Users::load(&path).unwrap_err().to_string();
+        let error = CertificateUsers::load(&path).unwrap_err().to_string();
         assert!(
             error.ends_with("users, line 2: expected user:CERTIFICATE"),
             "{error}"
@@ -227,8 +234,8 @@ mod tests {
         #[test]
         fn a_subject_matches_its_own_text_form(name in super::super::name::tests::any_name(),
                                                other in super::super::name::tests::any_name()) {
-            let users = Users::parse(&format!("ann:{name}")).unwrap();
-            let with = |name: &Name| Shown { subject: Some(name.clone()), ..shown("CN=x") };
+            let users = CertificateUsers::parse(&format!("ann:{name}")).unwrap();
+            let with = |name: &Name| ClientCertificate { subject: Some(name.clone()), ..shown("CN=x") };
             prop_assert_eq!(users.of(&with(&name)), Some("ann"));
             prop_assert_eq!(users.of(&with(&other)).is_some(), name == other);
         }

@@ -1,12 +1,12 @@
 //! TLS 1.3 for the control connection (RFC 8446), by rustls. Older versions are not offered.
 
 mod client;
-mod refused;
+mod rejection;
 mod server;
 
 pub use client::ClientFiles;
-pub use refused::{why_refused_here, why_refused_there};
-pub use server::{ClientRules, Server};
+pub use rejection::{rejection_by_server, rejection_reason};
+pub use server::{ClientRules, TlsServer};
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use super::certificate::BadUsers;
+use super::certificate::BadCertificateUsers;
 use super::files::BadFile;
 
 /// The label with which both sides derive the key that binds their proofs to this channel (RFC
@@ -32,7 +32,7 @@ pub enum BadTls {
     File(#[from] BadFile),
     /// The file of users is invalid.
     #[error(transparent)]
-    Users(#[from] BadUsers),
+    CertificateUsers(#[from] BadCertificateUsers),
     /// A certificate and a key that do not belong together.
     #[error("the key in {key} is not that of the certificate in {certificate}")]
     Mismatch {

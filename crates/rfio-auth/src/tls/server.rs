@@ -10,18 +10,18 @@ use rustls::server::{NoServerSessionStorage, VerifierBuilderError, WebPkiClientV
 use rustls::{RootCertStore, ServerConfig};
 
 use super::{BadTls, all_of, certificates, private_key, text_of};
-use crate::certificate::Users;
+use crate::certificate::CertificateUsers;
 use crate::files::read_unchanged;
 
 /// State for accepting TLS connections. It holds both the verification of certificates and the
 /// mapping to users, so that a connection is judged by one consistent configuration, the one at its
 /// beginning, even if files are read again meanwhile.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct TlsServer {
     /// Settings of a connection.
     pub config: Arc<ServerConfig>,
     /// Mapping of certificates to users, if clients are asked for certificates.
-    pub users: Option<Arc<Users>>,
+    pub users: Option<Arc<CertificateUsers>>,
 }
 
 /// The files that decide which client certificates are accepted. Write access to one of them is
@@ -36,7 +36,7 @@ pub struct ClientRules<'a> {
     pub users: &'a Path,
 }
 
-impl Server {
+impl TlsServer {
     /// Creates a server with this certificate chain and key, in PEM, that asks for no client
     /// certificate.
     ///
@@ -54,7 +54,7 @@ impl Server {
     /// # Errors
     /// A file cannot be read or is invalid.
     pub fn asking(chain: &Path, key: &Path, rules: ClientRules<'_>) -> Result<Self, BadTls> {
-        let users = Users::load(rules.users)?;
+        let users = CertificateUsers::load(rules.users)?;
         let mut config = config(chain, key, verifier(rules)?)?;
         // A resumed TLS session would skip the client certificate, which may have expired or been
         // revoked.

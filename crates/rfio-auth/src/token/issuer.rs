@@ -38,12 +38,12 @@ pub struct Issuer {
     /// Permitted difference between the clocks, in seconds.
     pub skew: u64,
     /// Its keys for verifying signatures.
-    pub keys: Vec<Key>,
+    pub keys: Vec<IssuerKey>,
 }
 
 /// A public key with its identifier in tokens.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct IssuerKey {
     /// The identifier.
     pub id: Option<String>,
     /// The key.
@@ -140,7 +140,7 @@ impl Issuer {
 }
 
 /// Reads public keys: a JSON Web Key Set, or PEM.
-fn load_keys(path: &Path) -> Result<Vec<Key>, BadIssuers> {
+fn load_keys(path: &Path) -> Result<Vec<IssuerKey>, BadIssuers> {
     let text = text_of(path, read_unchanged(path)?)?;
     let keys = match text.trim_start().starts_with('{') {
         true => keys_of_set(&text),
@@ -160,7 +160,7 @@ fn load_keys(path: &Path) -> Result<Vec<Key>, BadIssuers> {
     }
 }
 
-fn keys_of_set(text: &str) -> Result<Vec<Key>, String> {
+fn keys_of_set(text: &str) -> Result<Vec<IssuerKey>, String> {
     let set: JwkSet = serde_json::from_str(text)
         .map_err(|error| format!("is not a JSON Web Key Set: {error}"))?;
     // Issuers also publish keys of other kinds and for other purposes; these are skipped.
@@ -179,7 +179,7 @@ fn keys_of_set(text: &str) -> Result<Vec<Key>, String> {
             _ => false,
         };
         let key = (fits && !encrypts).then(|| DecodingKey::from_jwk(jwk).ok());
-        Some(Key {
+        Some(IssuerKey {
             id: common.key_id.clone(),
             key: key??,
         })
@@ -187,7 +187,7 @@ fn keys_of_set(text: &str) -> Result<Vec<Key>, String> {
     Ok(keys.collect())
 }
 
-fn keys_of_pem(text: &str) -> Result<Vec<Key>, String> {
+fn keys_of_pem(text: &str) -> Result<Vec<IssuerKey>, String> {
     if text.contains("PRIVATE KEY") {
         return Err("has a private key; list public keys only".into());
     }
@@ -199,7 +199,7 @@ fn keys_of_pem(text: &str) -> Result<Vec<Key>, String> {
             Some(PublicKey::P256(point)) => DecodingKey::from_ec_der(point),
             None => return Err("has a public key that is neither RSA nor of P-256".into()),
         };
-        Ok(Key { id: None, key })
+        Ok(IssuerKey { id: None, key })
     });
     keys.collect()
 }

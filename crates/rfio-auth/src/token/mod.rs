@@ -22,16 +22,16 @@ const MOST_SUBJECT: usize = 255;
 #[derive(Debug, Default)]
 pub struct Issuers(Vec<Issuer>);
 
-/// The bearer of a token, and the scopes that it grants.
+/// A verified token: the user that it names, and the scopes that it grants.
 #[derive(Debug, Clone)]
-pub struct Bearer {
+pub struct VerifiedToken {
     /// The local user name: `SUBJECT@NAME`, or the user in the issuer's line.
     pub user: String,
     /// The token's subject.
     pub subject: String,
     /// The issuer's local name.
     pub issuer: String,
-    /// The bearer's groups according to the token, as `ISSUER:GROUP` with the issuer's local name.
+    /// The user's groups according to the token, as `ISSUER:GROUP` with the issuer's local name.
     pub groups: Vec<String>,
     /// The granted access.
     pub scopes: Scopes,
@@ -90,7 +90,7 @@ impl Issuers {
     ///
     /// # Errors
     /// Why it is refused.
-    pub fn judge(&self, token: &[u8]) -> Result<Bearer, BadToken> {
+    pub fn verify_token(&self, token: &[u8]) -> Result<VerifiedToken, BadToken> {
         let header = decode_header(token).map_err(|_| BadToken::Form)?;
         if header.crit.is_some() {
             // RFC 7515, 4.1.11: unsupported critical extensions make the token invalid.
@@ -114,7 +114,7 @@ impl Issuers {
                 break;
             }
         }
-        bearer(&verdict?, issuer)
+        verified(&verdict?, issuer)
     }
 }
 
@@ -160,7 +160,7 @@ fn groups(claims: &Value, issuer: &Issuer) -> Result<Vec<String>, BadToken> {
     }
 }
 
-fn bearer(claims: &Value, issuer: &Issuer) -> Result<Bearer, BadToken> {
+fn verified(claims: &Value, issuer: &Issuer) -> Result<VerifiedToken, BadToken> {
     if claims["iss"].as_str() != Some(&issuer.url) {
         return Err(BadToken::Claim("iss"));
     }
@@ -174,7 +174,7 @@ fn bearer(claims: &Value, issuer: &Issuer) -> Result<Bearer, BadToken> {
     if scopes.is_empty() {
         return Err(BadToken::Nothing);
     }
-    Ok(Bearer {
+    Ok(VerifiedToken {
         user: match &issuer.user {
             Some(user) => user.clone(),
             None => format!("{subject}@{}", issuer.name),

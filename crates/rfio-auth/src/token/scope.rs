@@ -5,7 +5,7 @@
 
 /// A right on a subtree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Right {
+pub enum ScopeRight {
     /// Read files and list directories.
     Read,
     /// Create files and directories under unused names, and rename to such names.
@@ -34,7 +34,7 @@ pub fn components(path: &[u8]) -> Option<Components> {
 /// One right on one subtree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    right: Right,
+    right: ScopeRight,
     subtree: Components,
 }
 
@@ -66,9 +66,9 @@ impl Scopes {
                 None => (word, None),
             };
             let right = match name {
-                "storage.read" | "read" => Right::Read,
-                "storage.create" => Right::Create,
-                "storage.modify" | "write" => Right::Modify,
+                "storage.read" | "read" => ScopeRight::Read,
+                "storage.create" => ScopeRight::Create,
+                "storage.modify" | "write" => ScopeRight::Modify,
                 _ => continue,
             };
             let path = match path {
@@ -97,14 +97,14 @@ impl Scopes {
 
     /// Returns whether anything may be changed anywhere.
     pub fn may_change(&self) -> bool {
-        self.0.iter().any(|scope| scope.right != Right::Read)
+        self.0.iter().any(|scope| scope.right != ScopeRight::Read)
     }
 
     /// Returns whether a right holds for a path.
-    pub fn has(&self, right: Right, path: &Components) -> bool {
+    pub fn has(&self, right: ScopeRight, path: &Components) -> bool {
         self.0.iter().any(|scope| {
             let fits = match right {
-                Right::Read => scope.right == Right::Read,
+                ScopeRight::Read => scope.right == ScopeRight::Read,
                 change => scope.right >= change,
             };
             fits && path.starts_with(&scope.subtree)
@@ -134,20 +134,20 @@ mod tests {
     fn a_right_holds_only_below_its_path() {
         let scopes = scopes("openid storage.read:/data storage.create:/new/ storage.modify:/mine");
         for (right, path, holds) in [
-            (Right::Read, "/data", true),
-            (Right::Read, "//data/./x", true),
-            (Right::Read, "/data2", false),
-            (Right::Read, "/data2/x", false),
-            (Right::Read, "/dat", false),
-            (Right::Read, "/", false),
-            (Right::Create, "/data/x", false),
-            (Right::Modify, "/data/x", false),
-            (Right::Create, "/new/x", true),
-            (Right::Modify, "/new/x", false),
-            (Right::Read, "/new/x", false),
-            (Right::Create, "/mine/x", true),
-            (Right::Modify, "/mine/x", true),
-            (Right::Read, "/mine/x", false),
+            (ScopeRight::Read, "/data", true),
+            (ScopeRight::Read, "//data/./x", true),
+            (ScopeRight::Read, "/data2", false),
+            (ScopeRight::Read, "/data2/x", false),
+            (ScopeRight::Read, "/dat", false),
+            (ScopeRight::Read, "/", false),
+            (ScopeRight::Create, "/data/x", false),
+            (ScopeRight::Modify, "/data/x", false),
+            (ScopeRight::Create, "/new/x", true),
+            (ScopeRight::Modify, "/new/x", false),
+            (ScopeRight::Read, "/new/x", false),
+            (ScopeRight::Create, "/mine/x", true),
+            (ScopeRight::Modify, "/mine/x", true),
+            (ScopeRight::Read, "/mine/x", false),
         ] {
             assert_eq!(scopes.has(right, &parts(path)), holds, "{right:?} {path}");
         }
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn scitokens_scope_names_are_understood() {
         let scopes = scopes("read:/a write:/b compute.read read");
-        assert!(scopes.has(Right::Read, &parts("/a")));
-        assert!(scopes.has(Right::Modify, &parts("/b")));
-        assert!(!scopes.has(Right::Read, &parts("/b")));
+        assert!(scopes.has(ScopeRight::Read, &parts("/a")));
+        assert!(scopes.has(ScopeRight::Modify, &parts("/b")));
+        assert!(!scopes.has(ScopeRight::Read, &parts("/b")));
     }
 
     #[test]
@@ -183,8 +183,8 @@ mod tests {
     #[test]
     fn paths_are_below_the_issuers_base() {
         let scopes = Scopes::parse("storage.read:/x storage.modify:/", &parts("/atlas")).unwrap();
-        assert!(scopes.has(Right::Read, &parts("/atlas/x/y")));
-        assert!(scopes.has(Right::Modify, &parts("/atlas/z")));
+        assert!(scopes.has(ScopeRight::Read, &parts("/atlas/x/y")));
+        assert!(scopes.has(ScopeRight::Modify, &parts("/atlas/z")));
         for outside in ["/x", "/", "/atlas2", "/cms"] {
             assert!(!scopes.covers(&parts(outside)), "{outside}");
         }
@@ -200,7 +200,7 @@ mod tests {
                     .map(|part| format!("/{}", String::from_utf8_lossy(part)))
                     .collect();
                 let expected = text == scope || text.starts_with(&format!("{scope}/"));
-                prop_assert_eq!(scopes.has(Right::Read, &parts), expected);
+                prop_assert_eq!(scopes.has(ScopeRight::Read, &parts), expected);
             } else {
                 prop_assert!(path.contains(".."));
             }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use verbena_rfio_common::scratch::Scratch;
 
 use super::*;
-use issuer::Key;
+use issuer::IssuerKey;
 
 const URL: &str = "https://iam.example/";
 const HERE: &str = "https://data.example:5001";
@@ -43,7 +43,7 @@ fn issuers(key: &EcdsaKeyPair) -> Issuers {
         base: Vec::new(),
         user: None,
         skew: 60,
-        keys: vec![Key {
+        keys: vec![IssuerKey {
             id: Some("k1".into()),
             key: DecodingKey::from_ec_der(key.public_key().as_ref()),
         }],
@@ -89,17 +89,21 @@ fn es256() -> Value {
 fn a_valid_token_gives_user_and_scopes() {
     let key = key();
     let token = signed(&key, &es256(), &claims());
-    let bearer = issuers(&key).judge(token.as_bytes()).unwrap();
-    assert_eq!(bearer.user, "ann@wlcg");
+    let verified = issuers(&key).verify_token(token.as_bytes()).unwrap();
+    assert_eq!(verified.user, "ann@wlcg");
     assert!(
-        bearer
+        verified
             .scopes
             .covers(&scope::components(b"/data/x").unwrap())
     );
-    assert!(!bearer.scopes.covers(&scope::components(b"/data2").unwrap()));
+    assert!(
+        !verified
+            .scopes
+            .covers(&scope::components(b"/data2").unwrap())
+    );
     for audience in [json!([HERE]), json!(["other", HERE])] {
         let token = signed(&key, &es256(), &changed("aud", audience));
-        assert!(issuers(&key).judge(token.as_bytes()).is_ok());
+        assert!(issuers(&key).verify_token(token.as_bytes()).is_ok());
     }
 }
 
@@ -147,7 +151,7 @@ fn wrong_missing_and_mistyped_claims_are_refused() {
         ("scope", json!("storage.read:/data/../secret"), None),
     ] {
         let token = signed(&key, &es256(), &changed(name, value.clone()));
-        let refused = issuers.judge(token.as_bytes());
+        let refused = issuers.verify_token(token.as_bytes());
         let refused = refused.expect_err(&format!("{name}: {value}"));
         if let Some(bad) = bad {
             assert_eq!(refused, bad, "{name}: {value}");
@@ -160,7 +164,10 @@ fn clocks_may_differ_by_the_skew() {
     let key = key();
     for (name, value) in [("exp", now() - 55), ("nbf", now() + 55)] {
         let token = signed(&key, &es256(), &changed(name, json!(value)));
-        assert!(issuers(&key).judge(token.as_bytes()).is_ok(), "{name}");
+        assert!(
+            issuers(&key).verify_token(token.as_bytes()).is_ok(),
+            "{name}"
+        );
     }
 }
 
@@ -205,9 +212,9 @@ fn signatures_by_other_keys_algorithms_or_over_other_text_are_refused() {
     attempts.push(format!("{good}.{good}"));
     attempts.push(format!(" {good}"));
     for token in attempts {
-        assert!(issuers.judge(token.as_bytes()).is_err(), "{token}");
+        assert!(issuers.verify_token(token.as_bytes()).is_err(), "{token}");
     }
-    assert!(issuers.judge(good.as_bytes()).is_ok());
+    assert!(issuers.verify_token(good.as_bytes()).is_ok());
 }
 
 #[test]
@@ -223,7 +230,7 @@ fn malformed_tokens_are_refused() {
         format!("{header}.{deep}.AA").into_bytes(),
         format!("{deep}.{deep}.AA").into_bytes(),
     ] {
-        assert!(issuers.judge(&token).is_err());
+        assert!(issuers.verify_token(&token).is_err());
     }
 }
 
@@ -251,7 +258,7 @@ fn keys_are_read_from_jwks_and_pem_and_other_kinds_skipped() {
     let issuers = Issuers::load(&file).unwrap();
     assert_eq!(issuers.0[0].keys.len(), 1, "no secret is a key");
     let token = signed(&key, &es256(), &claims());
-    assert!(issuers.judge(token.as_bytes()).is_ok());
+    assert!(issuers.verify_token(token.as_bytes()).is_ok());
 
     write("keys", set(&[&secret]));
     assert!(Issuers::load(&file).is_err(), "no key is left");
@@ -268,17 +275,17 @@ fn keys_are_read_from_jwks_and_pem_and_other_kinds_skipped() {
 #[test]
 fn groups_are_prefixed_by_the_issuer() {
     let key = key();
-    let judge = |value| {
+    let verify_token = |value| {
         let claims = changed("wlcg.groups", value);
         let token = signed(&key, &json!({"alg": "ES256", "typ": "JWT"}), &claims);
         issuers(&key)
-            .judge(token.as_bytes())
-            .map(|bearer| bearer.groups)
+            .verify_token(token.as_bytes())
+            .map(|verified| verified.groups)
     };
-    assert_eq!(judge(Value::Null).unwrap(), [""; 0]);
-    let groups = judge(json!(["/atlas", "/atlas/production"])).unwrap();
+    assert_eq!(verify_token(Value::Null).unwrap(), [""; 0]);
+    let groups = verify_token(json!(["/atlas", "/atlas/production"])).unwrap();
     assert_eq!(groups, ["wlcg:/atlas", "wlcg:/atlas/production"]);
     for malformed in [json!("/atlas"), json!([7]), json!({})] {
-        assert_eq!(judge(malformed), Err(BadToken::Claim("wlcg.groups")));
+        assert_eq!(verify_token(malformed), Err(BadToken::Claim("wlcg.groups")));
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use verbena_rfio_protocol::{Status, shown};
 
-use crate::error::{Error, is_later};
+use crate::error::{Error, is_temporary};
 
 /// An error of a copy, and the file that it concerns.
 #[derive(Debug, thiserror::Error)]
@@ -36,18 +36,18 @@ impl CopyError {
             Error::Unreachable(..) | Error::Connection(_) | Error::Dropped(_) | Error::TimedOut => {
                 true
             }
-            Error::Refused(refusal) => is_later(refusal.status),
-            error => error.is_of_identity(),
+            Error::Refused(refusal) => is_temporary(refusal.status),
+            error => error.is_authentication_failure(),
         }
     }
 }
 
 /// Adds the file that an error concerns.
-pub(crate) trait About<T> {
+pub(crate) trait ErrorSubject<T> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError>;
 }
 
-impl<T> About<T> for Result<T, Error> {
+impl<T> ErrorSubject<T> for Result<T, Error> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
         self.map_err(|error| CopyError {
             subject: subject.to_string(),
@@ -56,18 +56,18 @@ impl<T> About<T> for Result<T, Error> {
     }
 }
 
-impl<T> About<T> for io::Result<T> {
+impl<T> ErrorSubject<T> for io::Result<T> {
     fn about(self, subject: impl std::fmt::Display) -> Result<T, CopyError> {
-        self.map_err(here).about(subject)
+        self.map_err(local_error).about(subject)
     }
 }
 
 /// Formats a local path for messages.
-pub(crate) fn shown_path(path: &Path) -> String {
+pub(crate) fn display_path(path: &Path) -> String {
     shown::bytes(path.as_os_str().as_bytes())
 }
 
 /// Converts an error of a local file.
-pub(crate) fn here(error: io::Error) -> Error {
+pub(crate) fn local_error(error: io::Error) -> Error {
     Error::Local("local file".into(), error)
 }

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
-use verbena_rfio_common::{settled, writers};
+use verbena_rfio_common::{timestamp_granularity, writers};
 
 use super::directory::Directory;
-use super::failure::here;
+use super::failure::local_error;
 use super::paged::{self, PagedFile};
 use super::pipeline::{
-    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+    ExtendedAttributes, Extents, FileFacts, FinalAttributes, Put, Reader, Sink, Source, Writer,
 };
-use super::resume::{Work, block_checksums};
-use super::{CHUNK, Earlier, Extras, Stable};
+use super::resume::{WorkRanges, block_checksums};
+use super::{CHUNK, Durability, EarlierAttempt, ExtraAttributes};
 use crate::bounds::EXTENTS;
 use crate::error::Error;
 
@@ -27,7 +27,8 @@ use crate::error::Error;
 const BLOCK: u32 = 1 << 20;
 
 /// Limit on the time that a copy waits for a source that is being written.
-pub(crate) const SETTLING: Duration = settled::LONGEST.saturating_add(Duration::from_secs(1));
+pub(crate) const MOST_WAIT_FOR_SOURCE: Duration =
+    timestamp_granularity::LONGEST.saturating_add(Duration::from_secs(1));
 
 /// Returns the name of the partial file for a destination's name.
 pub fn partial_name(name: &[u8]) -> Vec<u8> {
@@ -71,13 +72,13 @@ pub fn read_fully_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<u
 
 /// State of a file, which must not change while it is copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct FileState {
     size: u64,
     modified: i64,
     changed: i64,
 }
 
-impl Identity {
+impl FileState {
     /// Returns the state that the metadata shows.
     pub fn of(about: &fs::Metadata) -> Self {
         Self {
@@ -88,20 +89,20 @@ impl Identity {
     }
 
     /// Waits until any further change of the file is certain to change its state, for at most
-    /// [`SETTLING`].
+    /// [`MOST_WAIT_FOR_SOURCE`].
     ///
     /// # Errors
     /// Returns [`Error::Changed`] if the file is being written for too long, else the errors of
     /// fstat(2).
-    pub fn settled(file: &File) -> Result<(Self, fs::Metadata), Error> {
+    pub fn wait_until_unambiguous(file: &File) -> Result<(Self, fs::Metadata), Error> {
         let begun = Instant::now();
         loop {
-            let about = file.metadata().map_err(here)?;
+            let about = file.metadata().map_err(local_error)?;
             let identity = Self::of(&about);
-            if identity.is_settled(file) {
+            if identity.is_unambiguous(file) {
                 return Ok((identity, about));
             }
-            if begun.elapsed() > SETTLING {
+            if begun.elapsed() > MOST_WAIT_FOR_SOURCE {
                 return Err(Error::Changed);
             }
             std::thread::sleep(Duration::from_millis(5));
@@ -115,17 +116,17 @@ impl Identity {
 
     /// Returns whether any further change of the file, whose metadata showed this state, is certain
     /// to change the state.
-    pub fn is_settled(&self, file: &File) -> bool {
+    pub fn is_unambiguous(&self, file: &File) -> bool {
         let writers = writers::of(file.as_fd());
-        settled::is_settled_among(self.changed, SystemTime::now(), writers)
+        timestamp_granularity::has_passed_among(self.changed, SystemTime::now(), writers)
     }
 
     /// Checks that the file still has this state.
     ///
     /// # Errors
     /// Returns [`Error::Changed`] if it does not, else the errors of fstat(2).
-    pub fn must_be_that_of(&self, file: &File) -> Result<(), Error> {
-        match Self::of(&file.metadata().map_err(here)?) == *self {
+    pub fn check(&self, file: &File) -> Result<(), Error> {
+        match Self::of(&file.metadata().map_err(local_error)?) == *self {
             true => Ok(()),
             false => Err(Error::Changed),
         }
@@ -142,8 +143,8 @@ pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
 pub struct LocalSource {
     file: File,
     name: String,
-    identity: Identity,
-    facts: Facts,
+    identity: FileState,
+    facts: FileFacts,
 }
 
 impl LocalSource {
@@ -152,13 +153,13 @@ impl LocalSource {
     /// # Errors
     /// Returns [`Error::Changed`] if the file is being written for too long, else the errors of
     /// examining it.
-    pub fn new(file: File, name: String, extras: Extras) -> Result<Self, Error> {
-        let (identity, about) = Identity::settled(&file)?;
+    pub fn new(file: File, name: String, extras: ExtraAttributes) -> Result<Self, Error> {
+        let (identity, about) = FileState::wait_until_unambiguous(&file)?;
         let extended = match extras {
-            Extras::Extended => extended_of(&file).map_err(here)?,
-            Extras::None => Vec::new(),
+            ExtraAttributes::Extended => extended_of(&file).map_err(local_error)?,
+            ExtraAttributes::None => Vec::new(),
         };
-        let facts = Facts {
+        let facts = FileFacts {
             size: identity.size,
             mode: about.permissions().mode() & 0o777,
             modified: identity.modified,
@@ -174,7 +175,7 @@ impl LocalSource {
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<usize, Error> {
-        read_fully_at(&self.file, offset, bytes).map_err(here)
+        read_fully_at(&self.file, offset, bytes).map_err(local_error)
     }
 }
 
@@ -183,7 +184,7 @@ impl Source for LocalSource {
         self.name.clone()
     }
 
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &FileFacts {
         &self.facts
     }
 
@@ -192,7 +193,7 @@ impl Source for LocalSource {
     }
 
     fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
-        extents(&self.file, segment).map_err(here)
+        extents(&self.file, segment).map_err(local_error)
     }
 
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
@@ -209,12 +210,12 @@ impl Source for LocalSource {
     }
 
     fn unchanged(&self) -> Result<(), Error> {
-        self.identity.must_be_that_of(&self.file)
+        self.identity.check(&self.file)
     }
 }
 
 impl Reader for &LocalSource {
-    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
+    fn read(&mut self, work: &WorkRanges, put: Put<'_>) -> Result<(), Error> {
         let mut buffer = vec![0; CHUNK as usize];
         while let Some((offset, length)) = work.take() {
             let bytes = &mut buffer[..length as usize];
@@ -295,7 +296,7 @@ impl LocalSink {
         directory: Arc<Directory>,
         destination: &[u8],
         name: String,
-        earlier: Earlier,
+        earlier: EarlierAttempt,
     ) -> io::Result<Self> {
         let partial = partial_name(destination);
         let flags = OFlags::RDWR
@@ -331,7 +332,7 @@ impl LocalSink {
             if !now.is_ok_and(|now| (now.st_dev, now.st_ino) == (mine.dev(), mine.ino())) {
                 continue;
             }
-            if earlier == Earlier::Discard && mine.len() > 0 {
+            if earlier == EarlierAttempt::Discard && mine.len() > 0 {
                 file.set_len(0)?;
             }
             return Ok(Self {
@@ -344,8 +345,8 @@ impl LocalSink {
         }
     }
 
-    fn finish(&self, ending: &Ending<'_>) -> io::Result<()> {
-        dress(&self.file, ending)?;
+    fn finish(&self, final_attributes: &FinalAttributes<'_>) -> io::Result<()> {
+        set_final_attributes(&self.file, final_attributes)?;
         let directory = &*self.directory;
         rustix::fs::renameat(
             directory,
@@ -353,7 +354,7 @@ impl LocalSink {
             directory,
             &self.destination[..],
         )?;
-        if ending.stable == Stable::First {
+        if final_attributes.stable == Durability::First {
             directory.synchronise()?;
         }
         Ok(())
@@ -364,12 +365,12 @@ impl LocalSink {
 ///
 /// # Errors
 /// Returns the errors of the system calls.
-pub fn dress(file: &File, ending: &Ending<'_>) -> io::Result<()> {
-    for (name, value) in ending.extended {
+pub fn set_final_attributes(file: &File, final_attributes: &FinalAttributes<'_>) -> io::Result<()> {
+    for (name, value) in final_attributes.extended {
         rustix::fs::fsetxattr(file, &name[..], value, XattrFlags::empty())?;
     }
-    file.set_permissions(fs::Permissions::from_mode(ending.mode & 0o777))?;
-    if let Some(modified) = ending.modified {
+    file.set_permissions(fs::Permissions::from_mode(final_attributes.mode & 0o777))?;
+    if let Some(modified) = final_attributes.modified {
         let time = timespec(modified);
         let times = rustix::fs::Timestamps {
             last_access: time,
@@ -377,7 +378,7 @@ pub fn dress(file: &File, ending: &Ending<'_>) -> io::Result<()> {
         };
         rustix::fs::futimens(file, &times)?;
     }
-    if ending.stable == Stable::First {
+    if final_attributes.stable == Durability::First {
         file.sync_all()?;
     }
     Ok(())
@@ -397,7 +398,7 @@ impl Sink for LocalSink {
     }
 
     fn length(&self) -> Result<u64, Error> {
-        Ok(self.file.metadata().map_err(here)?.len())
+        Ok(self.file.metadata().map_err(local_error)?.len())
     }
 
     fn block(&self) -> u32 {
@@ -406,35 +407,35 @@ impl Sink for LocalSink {
 
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
         block_checksums(block, segment, |offset, bytes| {
-            read_fully_at(&self.file, offset, bytes).map_err(here)
+            read_fully_at(&self.file, offset, bytes).map_err(local_error)
         })
     }
 
-    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
-        match lane > 0 && paged::is_of_memory(&self.file) {
+    fn writer(&self, session_number: usize) -> Result<Box<dyn Writer + '_>, Error> {
+        match session_number > 0 && paged::is_of_memory(&self.file) {
             true => Ok(Box::new(PagedFile::new(&self.file))),
             false => Ok(Box::new(self)),
         }
     }
 
     fn resize(&self, length: u64) -> Result<(), Error> {
-        self.file.set_len(length).map_err(here)
+        self.file.set_len(length).map_err(local_error)
     }
 
     fn discard(&self) -> Result<(), Error> {
         rustix::fs::unlinkat(&*self.directory, &self.partial[..], AtFlags::empty())
-            .map_err(|errno| here(errno.into()))
+            .map_err(|errno| local_error(errno.into()))
     }
 
-    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
-        self.finish(ending).map_err(here)
+    fn complete(&self, final_attributes: &FinalAttributes<'_>) -> Result<(), Error> {
+        self.finish(final_attributes).map_err(local_error)
     }
 }
 
 /// Writes in parallel to other writers.
 impl Writer for PagedFile<'_> {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.write_all_at(bytes, offset).map_err(here)
+        self.write_all_at(bytes, offset).map_err(local_error)
     }
 
     fn finish(&mut self) -> Result<(), Error> {
@@ -444,7 +445,7 @@ impl Writer for PagedFile<'_> {
 
 impl Writer for &LocalSink {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        self.file.write_all_at(bytes, offset).map_err(here)
+        self.file.write_all_at(bytes, offset).map_err(local_error)
     }
 
     fn finish(&mut self) -> Result<(), Error> {

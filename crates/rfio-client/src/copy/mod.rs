@@ -17,20 +17,20 @@
 //!
 //! `pipeline` copies one file; `tree` copies many, small ones whole.
 
-pub mod choice;
 mod directory;
 mod failure;
-mod lanes;
+pub mod filter;
 mod local;
-mod pace;
 mod paged;
 pub mod pattern;
 mod pipe;
 mod pipeline;
 mod progress;
+mod rate_limit;
 mod remote;
 mod resume;
 mod retry;
+mod sessions;
 mod tree;
 
 use std::io::Write;
@@ -40,21 +40,21 @@ use std::sync::Arc;
 use verbena_rfio_protocol::request::OpenFlags;
 
 use super::address::Location;
-use super::exchange::{Exchange, SharedFile};
+use super::connection::{MultiplexedConnection, SharedFile};
 use super::options::Options;
 use super::pool::SessionPool;
-use choice::{Choice, Existing};
 use directory::Directory;
-use failure::{About, here, shown_path};
+use failure::{ErrorSubject, display_path, local_error};
+use filter::{ExistingFiles, Filter};
 use local::{LocalSink, LocalSource, is_special};
-use pipeline::{Facts, Sink, Source};
-use remote::{RemoteSink, RemoteSource, There};
+use pipeline::{FileFacts, Sink, Source};
+use remote::{RemoteServer, RemoteSink, RemoteSource};
 
 pub use failure::CopyError;
-pub use lanes::Lanes;
-pub use pace::Pace;
-pub use progress::{Progress, Report, Route};
+pub use progress::{Progress, Report, Transport};
+pub use rate_limit::RateLimit;
 pub use retry::Retry;
+pub use sessions::SessionCount;
 pub use tree::{copy_tree, is_begun, list};
 
 /// Size in bytes of one request of a copy.
@@ -62,7 +62,7 @@ pub(crate) const CHUNK: u32 = 1 << 20;
 
 /// How to treat a partial file of an earlier attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Earlier {
+pub enum EarlierAttempt {
     /// Start over.
     Discard,
     /// Keep its correct blocks.
@@ -80,7 +80,7 @@ pub enum Verification {
 
 /// Attributes to copy in addition to data, permission bits and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extras {
+pub enum ExtraAttributes {
     /// Nothing.
     None,
     /// Extended attributes of the `user` name space.
@@ -89,70 +89,70 @@ pub enum Extras {
 
 /// Settings of a copy.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct CopySettings {
     /// Connection options.
     pub options: Options,
     /// Sessions that one part of a copy leaves to the next.
     pub sessions: Arc<SessionPool>,
     /// How to treat an earlier attempt.
-    pub earlier: Earlier,
+    pub earlier: EarlierAttempt,
     /// How to verify.
     pub verification: Verification,
     /// Number of sessions that share the work.
-    pub lanes: Lanes,
+    pub session_count: SessionCount,
     /// Limit on the bytes to copy, from the beginning.
     pub most: Option<u64>,
     /// Whether data and names must be on stable storage.
-    pub stable: Stable,
+    pub stable: Durability,
     /// Additional attributes to copy.
-    pub extras: Extras,
+    pub extras: ExtraAttributes,
     /// How to treat existing files.
-    pub existing: Existing,
+    pub existing: ExistingFiles,
     /// The part of a tree to copy.
-    pub choice: Choice,
+    pub filter: Filter,
     /// Rate limit shared by all copies, if there is one.
-    pub pace: Option<Arc<Pace>>,
+    pub rate_limit: Option<Arc<RateLimit>>,
     /// How long to retry after a lost connection.
     pub retry: Retry,
     /// How much data is sent before its arrival is confirmed.
-    pub start: Start,
+    pub start: ConnectionStart,
 }
 
-impl Manner {
+impl CopySettings {
     /// Settings for tests: defaults, with so many sessions and retries for so long.
     #[cfg(test)]
-    fn of_tests(lanes: usize, patience: std::time::Duration) -> Self {
+    fn of_tests(session_count: usize, timeout: std::time::Duration) -> Self {
         Self {
             options: Options::plain("tester"),
             sessions: Arc::default(),
-            earlier: Earlier::Discard,
+            earlier: EarlierAttempt::Discard,
             verification: Verification::Blocks,
-            lanes: Lanes::Exactly(lanes),
+            session_count: SessionCount::Exactly(session_count),
             most: None,
-            stable: Stable::Later,
-            extras: Extras::None,
-            existing: Existing::Replace,
-            choice: Choice::of(Vec::new()),
-            pace: None,
+            stable: Durability::Later,
+            extras: ExtraAttributes::None,
+            existing: ExistingFiles::Replace,
+            filter: Filter::of(Vec::new()),
+            rate_limit: None,
             retry: Retry {
-                patience,
+                timeout,
                 tell: |_| {},
             },
-            start: Start::Full,
+            start: ConnectionStart::Full,
         }
     }
 
     /// Waits as the rate limit requires after moving `bytes`.
-    fn keep_pace(&self, bytes: u64) {
-        if let Some(pace) = &self.pace {
-            pace.wait(bytes);
+    fn limit_rate(&self, bytes: u64) {
+        if let Some(rate_limit) = &self.rate_limit {
+            rate_limit.wait(bytes);
         }
     }
 }
 
 /// How a connection begins to move data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub enum ConnectionStart {
     /// With as much in flight as allowed.
     Full,
     /// Block by block at first, because a connection was lost before: the next one may not last
@@ -162,7 +162,7 @@ pub enum Start {
 
 /// When data is forced to stable storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stable {
+pub enum Durability {
     /// When the system writes it.
     Later,
     /// Data before the rename, and the name before the copy ends.
@@ -176,7 +176,7 @@ pub enum Stable {
 pub fn copy_file(
     from: &Location,
     to: &Location,
-    manner: &Manner,
+    settings: &CopySettings,
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let stream = match from {
@@ -185,9 +185,9 @@ pub fn copy_file(
     };
     if let Some((mut stream, mode)) = stream {
         // A pipe cannot be read again, so an earlier attempt's data cannot be compared.
-        let manner = Manner {
-            earlier: Earlier::Discard,
-            ..manner.clone()
+        let settings = CopySettings {
+            earlier: EarlierAttempt::Discard,
+            ..settings.clone()
         };
         return match special(to)? {
             Some(mut sink) => {
@@ -197,27 +197,32 @@ pub fn copy_file(
                 progress.file();
                 Ok(())
             }
-            None if tree::stays(to, &Facts::of_a_stream(mode), &manner)? => {
+            None if tree::stays(to, &FileFacts::of_a_stream(mode), &settings)? => {
                 progress.left();
                 Ok(())
             }
             None => {
-                let sink = sink(to, &manner, progress)?;
-                pipe::from_stream(&mut stream, &*sink, mode, &manner, progress)
+                let sink = sink(to, &settings, progress)?;
+                pipe::from_stream(&mut stream, &*sink, mode, &settings, progress)
             }
         };
     }
     if let Some(mut stream) = special(to)? {
-        let open = || source(from, manner, progress);
-        return pipe::to_stream(&open, &mut stream, manner, progress);
+        let open = || source(from, settings, progress);
+        return pipe::to_stream(&open, &mut stream, settings, progress);
     }
-    retry::persist_with_file(manner, progress, |manner, is_first| {
-        let source = source(from, manner, progress)?;
-        if is_first && tree::stays(to, source.facts(), manner)? {
+    retry::retry_file(settings, progress, |settings, is_first| {
+        let source = source(from, settings, progress)?;
+        if is_first && tree::stays(to, source.facts(), settings)? {
             progress.left();
             return Ok(());
         }
-        pipeline::copy(&*source, &*sink(to, manner, progress)?, manner, progress)
+        pipeline::copy(
+            &*source,
+            &*sink(to, settings, progress)?,
+            settings,
+            progress,
+        )
     })
 }
 
@@ -234,13 +239,13 @@ pub fn stream_file(
     let (address, path) = match from {
         Location::Remote(address, path) => (address, path),
         Location::Local(path) => {
-            let mut file = std::fs::File::open(path).about(shown_path(path))?;
-            std::io::copy(&mut file, sink).about(shown_path(path))?;
+            let mut file = std::fs::File::open(path).about(display_path(path))?;
+            std::io::copy(&mut file, sink).about(display_path(path))?;
             return sink.flush().about("standard output");
         }
     };
     let name = || format!("{address}{path}");
-    let session = Exchange::for_copies(address, options).about(name())?;
+    let session = MultiplexedConnection::for_copies(address, options).about(name())?;
     let file = SharedFile::open(session, path, OpenFlags::READ, 0).about(name())?;
     let size = file.attributes().size;
     let mut buffer = vec![0; size.min(8 * u64::from(CHUNK)) as usize];
@@ -267,11 +272,11 @@ fn stream_of(path: &LocalPath) -> Result<Option<Stream>, CopyError> {
     if path.as_os_str() == "-" {
         return Ok(Some((Box::new(std::io::stdin()), 0o644)));
     }
-    let about = std::fs::metadata(path).about(shown_path(path))?;
+    let about = std::fs::metadata(path).about(display_path(path))?;
     if about.is_file() || about.is_dir() {
         return Ok(None);
     }
-    let file = std::fs::File::open(path).about(shown_path(path))?;
+    let file = std::fs::File::open(path).about(display_path(path))?;
     Ok(Some((Box::new(file), about.permissions().mode() & 0o777)))
 }
 
@@ -283,7 +288,7 @@ fn special(to: &Location) -> Result<Option<Box<dyn Write + Send>>, CopyError> {
             let file = std::fs::OpenOptions::new()
                 .write(true)
                 .open(path)
-                .about(shown_path(path))?;
+                .about(display_path(path))?;
             Ok(Some(Box::new(file)))
         }
         _ => Ok(None),
@@ -292,26 +297,27 @@ fn special(to: &Location) -> Result<Option<Box<dyn Write + Send>>, CopyError> {
 
 fn source<'a>(
     from: &'a Location,
-    manner: &'a Manner,
+    settings: &'a CopySettings,
     progress: &'a Progress,
 ) -> Result<Box<dyn Source + 'a>, CopyError> {
     match from {
         Location::Local(path) => {
-            let name = shown_path(path);
+            let name = display_path(path);
             let file = std::fs::File::open(path).about(&name)?;
             if file.metadata().about(&name)?.is_dir() {
-                return Err(here(std::io::Error::from_raw_os_error(libc::EISDIR))).about(&name);
+                return Err(local_error(std::io::Error::from_raw_os_error(libc::EISDIR)))
+                    .about(&name);
             }
-            let source = LocalSource::new(file, name.clone(), manner.extras).about(&name)?;
+            let source = LocalSource::new(file, name.clone(), settings.extras).about(&name)?;
             Ok(Box::new(source))
         }
         Location::Remote(address, path) => {
-            let there = There {
+            let there = RemoteServer {
                 address,
-                options: &manner.options,
+                options: &settings.options,
                 progress,
             };
-            let source = RemoteSource::open(there, path, manner.extras);
+            let source = RemoteSource::open(there, path, settings.extras);
             Ok(Box::new(source.about(format!("{address}{path}"))?))
         }
     }
@@ -319,23 +325,23 @@ fn source<'a>(
 
 fn sink<'a>(
     to: &'a Location,
-    manner: &'a Manner,
+    settings: &'a CopySettings,
     progress: &'a Progress,
 ) -> Result<Box<dyn Sink + 'a>, CopyError> {
     match to {
         Location::Local(path) => {
-            let name = shown_path(path);
+            let name = display_path(path);
             let (directory, last) = Directory::above(path).about(&name)?;
-            let sink = LocalSink::open(Arc::new(directory), &last, name.clone(), manner.earlier);
+            let sink = LocalSink::open(Arc::new(directory), &last, name.clone(), settings.earlier);
             Ok(Box::new(sink.about(&name)?))
         }
         Location::Remote(address, path) => {
-            let there = There {
+            let there = RemoteServer {
                 address,
-                options: &manner.options,
+                options: &settings.options,
                 progress,
             };
-            let sink = RemoteSink::open(there, path, manner.earlier);
+            let sink = RemoteSink::open(there, path, settings.earlier);
             Ok(Box::new(sink.about(format!("{address}{path}"))?))
         }
     }

@@ -3,12 +3,12 @@
 use std::io::{self, Read, Write};
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use super::failure::{About, CopyError};
-use super::pipeline::{Ending, Sink, Source};
+use super::failure::{CopyError, ErrorSubject};
+use super::pipeline::{FinalAttributes, Sink, Source};
 use super::progress::Progress;
-use super::resume::{Work, segments};
-use super::retry::Trouble;
-use super::{CHUNK, Manner, Start};
+use super::resume::{WorkRanges, segments};
+use super::retry::FailureSeries;
+use super::{CHUNK, ConnectionStart, CopySettings};
 use crate::error::Error;
 
 /// Writes data in order to a destination that is not a regular file. `open` opens the source, and
@@ -21,34 +21,34 @@ use crate::error::Error;
 pub fn to_stream<'a>(
     open: &dyn Fn() -> Result<Box<dyn Source + 'a>, CopyError>,
     sink: &mut (dyn Write + Send),
-    manner: &Manner,
+    settings: &CopySettings,
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let mut source = open()?;
     let state = source.state();
-    let size = source.facts().size.min(manner.most.unwrap_or(u64::MAX));
+    let size = source.facts().size.min(settings.most.unwrap_or(u64::MAX));
     progress.expect(size);
     let mut written = 0;
-    let mut trouble = Trouble::default();
-    let mut start = manner.start;
+    let mut failures = FailureSeries::default();
+    let mut start = settings.start;
     while let Err(error) = read_from(
         &*source,
         size,
         &mut written,
         sink,
-        (manner, start),
+        (settings, start),
         progress,
     ) {
-        start = Start::Slow;
+        start = ConnectionStart::Slow;
         let name = source.name();
-        trouble.after(error, manner, progress)?;
+        failures.after(error, settings, progress)?;
         loop {
             match open() {
                 Ok(again) => {
                     source = again;
                     break;
                 }
-                Err(error) => trouble.after(error, manner, progress)?,
+                Err(error) => failures.after(error, settings, progress)?,
             }
         }
         if source.state() != state {
@@ -61,7 +61,7 @@ pub fn to_stream<'a>(
 }
 
 /// Serialises the output of parallel readers by offset.
-struct InOrder<'a> {
+struct OrderedOutput<'a> {
     state: Mutex<State<'a>>,
     changed: Condvar,
 }
@@ -73,7 +73,7 @@ struct State<'a> {
     failed: Option<Error>,
 }
 
-impl<'a> InOrder<'a> {
+impl<'a> OrderedOutput<'a> {
     fn lock(&self) -> MutexGuard<'_, State<'a>> {
         self.state
             .lock()
@@ -90,7 +90,7 @@ impl<'a> InOrder<'a> {
                 .unwrap_or_else(|poison| poison.into_inner());
         }
         if let Some(failed) = &state.failed {
-            return Err(failed.again());
+            return Err(failed.duplicate());
         }
         let put = state.sink.write_all(bytes);
         put.map_err(|error| Error::Local("write".into(), error))?;
@@ -102,7 +102,7 @@ impl<'a> InOrder<'a> {
 
     /// Ends the wait of all other readers with an error.
     fn fail(&self, error: &Error) {
-        self.lock().failed.get_or_insert_with(|| error.again());
+        self.lock().failed.get_or_insert_with(|| error.duplicate());
         self.changed.notify_all();
     }
 }
@@ -113,11 +113,11 @@ fn read_from(
     size: u64,
     written: &mut u64,
     sink: &mut (dyn Write + Send),
-    (manner, start): (&Manner, Start),
+    (settings, start): (&CopySettings, ConnectionStart),
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let begun = *written;
-    let in_order = InOrder {
+    let in_order = OrderedOutput {
         state: Mutex::new(State {
             sink,
             written,
@@ -132,30 +132,35 @@ fn read_from(
         parts.push((size, size));
     }
     for (from, to) in parts {
-        let work = match Work::whole((from.max(begun), to)) {
-            work if start == Start::Slow => work.beginning_with_blocks(source.block()),
+        let work = match WorkRanges::whole((from.max(begun), to)) {
+            work if start == ConnectionStart::Slow => work.with_slow_start(source.block()),
             work => work,
         };
         // Not inside the callback, which runs while the connection is locked.
-        let reads_beside = source.reads_beside();
-        let moved = manner.lanes.share(work.total(), |lane, first_moved| {
-            let mut put = |offset, bytes: &[u8]| {
-                in_order.put(offset, bytes)?;
-                let length = bytes.len() as u64;
-                progress.moved(length);
-                manner.keep_pace(length);
-                if reads_beside {
-                    first_moved(length);
-                }
-                Ok(())
-            };
-            let read = match manner.lanes.opened(lane, source.reader(lane)) {
-                Ok(Some(mut reader)) => reader.read(&work, &mut put),
-                Ok(None) => Ok(()),
-                Err(error) => Err(error),
-            };
-            read.inspect_err(|error| in_order.fail(error))
-        });
+        let reads_in_parallel = source.reads_in_parallel();
+        let moved = settings
+            .session_count
+            .share(work.total(), |session_number, first_moved| {
+                let mut put = |offset, bytes: &[u8]| {
+                    in_order.put(offset, bytes)?;
+                    let length = bytes.len() as u64;
+                    progress.moved(length);
+                    settings.limit_rate(length);
+                    if reads_in_parallel {
+                        first_moved(length);
+                    }
+                    Ok(())
+                };
+                let read = match settings
+                    .session_count
+                    .opened(session_number, source.reader(session_number))
+                {
+                    Ok(Some(mut reader)) => reader.read(&work, &mut put),
+                    Ok(None) => Ok(()),
+                    Err(error) => Err(error),
+                };
+                read.inspect_err(|error| in_order.fail(error))
+            });
         let failed = in_order.lock().failed.take();
         failed.map_or(moved, Err).about(source.name())?;
     }
@@ -171,10 +176,10 @@ pub fn from_stream(
     source: &mut dyn Read,
     sink: &dyn Sink,
     mode: u32,
-    manner: &Manner,
+    settings: &CopySettings,
     progress: &Progress,
 ) -> Result<(), CopyError> {
-    let mut source = source.take(manner.most.unwrap_or(u64::MAX));
+    let mut source = source.take(settings.most.unwrap_or(u64::MAX));
     let mut offset = 0;
     let mut writer = sink.writer(0).about(sink.name())?;
     let mut buffer = vec![0; CHUNK as usize];
@@ -187,18 +192,18 @@ pub fn from_stream(
         offset += filled as u64;
         progress.expect(filled as u64);
         progress.moved(filled as u64);
-        manner.keep_pace(filled as u64);
+        settings.limit_rate(filled as u64);
     }
     writer.finish().about(sink.name())?;
     drop(writer);
     sink.resize(offset).about(sink.name())?;
-    let ending = Ending {
+    let final_attributes = FinalAttributes {
         mode,
         modified: None,
         extended: &[],
-        stable: manner.stable,
+        stable: settings.stable,
     };
-    sink.complete(&ending).about(sink.name())?;
+    sink.complete(&final_attributes).about(sink.name())?;
     progress.file();
     Ok(())
 }
@@ -219,20 +224,20 @@ fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pipeline::{Extents, Facts, Put, Reader};
+    use super::super::pipeline::{Extents, FileFacts, Put, Reader};
     use super::*;
     use std::time::Duration;
 
     /// A file whose chunks are filled with their numbers.
     struct Numbered {
-        facts: Facts,
+        facts: FileFacts,
         /// The reader that fails.
         failing: Option<usize>,
     }
 
     impl Numbered {
         fn of(chunks: u64, failing: Option<usize>) -> Self {
-            let mut facts = Facts::of_a_stream(0o600);
+            let mut facts = FileFacts::of_a_stream(0o600);
             facts.size = chunks * u64::from(CHUNK);
             Self { facts, failing }
         }
@@ -242,7 +247,7 @@ mod tests {
         fn name(&self) -> String {
             "numbered".into()
         }
-        fn facts(&self) -> &Facts {
+        fn facts(&self) -> &FileFacts {
             &self.facts
         }
         fn block(&self) -> u32 {
@@ -254,10 +259,10 @@ mod tests {
         fn checksums(&self, _: u32, _: (u64, u64)) -> Result<Vec<u32>, Error> {
             Ok(Vec::new())
         }
-        fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
-            Ok(Box::new(InLane(self, lane)))
+        fn reader(&self, session_number: usize) -> Result<Box<dyn Reader + '_>, Error> {
+            Ok(Box::new(NumberedReader(self, session_number)))
         }
-        fn reads_beside(&self) -> bool {
+        fn reads_in_parallel(&self) -> bool {
             true
         }
         fn state(&self) -> u64 {
@@ -268,10 +273,10 @@ mod tests {
         }
     }
 
-    struct InLane<'a>(&'a Numbered, usize);
+    struct NumberedReader<'a>(&'a Numbered, usize);
 
-    impl Reader for InLane<'_> {
-        fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
+    impl Reader for NumberedReader<'_> {
+        fn read(&mut self, work: &WorkRanges, put: Put<'_>) -> Result<(), Error> {
             // Two reads are in flight, as with RDMA.
             let mut due = std::collections::VecDeque::new();
             loop {
@@ -281,7 +286,7 @@ mod tests {
                     due.push_back(range);
                 }
                 if self.0.failing == Some(self.1) {
-                    return Err(Error::Dropped("of this lane"));
+                    return Err(Error::Dropped("of this session"));
                 }
                 let Some((offset, length)) = due.pop_front() else {
                     return Ok(());
@@ -292,17 +297,17 @@ mod tests {
         }
     }
 
-    fn manner(lanes: usize) -> Manner {
-        Manner::of_tests(lanes, Duration::ZERO)
+    fn settings(session_count: usize) -> CopySettings {
+        CopySettings::of_tests(session_count, Duration::ZERO)
     }
 
     #[test]
     fn parallel_readers_write_in_order() {
-        for lanes in [1, 2, 4] {
+        for session_count in [1, 2, 4] {
             let mut taken = Vec::new();
             let open = || Ok(Box::new(Numbered::of(40, None)) as Box<dyn Source>);
             let progress = Progress::default();
-            to_stream(&open, &mut taken, &manner(lanes), &progress).unwrap();
+            to_stream(&open, &mut taken, &settings(session_count), &progress).unwrap();
             assert_eq!(taken.len(), 40 * CHUNK as usize);
             let chunks = taken.chunks(CHUNK as usize).enumerate();
             for (number, chunk) in chunks {
@@ -317,9 +322,12 @@ mod tests {
             let mut taken = Vec::new();
             let open = || Ok(Box::new(Numbered::of(40, Some(failing))) as Box<dyn Source>);
             let progress = Progress::default();
-            let copied = to_stream(&open, &mut taken, &manner(4), &progress);
+            let copied = to_stream(&open, &mut taken, &settings(4), &progress);
             let error = copied.unwrap_err().error;
-            assert!(matches!(error, Error::Dropped("of this lane")), "{error}");
+            assert!(
+                matches!(error, Error::Dropped("of this session")),
+                "{error}"
+            );
             // The data written is a prefix without a gap.
             let chunks = taken.chunks(CHUNK as usize).enumerate();
             for (number, chunk) in chunks {

@@ -6,10 +6,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::failure::{About, CopyError};
+use super::failure::{CopyError, ErrorSubject};
 use super::progress::Progress;
-use super::resume::{SLOWLY, Work, segment_end, segments};
-use super::{CHUNK, Earlier, Manner, Stable, Start, Verification};
+use super::resume::{SLOW_START_BLOCKS, WorkRanges, segment_end, segments};
+use super::{CHUNK, ConnectionStart, CopySettings, Durability, EarlierAttempt, Verification};
 use crate::error::Error;
 
 /// Extended attributes: names with their name space, and values.
@@ -17,7 +17,7 @@ pub type ExtendedAttributes = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// The attributes of a file that a copy needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileFacts {
     /// Size in bytes.
     pub size: u64,
     /// Permission bits.
@@ -30,7 +30,7 @@ pub struct Facts {
     pub extended: ExtendedAttributes,
 }
 
-impl Facts {
+impl FileFacts {
     /// Returns the attributes of a stream, which is read once and has no length yet. No file counts
     /// as newer than it.
     pub fn of_a_stream(mode: u32) -> Self {
@@ -54,7 +54,7 @@ pub trait Source: Sync {
     /// Returns its name, for messages.
     fn name(&self) -> String;
     /// Returns its attributes at the time it was opened.
-    fn facts(&self) -> &Facts;
+    fn facts(&self) -> &FileFacts;
     /// Returns the largest block size in bytes for checksums.
     fn block(&self) -> u32;
     /// Returns the parts of a segment that hold data, in order, and the offset up to which they are
@@ -64,9 +64,9 @@ pub trait Source: Sync {
     /// the file ends earlier.
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
     /// Returns a reader, which works in parallel with the others.
-    fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error>;
+    fn reader(&self, session_number: usize) -> Result<Box<dyn Reader + '_>, Error>;
     /// Returns whether parallel readers speed up a copy that writes in order.
-    fn reads_beside(&self) -> bool {
+    fn reads_in_parallel(&self) -> bool {
         false
     }
     /// Returns a number for its state, which identifies it when it is opened again.
@@ -90,7 +90,7 @@ pub type Put<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), Error>;
 /// One of the parallel readers of a source.
 pub trait Reader: Send {
     /// Reads until no work is left.
-    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error>;
+    fn read(&mut self, work: &WorkRanges, put: Put<'_>) -> Result<(), Error>;
 }
 
 /// A file to copy to, without its final name yet.
@@ -105,13 +105,13 @@ pub trait Sink: Sync {
     /// the file ends earlier.
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error>;
     /// Returns a writer, which works in parallel with the others.
-    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error>;
+    fn writer(&self, session_number: usize) -> Result<Box<dyn Writer + '_>, Error>;
     /// Sets its length: truncates excess data, or extends the file with a hole.
     fn resize(&self, length: u64) -> Result<(), Error>;
     /// Removes it because its contents are useless.
     fn discard(&self) -> Result<(), Error>;
     /// Sets the file's attributes and gives it its final name.
-    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error>;
+    fn complete(&self, final_attributes: &FinalAttributes<'_>) -> Result<(), Error>;
 }
 
 /// One of the parallel writers of a sink.
@@ -124,7 +124,7 @@ pub trait Writer: Send {
 
 /// The final attributes of a file.
 #[derive(Debug, Clone, Copy)]
-pub struct Ending<'a> {
+pub struct FinalAttributes<'a> {
     /// Permission bits.
     pub mode: u32,
     /// Last change in nanoseconds since 1970, if it is kept.
@@ -132,7 +132,7 @@ pub struct Ending<'a> {
     /// Extended attributes.
     pub extended: &'a [(Vec<u8>, Vec<u8>)],
     /// Whether data and name must be on stable storage before [`Sink::complete`] returns.
-    pub stable: Stable,
+    pub stable: Durability,
 }
 
 /// Copies a file.
@@ -143,43 +143,43 @@ pub struct Ending<'a> {
 pub fn copy(
     source: &dyn Source,
     sink: &dyn Sink,
-    manner: &Manner,
+    settings: &CopySettings,
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let facts = source.facts();
-    let size = facts.size.min(manner.most.unwrap_or(u64::MAX));
+    let size = facts.size.min(settings.most.unwrap_or(u64::MAX));
     progress.expect(size);
     let block = source.block().min(sink.block());
-    let earlier = match manner.earlier {
-        Earlier::Discard => 0,
-        Earlier::Continue => sink.length().about(sink.name())?.min(size),
+    let earlier = match settings.earlier {
+        EarlierAttempt::Discard => 0,
+        EarlierAttempt::Continue => sink.length().about(sink.name())?.min(size),
     };
     let mut at = 0;
     loop {
         let (work, until) = plan(source, sink, block, (at, size), earlier)?;
         progress.kept(until - at - work.total());
-        let work = match manner.start {
-            Start::Full => work,
-            Start::Slow => work.beginning_with_blocks(block),
+        let work = match settings.start {
+            ConnectionStart::Full => work,
+            ConnectionStart::Slow => work.with_slow_start(block),
         };
-        move_all(source, sink, &work, manner, progress)?;
+        move_all(source, sink, &work, settings, progress)?;
         at = until;
         if at >= size {
             break;
         }
     }
     sink.resize(size).about(sink.name())?;
-    if manner.verification == Verification::Written {
+    if settings.verification == Verification::Written {
         verify(source, sink, block, size)?;
     }
     source.unchanged().about(source.name())?;
-    let ending = Ending {
+    let final_attributes = FinalAttributes {
         mode: facts.mode,
         modified: Some(facts.modified),
         extended: &facts.extended,
-        stable: manner.stable,
+        stable: settings.stable,
     };
-    sink.complete(&ending).about(sink.name())?;
+    sink.complete(&final_attributes).about(sink.name())?;
     progress.file();
     Ok(())
 }
@@ -188,46 +188,53 @@ pub fn copy(
 fn move_all(
     source: &dyn Source,
     sink: &dyn Sink,
-    work: &Work,
-    manner: &Manner,
+    work: &WorkRanges,
+    settings: &CopySettings,
     progress: &Progress,
 ) -> Result<(), CopyError> {
     let at_sink = AtomicBool::new(false);
-    let moved = manner.lanes.share(work.total(), |lane, first_moved| {
-        let mark = |error| {
-            at_sink.store(true, Ordering::Relaxed);
-            error
-        };
-        let Some(mut reader) = manner.lanes.opened(lane, source.reader(lane))? else {
-            return Ok(());
-        };
-        let writer = manner.lanes.opened(lane, sink.writer(lane));
-        let Some(mut writer) = writer.map_err(mark)? else {
-            return Ok(());
-        };
-        // Number of writes, and bytes of those whose arrival is not confirmed.
-        let (mut puts, mut unknown) = (0, 0);
-        let mut put = |offset: u64, bytes: &[u8]| {
-            writer.write(offset, bytes).map_err(mark)?;
-            let length = bytes.len() as u64;
-            progress.sent(length);
-            (puts, unknown) = (puts + 1, unknown + length);
-            if manner.start == Start::Full || puts > SLOWLY {
-                progress.arrived(std::mem::take(&mut unknown));
-            } else if (puts + 1).is_power_of_two() {
-                // One block is confirmed before the next two are sent, then four, then eight.
-                writer.finish().map_err(mark)?;
-                progress.arrived(std::mem::take(&mut unknown));
-            }
-            manner.keep_pace(length);
-            first_moved(length);
+    let moved = settings
+        .session_count
+        .share(work.total(), |session_number, first_moved| {
+            let mark = |error| {
+                at_sink.store(true, Ordering::Relaxed);
+                error
+            };
+            let Some(mut reader) = settings
+                .session_count
+                .opened(session_number, source.reader(session_number))?
+            else {
+                return Ok(());
+            };
+            let writer = settings
+                .session_count
+                .opened(session_number, sink.writer(session_number));
+            let Some(mut writer) = writer.map_err(mark)? else {
+                return Ok(());
+            };
+            // Number of writes, and bytes of those whose arrival is not confirmed.
+            let (mut puts, mut unknown) = (0, 0);
+            let mut put = |offset: u64, bytes: &[u8]| {
+                writer.write(offset, bytes).map_err(mark)?;
+                let length = bytes.len() as u64;
+                progress.sent(length);
+                (puts, unknown) = (puts + 1, unknown + length);
+                if settings.start == ConnectionStart::Full || puts > SLOW_START_BLOCKS {
+                    progress.arrived(std::mem::take(&mut unknown));
+                } else if (puts + 1).is_power_of_two() {
+                    // One block is confirmed before the next two are sent, then four, then eight.
+                    writer.finish().map_err(mark)?;
+                    progress.arrived(std::mem::take(&mut unknown));
+                }
+                settings.limit_rate(length);
+                first_moved(length);
+                Ok(())
+            };
+            reader.read(work, &mut put)?;
+            writer.finish().map_err(mark)?;
+            progress.arrived(unknown);
             Ok(())
-        };
-        reader.read(work, &mut put)?;
-        writer.finish().map_err(mark)?;
-        progress.arrived(unknown);
-        Ok(())
-    });
+        });
     match at_sink.load(Ordering::Relaxed) {
         true => moved.about(sink.name()),
         false => moved.about(source.name()),
@@ -241,7 +248,7 @@ fn plan(
     block: u32,
     (from, size): (u64, u64),
     earlier: u64,
-) -> Result<(Work, u64), CopyError> {
+) -> Result<(WorkRanges, u64), CopyError> {
     let mut to = segment_end(from, size, block);
     let data = match source.facts().is_sparse() {
         false => vec![(from, to - from)],
@@ -268,7 +275,10 @@ fn plan(
         }
     };
     if earlier <= from {
-        return Ok((Work::of((from, to), CHUNK.into(), &data, 0, |_| false), to));
+        return Ok((
+            WorkRanges::of((from, to), CHUNK.into(), &data, 0, |_| false),
+            to,
+        ));
     }
     let compared = earlier.next_multiple_of(block.into()).min(to);
     let theirs = source.checksums(block, (from, compared));
@@ -282,7 +292,7 @@ fn plan(
         let index = (number - first) as usize;
         whole && ours.get(index).is_some() && ours.get(index) == theirs.get(index)
     };
-    let work = Work::of((from, to), block.into(), &data, earlier, is_right);
+    let work = WorkRanges::of((from, to), block.into(), &data, earlier, is_right);
     Ok((work, to))
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use crate::address::Address;
-use crate::exchange::Exchange;
+use crate::connection::MultiplexedConnection;
 
 /// Counters of a running copy, which other threads may read.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct Progress {
     files: AtomicU64,
     left: AtomicU64,
     left_out: AtomicU64,
-    tried_again: AtomicU64,
+    retries: AtomicU64,
     /// Servers with which there was a session.
     reached: Mutex<HashSet<Address>>,
     streamed: AtomicBool,
@@ -27,16 +27,16 @@ pub struct Progress {
 
 /// The route that data took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
+pub enum Transport {
     /// In requests and replies, over TCP or a Unix socket.
     Stream,
     /// By RDMA, through verbs.
     Verbs,
 }
 
-impl Route {
+impl Transport {
     /// Returns the route of a session's data.
-    pub fn of(session: &Exchange) -> Self {
+    pub fn of(session: &MultiplexedConnection) -> Self {
         match session.uses_fabric() {
             true => Self::Verbs,
             false => Self::Stream,
@@ -60,8 +60,8 @@ pub struct Report {
     /// FIFOs, sockets and devices, which are not copied.
     pub left_out: u64,
     /// Retries after lost connections.
-    pub tried_again: u64,
-    /// Routes that data took, in the order of [`Route`].
+    pub retries: u64,
+    /// Routes that data took, in the order of [`Transport`].
     pub routes: [bool; 2],
 }
 
@@ -108,7 +108,7 @@ impl Progress {
     }
 
     /// Subtracts expected and correct bytes that another attempt will count again.
-    pub(super) fn take_back(&self, expected: u64, kept: u64) {
+    pub(super) fn subtract(&self, expected: u64, kept: u64) {
         self.expected.fetch_sub(expected, Ordering::Relaxed);
         self.kept.fetch_sub(kept, Ordering::Relaxed);
     }
@@ -123,8 +123,8 @@ impl Progress {
     }
 
     /// Counts a retry after a lost connection.
-    pub(super) fn tried_again(&self) {
-        self.tried_again.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_retry(&self) {
+        self.retries.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Records a session with a server.
@@ -153,10 +153,10 @@ impl Progress {
     }
 
     /// Records the route of data.
-    pub fn went(&self, route: Route) {
+    pub fn record_transport(&self, route: Transport) {
         match route {
-            Route::Stream => &self.streamed,
-            Route::Verbs => &self.by_rdma,
+            Transport::Stream => &self.streamed,
+            Transport::Verbs => &self.by_rdma,
         }
         .store(true, Ordering::Relaxed);
     }
@@ -170,7 +170,7 @@ impl Progress {
             files: self.files.load(Ordering::Relaxed),
             left: self.left.load(Ordering::Relaxed),
             left_out: self.left_out.load(Ordering::Relaxed),
-            tried_again: self.tried_again.load(Ordering::Relaxed),
+            retries: self.retries.load(Ordering::Relaxed),
             routes: [
                 self.streamed.load(Ordering::Relaxed),
                 self.by_rdma.load(Ordering::Relaxed),

@@ -12,23 +12,23 @@ use verbena_rfio_protocol::request::{
 use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Path};
 
 use super::directory::split;
-use super::local::{SETTLING, partial_name};
+use super::local::{MOST_WAIT_FOR_SOURCE, partial_name};
 use super::pipeline::{
-    Ending, ExtendedAttributes, Extents, Facts, Put, Reader, Sink, Source, Writer,
+    ExtendedAttributes, Extents, FileFacts, FinalAttributes, Put, Reader, Sink, Source, Writer,
 };
-use super::progress::{Progress, Route};
-use super::resume::Work;
-use super::{Earlier, Extras, Stable};
+use super::progress::{Progress, Transport};
+use super::resume::WorkRanges;
+use super::{Durability, EarlierAttempt, ExtraAttributes};
 use crate::address::Address;
 use crate::bounds::EXTENTS;
-use crate::error::{Error, unexpected};
-use crate::exchange::{Exchange, Reads, SharedFile, Writes};
+use crate::connection::{MultiplexedConnection, PipelinedReads, PipelinedWrites, SharedFile};
+use crate::error::Error;
 use crate::options::Options;
-use crate::pool::{Pooled, SessionPool};
+use crate::pool::{PooledSession, SessionPool};
 
 /// A server, and how to connect to it.
 #[derive(Debug, Clone)]
-pub struct There<'a> {
+pub struct RemoteServer<'a> {
     /// The server's address.
     pub address: &'a Address,
     /// Connection options.
@@ -37,13 +37,13 @@ pub struct There<'a> {
     pub progress: &'a Progress,
 }
 
-impl There<'_> {
+impl RemoteServer<'_> {
     /// Opens a session.
     ///
     /// # Errors
     /// Returns the errors of connecting.
-    pub fn session(&self) -> Result<Arc<Exchange>, Error> {
-        let session = Exchange::for_copies(self.address, self.options)?;
+    pub fn session(&self) -> Result<Arc<MultiplexedConnection>, Error> {
+        let session = MultiplexedConnection::for_copies(self.address, self.options)?;
         self.progress.reached(self.address);
         Ok(session)
     }
@@ -61,9 +61,9 @@ impl There<'_> {
     ///
     /// # Errors
     /// Returns the server's errors, and those of connecting.
-    pub fn open_beside(&self, path: &Path, flags: u32) -> Result<SharedFile, Error> {
+    pub fn open_further_session(&self, path: &Path, flags: u32) -> Result<SharedFile, Error> {
         let file = self.open(path, flags, 0)?;
-        file.exchange().decide_route()?;
+        file.connection().choose_data_path()?;
         Ok(file)
     }
 
@@ -71,7 +71,7 @@ impl There<'_> {
     ///
     /// # Errors
     /// Returns the errors of connecting.
-    pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<Pooled, Error> {
+    pub fn take(&self, sessions: &Arc<SessionPool>) -> Result<PooledSession, Error> {
         let session = sessions.take(self.address, self.options)?;
         self.progress.reached(self.address);
         Ok(session)
@@ -80,11 +80,11 @@ impl There<'_> {
 
 /// A file on a server to read.
 pub struct RemoteSource<'a> {
-    there: There<'a>,
+    there: RemoteServer<'a>,
     path: Path,
     own: SharedFile,
     version: u64,
-    facts: Facts,
+    facts: FileFacts,
 }
 
 impl<'a> RemoteSource<'a> {
@@ -93,16 +93,20 @@ impl<'a> RemoteSource<'a> {
     /// # Errors
     /// Returns [`Error::Changed`] if the file is being written for too long, else the server's
     /// errors and those of connecting.
-    pub fn open(there: There<'a>, path: &Path, extras: Extras) -> Result<Self, Error> {
+    pub fn open(
+        there: RemoteServer<'a>,
+        path: &Path,
+        extras: ExtraAttributes,
+    ) -> Result<Self, Error> {
         let file = there.open(path, OpenFlags::READ, 0)?;
-        let about = settled(&file)?;
+        let about = wait_until_unambiguous(&file)?;
         let extended = match extras {
-            Extras::Extended => {
+            ExtraAttributes::Extended => {
                 extended_in(file.call(Request::Extended(OnPath { path: path.clone() }))?)?
             }
-            Extras::None => Vec::new(),
+            ExtraAttributes::None => Vec::new(),
         };
-        let facts = Facts {
+        let facts = FileFacts {
             size: about.size,
             mode: about.mode & 0o777,
             modified: about.modified,
@@ -120,12 +124,12 @@ impl<'a> RemoteSource<'a> {
 }
 
 /// Waits until any further change of the file is certain to change its version, for at most
-/// [`SETTLING`]; returns its attributes.
-fn settled(file: &SharedFile) -> Result<Attributes, Error> {
+/// [`MOST_WAIT_FOR_SOURCE`]; returns its attributes.
+fn wait_until_unambiguous(file: &SharedFile) -> Result<Attributes, Error> {
     let begun = Instant::now();
     let mut about = file.attributes().clone();
     while !about.settled {
-        if begun.elapsed() > SETTLING {
+        if begun.elapsed() > MOST_WAIT_FOR_SOURCE {
             return Err(Error::Changed);
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -153,13 +157,13 @@ pub(crate) fn extended_in(reply: Reply) -> Result<ExtendedAttributes, Error> {
                 )
             })
             .collect()),
-        other => Err(unexpected(&other)),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
 /// Sets extended attributes of a file.
 pub(crate) fn set_extended(
-    session: &Arc<Exchange>,
+    session: &Arc<MultiplexedConnection>,
     path: &Path,
     entries: &[(Vec<u8>, Vec<u8>)],
 ) -> Result<(), Error> {
@@ -182,12 +186,12 @@ impl Source for RemoteSource<'_> {
         format!("{}{}", self.there.address, self.path)
     }
 
-    fn facts(&self) -> &Facts {
+    fn facts(&self) -> &FileFacts {
         &self.facts
     }
 
     fn block(&self) -> u32 {
-        self.own.exchange().terms().block
+        self.own.connection().server_limits().block
     }
 
     fn data(&self, segment: (u64, u64)) -> Result<Extents, Error> {
@@ -198,19 +202,25 @@ impl Source for RemoteSource<'_> {
         remote_checksums(&self.own, block, segment)
     }
 
-    fn reader(&self, lane: usize) -> Result<Box<dyn Reader + '_>, Error> {
-        let lane = match lane {
+    fn reader(&self, session_number: usize) -> Result<Box<dyn Reader + '_>, Error> {
+        let further = match session_number {
             0 => None,
-            _ => Some(self.there.open_beside(&self.path, OpenFlags::READ)?),
+            _ => Some(
+                self.there
+                    .open_further_session(&self.path, OpenFlags::READ)?,
+            ),
         };
-        Ok(Box::new(RemoteReader { source: self, lane }))
+        Ok(Box::new(RemoteReader {
+            source: self,
+            further,
+        }))
     }
 
     /// Over TCP, a reader that waits for its turn stops its connection, so parallel readers gain
     /// nothing.
-    fn reads_beside(&self) -> bool {
+    fn reads_in_parallel(&self) -> bool {
         // The first read reports the same failure.
-        self.own.exchange().decide_route().unwrap_or(false)
+        self.own.connection().choose_data_path().unwrap_or(false)
     }
 
     fn state(&self) -> u64 {
@@ -228,23 +238,28 @@ impl Source for RemoteSource<'_> {
 
 struct RemoteReader<'a> {
     source: &'a RemoteSource<'a>,
-    lane: Option<SharedFile>,
+    further: Option<SharedFile>,
 }
 
 impl Reader for RemoteReader<'_> {
-    fn read(&mut self, work: &Work, put: Put<'_>) -> Result<(), Error> {
-        let file = self.lane.as_ref().unwrap_or(&self.source.own);
+    fn read(&mut self, work: &WorkRanges, put: Put<'_>) -> Result<(), Error> {
+        let file = self.further.as_ref().unwrap_or(&self.source.own);
         let read = read_ranges(file, self.source.version, work, put);
         let progress = self.source.there.progress;
-        progress.went(Route::of(file.exchange()));
+        progress.record_transport(Transport::of(file.connection()));
         read
     }
 }
 
 /// Reads the ranges in `work`, with several requests in flight.
-fn read_ranges(file: &SharedFile, version: u64, work: &Work, put: Put<'_>) -> Result<(), Error> {
-    let most = file.exchange().most_at_once() as u32;
-    let mut reads = Reads::of(file, Some(version));
+fn read_ranges(
+    file: &SharedFile,
+    version: u64,
+    work: &WorkRanges,
+    put: Put<'_>,
+) -> Result<(), Error> {
+    let most = file.connection().max_request_bytes() as u32;
+    let mut reads = PipelinedReads::of(file, Some(version));
     let mut rest = None;
     loop {
         while reads.has_room()
@@ -278,7 +293,7 @@ fn extents(file: &SharedFile, (from, to): (u64, u64)) -> Result<Extents, Error> 
         });
         let found = match file.call(request)? {
             Reply::Data(found) => found,
-            other => return Err(unexpected(&other)),
+            other => return Err(Error::unexpected(&other)),
         };
         for extent in &found.extents {
             let end = extent.offset.checked_add(extent.length);
@@ -348,7 +363,7 @@ pub(crate) fn partial_path(destination: &Path) -> Result<Path, Error> {
 
 /// A partial file on a server.
 pub struct RemoteSink<'a> {
-    there: There<'a>,
+    there: RemoteServer<'a>,
     own: SharedFile,
     path: Path,
     destination: Path,
@@ -360,7 +375,11 @@ impl<'a> RemoteSink<'a> {
     /// # Errors
     /// Returns the server's errors ("busy" if another copy writes the file), and those of
     /// connecting.
-    pub fn open(there: There<'a>, destination: &Path, earlier: Earlier) -> Result<Self, Error> {
+    pub fn open(
+        there: RemoteServer<'a>,
+        destination: &Path,
+        earlier: EarlierAttempt,
+    ) -> Result<Self, Error> {
         let session = there.session()?;
         Self::open_in(session, there, destination, earlier)
     }
@@ -371,10 +390,10 @@ impl<'a> RemoteSink<'a> {
     /// Returns the server's errors ("busy" if another copy writes the file), and those of the
     /// connection.
     pub fn open_in(
-        session: Arc<Exchange>,
-        there: There<'a>,
+        session: Arc<MultiplexedConnection>,
+        there: RemoteServer<'a>,
         destination: &Path,
-        earlier: Earlier,
+        earlier: EarlierAttempt,
     ) -> Result<Self, Error> {
         let path = partial_path(destination)?;
         let mut flags = OpenFlags::READ
@@ -382,7 +401,7 @@ impl<'a> RemoteSink<'a> {
             | OpenFlags::CREATE
             | OpenFlags::SOLE_WRITER
             | OpenFlags::NO_FOLLOW;
-        if earlier == Earlier::Discard {
+        if earlier == EarlierAttempt::Discard {
             flags |= OpenFlags::TRUNCATE;
         }
         // No other user may read an incomplete file; its permission bits are set at the end.
@@ -406,23 +425,23 @@ impl Sink for RemoteSink<'_> {
     }
 
     fn block(&self) -> u32 {
-        self.own.exchange().terms().block
+        self.own.connection().server_limits().block
     }
 
     fn checksums(&self, block: u32, segment: (u64, u64)) -> Result<Vec<u32>, Error> {
         remote_checksums(&self.own, block, segment)
     }
 
-    fn writer(&self, lane: usize) -> Result<Box<dyn Writer + '_>, Error> {
+    fn writer(&self, session_number: usize) -> Result<Box<dyn Writer + '_>, Error> {
         let flags = OpenFlags::WRITE | OpenFlags::NO_FOLLOW;
-        let lane = match lane {
+        let further = match session_number {
             0 => None,
-            _ => Some(self.there.open_beside(&self.path, flags)?),
+            _ => Some(self.there.open_further_session(&self.path, flags)?),
         };
         Ok(Box::new(RemoteWriter {
             sink: self,
-            lane,
-            writes: Writes::default(),
+            further,
+            writes: PipelinedWrites::default(),
         }))
     }
 
@@ -435,7 +454,7 @@ impl Sink for RemoteSink<'_> {
             path: self.path.clone(),
         });
         // The connection may have been lost meanwhile, but the file still exists.
-        let removed = match self.own.exchange().is_broken() {
+        let removed = match self.own.connection().is_broken() {
             true => self.there.session()?.call(request),
             false => self.own.call(request),
         };
@@ -446,23 +465,23 @@ impl Sink for RemoteSink<'_> {
         }
     }
 
-    fn complete(&self, ending: &Ending<'_>) -> Result<(), Error> {
+    fn complete(&self, final_attributes: &FinalAttributes<'_>) -> Result<(), Error> {
         let file = &self.own;
-        if !ending.extended.is_empty() {
-            set_extended(file.exchange(), &self.path, ending.extended)?;
+        if !final_attributes.extended.is_empty() {
+            set_extended(file.connection(), &self.path, final_attributes.extended)?;
         }
         file.call(Request::ChangeModeOf(ChangeModeOf {
             handle: file.handle(),
-            mode: ending.mode & 0o777,
+            mode: final_attributes.mode & 0o777,
         }))?;
-        if let Some(modified) = ending.modified {
+        if let Some(modified) = final_attributes.modified {
             file.call(Request::SetTimes(SetTimes {
                 handle: file.handle(),
                 accessed: modified,
                 modified,
             }))?;
         }
-        if ending.stable == Stable::First {
+        if final_attributes.stable == Durability::First {
             file.synchronise()?;
         }
         // Renamed while still open, so that no other copy becomes its writer in between.
@@ -470,10 +489,10 @@ impl Sink for RemoteSink<'_> {
             from: self.path.clone(),
             to: self.destination.clone(),
         }))?;
-        if ending.stable == Stable::First {
+        if final_attributes.stable == Durability::First {
             let (parent, _) = split(self.destination.as_bytes());
             let path = Path::new(parent).ok_or_else(|| Error::Setup("path too long".into()))?;
-            synchronise_directory(file.exchange(), &path)?;
+            synchronise_directory(file.connection(), &path)?;
         }
         Ok(())
     }
@@ -481,27 +500,33 @@ impl Sink for RemoteSink<'_> {
 
 /// Puts a directory's names on stable storage. This fails with EISDIR for the directory above
 /// several exports, which is none.
-pub(crate) fn synchronise_directory(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
+pub(crate) fn synchronise_directory(
+    session: &Arc<MultiplexedConnection>,
+    path: &Path,
+) -> Result<(), Error> {
     let request = Request::SynchroniseDirectory(OnPath { path: path.clone() });
     session.call(request).map(|_| ())
 }
 
 struct RemoteWriter<'a> {
     sink: &'a RemoteSink<'a>,
-    lane: Option<SharedFile>,
-    writes: Writes,
+    further: Option<SharedFile>,
+    writes: PipelinedWrites,
 }
 
 impl Writer for RemoteWriter<'_> {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error> {
-        let file = self.lane.as_ref().unwrap_or(&self.sink.own);
+        let file = self.further.as_ref().unwrap_or(&self.sink.own);
         self.writes.start(file, offset, bytes)
     }
 
     fn finish(&mut self) -> Result<(), Error> {
         self.writes.finish()?;
-        let file = self.lane.as_ref().unwrap_or(&self.sink.own);
-        self.sink.there.progress.went(Route::of(file.exchange()));
+        let file = self.further.as_ref().unwrap_or(&self.sink.own);
+        self.sink
+            .there
+            .progress
+            .record_transport(Transport::of(file.connection()));
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use verbena_rfio_protocol::checksum;
 
 use super::CHUNK;
-use crate::bounds::{COMPARED, SEGMENT};
+use crate::bounds::{COMPARED_BLOCKS, SEGMENT};
 use crate::error::Error;
 
 /// Divides a file of `size` bytes into segments that are planned one after the other, so that a
@@ -22,24 +22,24 @@ pub fn segments(size: u64, block: u32) -> impl Iterator<Item = (u64, u64)> {
 /// Returns the latest end of the segment that begins at `from`, a multiple of `block`.
 pub fn segment_end(from: u64, size: u64, block: u32) -> u64 {
     let block = u64::from(block.max(1));
-    from.saturating_add((SEGMENT / block).clamp(1, COMPARED) * block)
+    from.saturating_add((SEGMENT / block).clamp(1, COMPARED_BLOCKS) * block)
         .min(size)
 }
 
 /// Number of blocks that a connection moves one at a time or few at a time after a loss.
-pub const SLOWLY: usize = 15;
+pub const SLOW_START_BLOCKS: usize = 15;
 
 /// Ranges to move, handed out in order to parallel threads.
 #[derive(Debug)]
-pub struct Work {
+pub struct WorkRanges {
     ranges: Vec<(u64, u32)>,
     next: AtomicUsize,
 }
 
-impl Work {
-    /// Splits the first [`SLOWLY`] blocks into ranges of their own.
-    pub fn beginning_with_blocks(mut self, block: u32) -> Self {
-        let mut left = SLOWLY;
+impl WorkRanges {
+    /// Splits the first [`SLOW_START_BLOCKS`] blocks into ranges of their own.
+    pub fn with_slow_start(mut self, block: u32) -> Self {
+        let mut left = SLOW_START_BLOCKS;
         let split = |&(offset, length): &(u64, u32)| {
             let step = match left {
                 0 => length,
@@ -159,7 +159,7 @@ mod tests {
         fn work_is_exactly_the_missing_blocks(size in 0u64..40_000_000, right in proptest::collection::vec(any::<bool>(), 160)) {
             let block = 256 << 10;
             let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
-            let work = Work::of((0, size), block, &[(0, size)], 0, is_right);
+            let work = WorkRanges::of((0, size), block, &[(0, size)], 0, is_right);
             let mut moved = vec![0u8; size.div_ceil(block) as usize];
             let mut total = 0;
             while let Some((offset, length)) = work.take() {
@@ -192,7 +192,7 @@ mod tests {
                 at += hole + length;
             }
             let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
-            let work = Work::of((0, size), block, &data, earlier, is_right);
+            let work = WorkRanges::of((0, size), block, &data, earlier, is_right);
             let mut moved = vec![0u8; size as usize];
             while let Some((offset, length)) = work.take() {
                 for byte in offset..offset + u64::from(length) {
@@ -212,7 +212,7 @@ mod tests {
     fn work_after_a_loss_begins_with_single_blocks() {
         let block = 256 << 10;
         let size = 40 * u64::from(block) + 5;
-        let work = Work::whole((0, size)).beginning_with_blocks(block);
+        let work = WorkRanges::whole((0, size)).with_slow_start(block);
         let (mut at, mut lengths) = (0, Vec::new());
         while let Some((offset, length)) = work.take() {
             assert_eq!(offset, at);
@@ -220,9 +220,13 @@ mod tests {
             lengths.push(length);
         }
         assert_eq!(at, size);
-        assert!(lengths[..SLOWLY].iter().all(|&length| length == block));
-        assert!(lengths[SLOWLY + 1..].contains(&CHUNK));
-        assert_eq!(Work::whole((0, 0)).beginning_with_blocks(block).total(), 0);
+        assert!(
+            lengths[..SLOW_START_BLOCKS]
+                .iter()
+                .all(|&length| length == block)
+        );
+        assert!(lengths[SLOW_START_BLOCKS + 1..].contains(&CHUNK));
+        assert_eq!(WorkRanges::whole((0, 0)).with_slow_start(block).total(), 0);
     }
 
     #[test]

@@ -14,27 +14,27 @@ use verbena_rfio_protocol::Status;
 
 use super::failure::CopyError;
 use super::progress::Progress;
-use super::{Earlier, Manner, Start};
+use super::{ConnectionStart, CopySettings, EarlierAttempt};
 use crate::backoff::Backoff;
-use crate::error::{Error, is_later};
+use crate::error::{Error, is_temporary};
 
 /// Whether and for how long a copy retries.
 #[derive(Debug, Clone, Copy)]
 pub struct Retry {
     /// Time limit without progress; zero disables retries.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Called with each loss that is retried.
     pub tell: fn(&CopyError),
 }
 
 /// A series of failures without progress in between.
 #[derive(Debug, Default)]
-pub struct Trouble {
+pub struct FailureSeries {
     /// The backoff, and the count of finished bytes and files at the last failure.
     state: Option<(Backoff, u64)>,
 }
 
-impl Trouble {
+impl FailureSeries {
     /// Waits after a failure.
     ///
     /// # Errors
@@ -42,10 +42,10 @@ impl Trouble {
     pub fn after(
         &mut self,
         error: CopyError,
-        manner: &Manner,
+        settings: &CopySettings,
         progress: &Progress,
     ) -> Result<(), CopyError> {
-        match self.is_waited(&error, manner, progress) {
+        match self.is_waited(&error, settings, progress) {
             true => Ok(()),
             false => Err(error),
         }
@@ -53,7 +53,12 @@ impl Trouble {
 
     /// Waits after a failure; returns false if it is not worth a retry, or if the time limit has
     /// passed.
-    fn is_waited(&mut self, error: &CopyError, manner: &Manner, progress: &Progress) -> bool {
+    fn is_waited(
+        &mut self,
+        error: &CopyError,
+        settings: &CopySettings,
+        progress: &Progress,
+    ) -> bool {
         let done = progress.done();
         let is_again = self.state.is_some();
         // Progress since the last failure begins a new series.
@@ -63,14 +68,14 @@ impl Trouble {
             return false;
         }
         let mut backoff = state.map_or_else(Backoff::default, |(backoff, _)| backoff);
-        if !backoff.has_time(manner.retry.patience) {
+        if !backoff.has_time(settings.retry.timeout) {
             return false;
         }
         if is_new {
-            (manner.retry.tell)(error);
+            (settings.retry.tell)(error);
         }
-        backoff.wait(manner.retry.patience);
-        progress.tried_again();
+        backoff.wait(settings.retry.timeout);
+        progress.count_retry();
         self.state = Some((backoff, done));
         true
     }
@@ -87,7 +92,7 @@ fn is_worth_it(error: &CopyError, is_again: bool, progress: &Progress) -> bool {
         Error::Fabric(_) => has_reached && progress.has_gone_by_rdma(),
         Error::Refused(refusal) => match (refusal.status, refusal.status.as_errno()) {
             (Status::CONNECTION_DROPPED, _) => has_reached,
-            (status, _) if is_later(status) => has_reached,
+            (status, _) if is_temporary(status) => has_reached,
             (Status::COMMUNICATION, _) => has_reached && progress.has_gone_by_rdma(),
             // The server may not have noticed yet that the previous connection, which writes the
             // file, is lost.
@@ -102,16 +107,16 @@ fn is_worth_it(error: &CopyError, is_again: bool, progress: &Progress) -> bool {
 ///
 /// # Errors
 /// Returns the last error of `act`.
-pub fn persist<T>(
-    manner: &Manner,
+pub fn retry<T>(
+    settings: &CopySettings,
     progress: &Progress,
     mut act: impl FnMut() -> Result<T, CopyError>,
 ) -> Result<T, CopyError> {
-    let mut trouble = Trouble::default();
+    let mut failures = FailureSeries::default();
     loop {
         match act() {
             Ok(done) => return Ok(done),
-            Err(error) => trouble.after(error, manner, progress)?,
+            Err(error) => failures.after(error, settings, progress)?,
         }
     }
 }
@@ -123,13 +128,13 @@ pub fn persist<T>(
 ///
 /// # Errors
 /// Returns the last error of `act` for a batch as a whole.
-pub fn persist_with_each<I: Clone, T>(
-    manner: &Manner,
+pub fn retry_batch<I: Clone, T>(
+    settings: &CopySettings,
     progress: &Progress,
     things: &[I],
     mut act: impl FnMut(&[I]) -> Result<Vec<Result<T, CopyError>>, CopyError>,
 ) -> Result<Vec<Result<T, CopyError>>, CopyError> {
-    let mut trouble = Trouble::default();
+    let mut failures = FailureSeries::default();
     let mut outcomes: Vec<_> = things.iter().map(|_| None).collect();
     let mut left: Vec<usize> = (0..things.len()).collect();
     let mut most = usize::MAX;
@@ -140,7 +145,7 @@ pub fn persist_with_each<I: Clone, T>(
         let done = match act(&some) {
             Ok(done) => done,
             Err(loss) => {
-                trouble.after(loss, manner, progress)?;
+                failures.after(loss, settings, progress)?;
                 most = 1;
                 left.extend(later);
                 continue;
@@ -150,19 +155,19 @@ pub fn persist_with_each<I: Clone, T>(
         for (&index, outcome) in left.iter().zip(done) {
             outcomes[index] = Some(outcome);
         }
-        let is_again = trouble.state.is_some();
+        let is_again = failures.state.is_some();
         left.retain(|&index| match &outcomes[index] {
             Some(Err(error)) => is_worth_it(error, is_again, progress),
             _ => false,
         });
         if left.len() < some.len() {
-            trouble = Trouble::default();
+            failures = FailureSeries::default();
         }
         if let Some(Some(Err(loss))) = left.first().map(|&first| &outcomes[first]) {
-            if !trouble.is_waited(loss, manner, progress) {
+            if !failures.is_waited(loss, settings, progress) {
                 let lost = || CopyError {
                     subject: loss.subject.clone(),
-                    error: loss.error.again(),
+                    error: loss.error.duplicate(),
                 };
                 let untried: Vec<_> = later.iter().map(|&index| (index, lost())).collect();
                 for (index, lost) in untried {
@@ -182,32 +187,32 @@ pub fn persist_with_each<I: Clone, T>(
 ///
 /// # Errors
 /// Returns the last error of `act`.
-pub fn persist_with_file(
-    manner: &Manner,
+pub fn retry_file(
+    settings: &CopySettings,
     progress: &Progress,
-    mut act: impl FnMut(&Manner, bool) -> Result<(), CopyError>,
+    mut act: impl FnMut(&CopySettings, bool) -> Result<(), CopyError>,
 ) -> Result<(), CopyError> {
-    let mut trouble = Trouble::default();
+    let mut failures = FailureSeries::default();
     let before = progress.report();
-    let again = Manner {
-        earlier: Earlier::Continue,
-        start: Start::Slow,
-        ..manner.clone()
+    let again = CopySettings {
+        earlier: EarlierAttempt::Continue,
+        start: ConnectionStart::Slow,
+        ..settings.clone()
     };
     let mut moved = 0;
     loop {
-        let is_first = trouble.state.is_none() && moved == 0;
-        let done = act(if is_first { manner } else { &again }, is_first);
+        let is_first = failures.state.is_none() && moved == 0;
+        let done = act(if is_first { settings } else { &again }, is_first);
         let now = progress.report();
         match done {
             Ok(()) => {
                 // Data moved by earlier attempts of this copy does not count as found at its start.
-                progress.take_back(0, (now.kept - before.kept).min(moved));
+                progress.subtract(0, (now.kept - before.kept).min(moved));
                 return Ok(());
             }
             Err(error) => {
-                trouble.after(error, manner, progress)?;
-                progress.take_back(now.expected - before.expected, now.kept - before.kept);
+                failures.after(error, settings, progress)?;
+                progress.subtract(now.expected - before.expected, now.kept - before.kept);
                 moved = now.moved - before.moved;
             }
         }
@@ -219,8 +224,8 @@ mod tests {
     use super::*;
     use crate::address::Address;
 
-    fn manner(patience: Duration) -> Manner {
-        Manner::of_tests(1, patience)
+    fn settings(timeout: Duration) -> CopySettings {
+        CopySettings::of_tests(1, timeout)
     }
 
     fn failed(error: Error) -> CopyError {
@@ -238,9 +243,9 @@ mod tests {
 
     #[test]
     fn of_many_things_only_those_that_were_lost_are_done_again() {
-        let (manner, progress) = (manner(Duration::from_secs(60)), reached());
+        let (settings, progress) = (settings(Duration::from_secs(60)), reached());
         let mut asked = Vec::new();
-        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3, 4], |some| {
+        let outcomes = retry_batch(&settings, &progress, &[1, 2, 3, 4], |some| {
             asked.push(some.to_vec());
             if asked.len() == 2 {
                 return Err(failed(Error::TimedOut));
@@ -261,9 +266,9 @@ mod tests {
     /// Each connection carries one result, and other operations in flight on it are lost.
     #[test]
     fn connections_that_carry_one_outcome_get_many_things_done() {
-        let (manner, progress) = (manner(Duration::from_secs(60)), reached());
+        let (settings, progress) = (settings(Duration::from_secs(60)), reached());
         let mut done = Vec::new();
-        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3, 4], |some| {
+        let outcomes = retry_batch(&settings, &progress, &[1, 2, 3, 4], |some| {
             if some.len() > 1 {
                 let lost = || failed(Error::Dropped("without an answer"));
                 return Ok(some.iter().map(|_| Err(lost())).collect());
@@ -281,23 +286,23 @@ mod tests {
 
     #[test]
     fn things_that_were_not_tried_have_an_outcome() {
-        let (manner, progress) = (manner(Duration::from_millis(50)), reached());
+        let (settings, progress) = (settings(Duration::from_millis(50)), reached());
         let lose = |some: &[i32]| {
             let lost = some.iter().map(|_| Err(failed(Error::TimedOut)));
             Ok::<Vec<Result<(), _>>, _>(lost.collect())
         };
-        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3], lose).unwrap();
+        let outcomes = retry_batch(&settings, &progress, &[1, 2, 3], lose).unwrap();
         assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_err));
     }
 
     #[test]
     fn many_things_that_stay_lost_are_errors_of_each() {
-        let (manner, progress) = (manner(Duration::ZERO), reached());
+        let (settings, progress) = (settings(Duration::ZERO), reached());
         let lose = |some: &[i32]| {
             let lost = some.iter().map(|_| Err(failed(Error::TimedOut)));
             Ok::<Vec<Result<(), _>>, _>(lost.collect())
         };
-        let outcomes = persist_with_each(&manner, &progress, &[1, 2, 3], lose).unwrap();
+        let outcomes = retry_batch(&settings, &progress, &[1, 2, 3], lose).unwrap();
         assert!(outcomes.len() == 3 && outcomes.iter().all(Result::is_err));
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use rustix::net::sockopt::set_socket_linger;
 use rustls::ServerConnection;
-use verbena_rfio_auth::tls::{ClientFiles, ClientRules, Server};
+use verbena_rfio_auth::tls::{ClientFiles, ClientRules, TlsServer};
 use verbena_rfio_common::scratch::Scratch;
 
 /// A self-signed certificate for servers at 127.0.0.1, valid until 2120, and its key, which is not
@@ -31,7 +31,7 @@ fn a_refusal_is_read_after_sending_failed() {
         revoked: None,
         users: &scratch.path("users"),
     };
-    let server = Server::asking(&certificate, &key, rules).unwrap();
+    let server = TlsServer::asking(&certificate, &key, rules).unwrap();
     let files = ClientFiles {
         trusted: Some(certificate.clone()),
         certificate: Some(certificate.clone()),
@@ -41,8 +41,8 @@ fn a_refusal_is_read_after_sending_failed() {
     let address = Address::Host("127.0.0.1".into(), listener.local_addr().unwrap().port());
     let refusing = std::thread::spawn(move || {
         let (mut socket, _) = listener.accept().unwrap();
-        let patience = Some(Duration::from_secs(20));
-        socket.set_read_timeout(patience).unwrap();
+        let timeout = Some(Duration::from_secs(20));
+        socket.set_read_timeout(timeout).unwrap();
         let mut connection = ServerConnection::new(server.config).unwrap();
         while connection.complete_io(&mut socket).is_ok() {}
         while connection.wants_write() {
@@ -54,7 +54,7 @@ fn a_refusal_is_read_after_sending_failed() {
     let tls = files.configuration().unwrap();
     let mut stream = Stream::connect(&address, tls.as_ref(), Duration::from_secs(20)).unwrap();
     refusing.join().unwrap();
-    stream.never_wait().unwrap();
+    stream.set_nonblocking().unwrap();
     let sent = stream.send_some(&[IoSlice::new(b"hello")]);
     assert!(
         matches!(

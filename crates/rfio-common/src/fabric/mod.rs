@@ -8,7 +8,7 @@ mod adapter;
 mod pair;
 
 pub use adapter::Adapter;
-pub use pair::{Outcome, Pair, Purpose};
+pub use pair::{Pair, PairCompletion, Purpose};
 
 /// Why the fabric cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -27,14 +27,14 @@ pub enum Purpose {
 
 /// A completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PairCompletion {
     /// Number of a send-queue request.
     Sent(u64),
     /// Number of a receive, its length in bytes and its immediate data.
     Received(u64, u32, Option<u32>),
 }
 
-impl std::fmt::Display for Outcome {
+impl std::fmt::Display for PairCompletion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sent(id) => write!(f, "of send request {id}"),
@@ -143,6 +143,7 @@ impl Pair {
     ///
     /// # Errors
     /// Posting fails.
+    #[inline]
     pub fn receive(&self, id: u64, into: Option<Segment<'_>>) -> Result<(), FabricError> {
         let work = ReceiveWork { id, segments: into };
         Ok(self.pair.post_receive(&mut self.scratch(), [work])?)
@@ -181,6 +182,7 @@ impl Pair {
     ///
     /// # Errors
     /// Posting fails.
+    #[inline]
     pub fn notify(&self, id: u64, word: u32) -> Result<(), FabricError> {
         let nothing: Option<Segment<'_>> = None;
         let work = SendWork {
@@ -226,7 +228,8 @@ impl Pair {
     ///
     /// # Errors
     /// [`FabricError::Completion`] for an error completion; errors of polling.
-    pub fn poll(&self) -> Result<Option<Outcome>, FabricError> {
+    #[inline]
+    pub fn poll(&self) -> Result<Option<PairCompletion>, FabricError> {
         let mut taken = [WorkCompletion::default()];
         if self
             .completions
@@ -244,9 +247,9 @@ impl Pair {
         }
         Ok(Some(match completion.opcode {
             CompletionOpcode::RECEIVE | CompletionOpcode::RECEIVE_WRITE => {
-                Outcome::Received(completion.id, completion.length, completion.immediate)
+                PairCompletion::Received(completion.id, completion.length, completion.immediate)
             }
-            _ => Outcome::Sent(completion.id),
+            _ => PairCompletion::Sent(completion.id),
         }))
     }
 
@@ -254,7 +257,7 @@ impl Pair {
     ///
     /// # Errors
     /// As [`Pair::poll`].
-    pub fn spin(&self, at_most: Duration) -> Result<Option<Outcome>, FabricError> {
+    pub fn spin(&self, at_most: Duration) -> Result<Option<PairCompletion>, FabricError> {
         let mut since = None;
         loop {
             if let Some(outcome) = self.poll()? {
@@ -272,7 +275,11 @@ impl Pair {
     ///
     /// # Errors
     /// [`FabricError::Late`] after `at_most`; as [`Pair::poll`].
-    pub fn wait(&self, at_most: Duration, what: &'static str) -> Result<Outcome, FabricError> {
+    pub fn wait(
+        &self,
+        at_most: Duration,
+        what: &'static str,
+    ) -> Result<PairCompletion, FabricError> {
         const SPIN: Duration = Duration::from_micros(50);
         if let Some(outcome) = self.spin(SPIN.min(at_most))? {
             return Ok(outcome);
@@ -296,11 +303,13 @@ impl Pair {
     ///
     /// # Errors
     /// Arming fails.
+    #[inline]
     pub fn arm(&self) -> Result<(), FabricError> {
         Ok(self.completions.arm()?)
     }
 
     /// Returns the descriptor that becomes readable with an event.
+    #[inline]
     pub fn events(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }

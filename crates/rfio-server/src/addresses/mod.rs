@@ -8,10 +8,10 @@
 //! An IPv6 host is identified by its 64-bit network prefix, regardless of the rest of its address.
 
 mod network;
-mod party;
 mod rules;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use network::Network;
 pub use rules::{BadRule, Rules};
@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
-use party::{Bucket, Party, Used};
-use rules::{Rule, Terms};
+use rules::{AddressLimits, Rule};
+use usage::{AddressUsage, Bucket, Used};
 
 /// The limits, and their usage.
 #[derive(Debug, Default)]
@@ -31,11 +31,11 @@ pub struct Addresses {
     rules: RwLock<Arc<Rules>>,
     /// Number of times the limits were replaced.
     generation: AtomicU64,
-    parties: Mutex<HashMap<Network, Arc<Party>>>,
+    parties: Mutex<HashMap<Network, Arc<AddressUsage>>>,
 }
 /// Why a session is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unwelcome {
+pub enum AddressRefusal {
     /// The network is refused.
     #[error("connections from {0} are refused")]
     Refused(Network),
@@ -60,20 +60,20 @@ pub enum Unwelcome {
 }
 /// A session's share of its address's limits, held until dropped.
 #[derive(Debug)]
-pub struct Presence {
+pub struct AddressShare {
     addresses: Arc<Addresses>,
     host: IpAddr,
     generation: u64,
-    standing: Standing,
+    effect: RuleEffect,
 }
 
 /// Effect of the current rules on a session.
 #[derive(Debug)]
-enum Standing {
+enum RuleEffect {
     /// No limit applies.
     Free,
     /// The session counts towards these limits.
-    Counted(Terms, Arc<Party>),
+    Counted(AddressLimits, Arc<AddressUsage>),
 }
 
 impl Addresses {
@@ -114,58 +114,60 @@ impl Addresses {
         self: &Arc<Self>,
         address: SocketAddr,
         now: Instant,
-    ) -> Result<Presence, Unwelcome> {
+    ) -> Result<AddressShare, AddressRefusal> {
         let host = address.ip().to_canonical();
         let generation = self.generation.load(Ordering::Acquire);
         let rules = self.rules();
-        let standing = match rules.of(host) {
-            None => Standing::Free,
-            Some(rule) if rule.terms.is_refused => return Err(Unwelcome::Refused(rule.network)),
+        let effect = match rules.of(host) {
+            None => RuleEffect::Free,
+            Some(rule) if rule.terms.is_refused => {
+                return Err(AddressRefusal::Refused(rule.network));
+            }
             Some(rule) => {
-                let party = self.party(rule, host, now);
+                let usage = self.usage(rule, host, now);
                 {
-                    let mut used = party.lock();
+                    let mut used = usage.lock();
                     let has = used.sessions;
                     if rule.terms.sessions.is_some_and(|most| has >= most) {
-                        return Err(rule.unwelcome(host, has));
+                        return Err(rule.refusal(host, has));
                     }
                     used.sessions += 1;
                 }
-                Standing::Counted(rule.terms, party)
+                RuleEffect::Counted(rule.terms, usage)
             }
         };
-        Ok(Presence {
+        Ok(AddressShare {
             addresses: Arc::clone(self),
             host,
             generation,
-            standing,
+            effect,
         })
     }
 
-    fn party(&self, rule: &Rule, host: IpAddr, now: Instant) -> Arc<Party> {
+    fn usage(&self, rule: &Rule, host: IpAddr, now: Instant) -> Arc<AddressUsage> {
         let mut parties = self
             .parties
             .lock()
             .unwrap_or_else(|poison| poison.into_inner());
         // A party with sessions is referenced, and one without is kept while its rate limits are
         // not fully replenished. References are created only here, under the lock.
-        parties.retain(|_, party| Arc::strong_count(party) > 1 || party.has_used_some(now));
-        let party = parties.entry(rule.party(host)).or_default();
-        Arc::clone(party)
+        parties.retain(|_, usage| Arc::strong_count(usage) > 1 || usage.has_used_some(now));
+        let usage = parties.entry(rule.usage(host)).or_default();
+        Arc::clone(usage)
     }
 }
 
-impl Presence {
+impl AddressShare {
     /// Returns whether the next request may be read now.
-    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
-        self.follow(now);
-        let Standing::Counted(terms, party) = &self.standing else {
+    pub(crate) fn may_read_request(&mut self, now: Instant) -> bool {
+        self.apply_rules(now);
+        let RuleEffect::Counted(terms, usage) = &self.effect else {
             return true;
         };
         if terms.requests.is_none() && terms.bytes.is_none() {
             return true;
         }
-        let mut used = party.lock();
+        let mut used = usage.lock();
         let Used {
             requests, bytes, ..
         } = &mut *used;
@@ -181,23 +183,23 @@ impl Presence {
     }
 
     /// Charges one request.
-    pub(crate) fn has_asked(&self) {
+    pub(crate) fn charge_request(&self) {
         self.charge(|used| &mut used.requests, 1.0);
     }
 
     /// Charges a request that may be carried out with its maximum length of data, in bytes.
-    pub(crate) fn expects(&self, bytes: usize) {
+    pub(crate) fn charge_bytes(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, bytes as f64);
     }
 
     /// Refunds the bytes that were not transferred.
-    pub(crate) fn did_without(&self, bytes: usize) {
+    pub(crate) fn refund_bytes(&self, bytes: usize) {
         self.charge(|used| &mut used.bytes, -(bytes as f64));
     }
 
     fn charge(&self, bucket: fn(&mut Used) -> &mut Option<Bucket>, amount: f64) {
-        if let Standing::Counted(_, party) = &self.standing
-            && let Some(bucket) = bucket(&mut party.lock())
+        if let RuleEffect::Counted(_, usage) = &self.effect
+            && let Some(bucket) = bucket(&mut usage.lock())
         {
             bucket.left -= amount;
         }
@@ -205,36 +207,36 @@ impl Presence {
 
     /// Applies the current rules. An established session is not ended: if they refuse it, it keeps
     /// its old limits.
-    pub fn follow(&mut self, now: Instant) {
+    pub(crate) fn apply_rules(&mut self, now: Instant) {
         let generation = self.addresses.generation.load(Ordering::Acquire);
         if generation == self.generation {
             return;
         }
         self.generation = generation;
         let rules = self.addresses.rules();
-        let standing = match rules.of(self.host) {
-            None => Standing::Free,
+        let effect = match rules.of(self.host) {
+            None => RuleEffect::Free,
             Some(rule) if rule.terms.is_refused => return,
             Some(rule) => {
-                let party = self.addresses.party(rule, self.host, now);
-                party.lock().sessions += 1;
-                Standing::Counted(rule.terms, party)
+                let usage = self.addresses.usage(rule, self.host, now);
+                usage.lock().sessions += 1;
+                RuleEffect::Counted(rule.terms, usage)
             }
         };
-        std::mem::replace(&mut self.standing, standing).leave();
+        std::mem::replace(&mut self.effect, effect).leave();
     }
 }
 
-impl Standing {
+impl RuleEffect {
     fn leave(&self) {
-        if let Self::Counted(_, party) = self {
-            party.lock().sessions -= 1;
+        if let Self::Counted(_, usage) = self {
+            usage.lock().sessions -= 1;
         }
     }
 }
 
-impl Drop for Presence {
+impl Drop for AddressShare {
     fn drop(&mut self) {
-        self.standing.leave();
+        self.effect.leave();
     }
 }

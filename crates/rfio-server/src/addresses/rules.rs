@@ -2,12 +2,12 @@
 
 use std::net::IpAddr;
 
-use super::Unwelcome;
+use super::AddressRefusal;
 use super::network::Network;
 
 /// The limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Terms {
+pub(super) struct AddressLimits {
     pub(super) is_refused: bool,
     pub(super) sessions: Option<usize>,
     /// Requests a second.
@@ -18,7 +18,7 @@ pub(super) struct Terms {
 
 /// The unit to which limits apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum LimitUnit {
     /// Each host separately.
     Each,
     /// The network as a whole.
@@ -28,8 +28,8 @@ enum Whose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Rule {
     pub(super) network: Network,
-    pub(super) terms: Terms,
-    whose: Whose,
+    pub(super) terms: AddressLimits,
+    whose: LimitUnit,
 }
 
 /// The rules of a file.
@@ -82,8 +82,8 @@ impl Rules {
 }
 
 fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Rule, String> {
-    let mut terms = Terms::default();
-    let mut whose = Whose::Each;
+    let mut terms = AddressLimits::default();
+    let mut whose = LimitUnit::Each;
     for word in words {
         let number = |value: &str, suffixes| {
             scaled(value, suffixes)
@@ -92,7 +92,7 @@ fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Ru
         };
         match word.split_once('=') {
             None if word == "refuse" => terms.is_refused = true,
-            None if word == "together" => whose = Whose::Together,
+            None if word == "together" => whose = LimitUnit::Together,
             Some(("sessions", value)) => {
                 terms.sessions = usize::try_from(number(value, Suffixes::No)?).ok();
             }
@@ -106,13 +106,13 @@ fn rule<'a>(network: Network, words: impl Iterator<Item = &'a str>) -> Result<Ru
             }
         }
     }
-    let only_refused = Terms {
+    let only_refused = AddressLimits {
         is_refused: true,
-        ..Terms::default()
+        ..AddressLimits::default()
     };
     match terms {
-        _ if terms == Terms::default() => Err(format!("{network} has no limit")),
-        _ if terms.is_refused && (terms != only_refused || whose == Whose::Together) => {
+        _ if terms == AddressLimits::default() => Err(format!("{network} has no limit")),
+        _ if terms.is_refused && (terms != only_refused || whose == LimitUnit::Together) => {
             Err(format!("{network} is refused and cannot have other limits"))
         }
         _ => Ok(Rule {
@@ -143,23 +143,23 @@ fn scaled(text: &str, suffixes: Suffixes) -> Option<u64> {
 
 impl Rule {
     /// Returns the host or network to which the limits apply for an address.
-    pub(super) fn party(&self, host: IpAddr) -> Network {
+    pub(super) fn usage(&self, host: IpAddr) -> Network {
         match (self.whose, host) {
-            (Whose::Together, _) => self.network,
-            (Whose::Each, IpAddr::V4(_)) => Network::around(host, 32),
-            (Whose::Each, IpAddr::V6(_)) => Network::around(host, self.network.bits.max(64)),
+            (LimitUnit::Together, _) => self.network,
+            (LimitUnit::Each, IpAddr::V4(_)) => Network::around(host, 32),
+            (LimitUnit::Each, IpAddr::V6(_)) => Network::around(host, self.network.bits.max(64)),
         }
     }
 
-    pub(super) fn unwelcome(&self, host: IpAddr, has: usize) -> Unwelcome {
+    pub(super) fn refusal(&self, host: IpAddr, has: usize) -> AddressRefusal {
         let network = self.network;
         match self.whose {
-            Whose::Each => Unwelcome::Host {
-                host: self.party(host),
+            LimitUnit::Each => AddressRefusal::Host {
+                host: self.usage(host),
                 has,
                 network,
             },
-            Whose::Together => Unwelcome::Network { network, has },
+            LimitUnit::Together => AddressRefusal::Network { network, has },
         }
     }
 }

@@ -111,8 +111,8 @@ fn a_rate_holds_over_all_sessions_of_a_host() {
         let now = begin + Duration::from_millis(millisecond);
         // A new session each time.
         let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
-        while session.may_ask(now) {
-            session.has_asked();
+        while session.may_read_request(now) {
+            session.charge_request();
             asked += 1;
         }
     }
@@ -121,7 +121,7 @@ fn a_rate_holds_over_all_sessions_of_a_host() {
         "{asked} in ten seconds at 100 a second"
     );
     let mut other = addresses.enter(at("10.0.0.2"), begin).unwrap();
-    assert!(other.may_ask(begin), "another host has its own");
+    assert!(other.may_read_request(begin), "another host has its own");
 }
 
 #[test]
@@ -129,11 +129,11 @@ fn a_request_above_the_rate_is_charged_afterwards() {
     let begin = Instant::now();
     let addresses = limits("::1 bytes=1M");
     let mut session = addresses.enter(at("::1"), begin).unwrap();
-    assert!(session.may_ask(begin));
-    session.expects(5 << 20);
+    assert!(session.may_read_request(begin));
+    session.charge_bytes(5 << 20);
     for (milliseconds, may) in [(0, false), (3_990, false), (4_010, true)] {
         assert_eq!(
-            session.may_ask(begin + Duration::from_millis(milliseconds)),
+            session.may_read_request(begin + Duration::from_millis(milliseconds)),
             may
         );
     }
@@ -147,21 +147,25 @@ fn a_debt_outlives_the_session() {
     for rule in ["10.0.0.0/8 bytes=1M", "10.0.0.0/8 together bytes=1M"] {
         let addresses = limits(rule);
         let later = |milliseconds| begin + Duration::from_millis(milliseconds);
-        let may_ask = |milliseconds| {
+        let may_read_request = |milliseconds| {
             let mut session = addresses
                 .enter(at("10.0.0.1"), later(milliseconds))
                 .unwrap();
-            session.may_ask(later(milliseconds))
+            session.may_read_request(later(milliseconds))
         };
         let mut session = addresses.enter(at("10.0.0.1"), begin).unwrap();
-        assert!(session.may_ask(begin));
-        session.expects(11 << 20);
+        assert!(session.may_read_request(begin));
+        session.charge_bytes(11 << 20);
         drop(session);
         // Other hosts connect and disconnect meanwhile.
         for (milliseconds, may) in [(0, false), (3_000, false), (9_990, false), (10_010, true)] {
             let other = addresses.enter(at("10.0.0.2"), later(milliseconds));
             drop(other.unwrap());
-            assert_eq!(may_ask(milliseconds), may, "{rule} after {milliseconds} ms");
+            assert_eq!(
+                may_read_request(milliseconds),
+                may,
+                "{rule} after {milliseconds} ms"
+            );
         }
     }
     let addresses = limits("10.0.0.0/8 bytes=1M");
@@ -182,16 +186,16 @@ fn unused_byte_credit_is_returned() {
     let begin = Instant::now();
     let addresses = limits("::1 requests=10 bytes=1M");
     let mut session = addresses.enter(at("::1"), begin).unwrap();
-    assert!(session.may_ask(begin));
-    session.expects(8 << 20);
-    assert!(!session.may_ask(begin));
-    session.did_without(8 << 20);
-    assert!(session.may_ask(begin));
+    assert!(session.may_read_request(begin));
+    session.charge_bytes(8 << 20);
+    assert!(!session.may_read_request(begin));
+    session.refund_bytes(8 << 20);
+    assert!(session.may_read_request(begin));
     // The credit never exceeds the amount of one second.
-    session.did_without(8 << 20);
-    assert!(session.may_ask(begin));
-    session.expects((1 << 20) + 1);
-    assert!(!session.may_ask(begin));
+    session.refund_bytes(8 << 20);
+    assert!(session.may_read_request(begin));
+    session.charge_bytes((1 << 20) + 1);
+    assert!(!session.may_read_request(begin));
 }
 
 /// A later refusal neither ends established sessions nor lifts their limits.
@@ -200,14 +204,14 @@ fn later_refusals_keep_limits_of_established_sessions() {
     let now = Instant::now();
     let addresses = limits("10.0.0.0/8 requests=1");
     let mut session = addresses.enter(at("10.0.0.1"), now).unwrap();
-    assert!(session.may_ask(now));
-    session.has_asked();
+    assert!(session.may_read_request(now));
+    session.charge_request();
     addresses.replace(Rules::parse("10.0.0.0/8 refuse").unwrap());
     assert!(addresses.enter(at("10.0.0.1"), now).is_err());
-    assert!(!session.may_ask(now));
-    assert!(session.may_ask(now + Duration::from_secs(1)));
-    session.has_asked();
-    assert!(!session.may_ask(now + Duration::from_secs(1)));
+    assert!(!session.may_read_request(now));
+    assert!(session.may_read_request(now + Duration::from_secs(1)));
+    session.charge_request();
+    assert!(!session.may_read_request(now + Duration::from_secs(1)));
 }
 
 #[test]
@@ -217,15 +221,18 @@ fn new_rules_apply_to_established_sessions() {
     let mut sessions = [(); 3].map(|()| addresses.enter(at("10.0.0.1"), now).unwrap());
     addresses.replace(Rules::parse("10.0.0.0/8 together sessions=4 requests=1").unwrap());
     for session in &mut sessions {
-        session.may_ask(now);
+        session.may_read_request(now);
     }
     let _fourth = addresses.enter(at("10.0.0.2"), now).unwrap();
     assert!(addresses.enter(at("10.0.0.3"), now).is_err());
-    assert!(sessions[0].may_ask(now));
-    sessions[0].has_asked();
-    assert!(!sessions[1].may_ask(now), "the rate is of all together");
+    assert!(sessions[0].may_read_request(now));
+    sessions[0].charge_request();
+    assert!(
+        !sessions[1].may_read_request(now),
+        "the rate is of all together"
+    );
     addresses.replace(Rules::default());
-    assert!(sessions[1].may_ask(now));
+    assert!(sessions[1].may_read_request(now));
     drop(sessions);
     // No session is counted twice or lost.
     addresses.replace(Rules::parse("10.0.0.0/8 sessions=1").unwrap());

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 pub use arena::Arena;
-use slots::{Claim, Slots, State};
+use slots::{SlotClaim, SlotState, Slots};
 use verbena_rfio_protocol::checksum;
 use verbena_verbs::Segment;
 
@@ -41,7 +41,7 @@ pub struct FileVersion {
 
 /// A block of a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct BlockKey {
     /// The file.
     pub file: FileVersion,
     /// Block number.
@@ -105,7 +105,7 @@ impl Cache {
     }
 
     /// Returns the block if it is ready.
-    pub fn lookup(self: &Arc<Self>, key: &Key) -> Option<Pinned> {
+    pub fn lookup(self: &Arc<Self>, key: &BlockKey) -> Option<Pinned> {
         let mut slots = self.lock();
         let slot = slots.find(key)?;
         self.pin(&mut slots, slot)
@@ -121,21 +121,21 @@ impl Cache {
     /// Returns the error of `fill`.
     pub fn fetch(
         self: &Arc<Self>,
-        key: &Key,
+        key: &BlockKey,
         fill: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<Option<Pinned>> {
         let mut slots = self.lock();
         let slot = loop {
             match slots.claim(key) {
-                Claim::Ready(slot) => return Ok(self.pin(&mut slots, slot)),
-                Claim::Filling => {
+                SlotClaim::Ready(slot) => return Ok(self.pin(&mut slots, slot)),
+                SlotClaim::Filling => {
                     slots = self
                         .settled
                         .wait(slots)
                         .unwrap_or_else(|poison| poison.into_inner())
                 }
-                Claim::Yours(slot) => break slot,
-                Claim::Full => return Ok(None),
+                SlotClaim::Yours(slot) => break slot,
+                SlotClaim::Full => return Ok(None),
             }
         };
         drop(slots);
@@ -145,7 +145,7 @@ impl Cache {
         // SAFETY: the range is inside the arena. The slot is in state Filling, which `claim` set
         // for this call alone, so no reference into it exists.
         let bytes = unsafe { self.arena.slice_mut(slot * self.block, self.block) };
-        Ok(claim.settle(fill(bytes)?))
+        Ok(claim.finish_fill(fill(bytes)?))
     }
 
     /// Pins the blocks that are ready, and reads with one call of `fill` those that are neither
@@ -158,7 +158,7 @@ impl Cache {
     /// from an event loop.
     pub fn fetch_together(
         self: &Arc<Self>,
-        keys: &[Key],
+        keys: &[BlockKey],
         fill: impl FnOnce(Vec<(usize, &mut [u8])>) -> Vec<io::Result<usize>>,
     ) -> Vec<Option<Pinned>> {
         let mut pinned: Vec<_> = keys.iter().map(|_| None).collect();
@@ -166,10 +166,10 @@ impl Cache {
         let mut slots = self.lock();
         for (number, key) in keys.iter().enumerate() {
             match slots.claim(key) {
-                Claim::Ready(slot) => pinned[number] = self.pin(&mut slots, slot),
-                Claim::Filling => {}
-                Claim::Yours(slot) => claimed.push((number, Filling { cache: self, slot })),
-                Claim::Full => break,
+                SlotClaim::Ready(slot) => pinned[number] = self.pin(&mut slots, slot),
+                SlotClaim::Filling => {}
+                SlotClaim::Yours(slot) => claimed.push((number, Filling { cache: self, slot })),
+                SlotClaim::Full => break,
             }
         }
         drop(slots);
@@ -188,7 +188,7 @@ impl Cache {
         };
         for ((number, claim), valid) in claimed.into_iter().zip(read) {
             if let Ok(valid) = valid {
-                pinned[number] = claim.settle(valid);
+                pinned[number] = claim.finish_fill(valid);
             }
         }
         pinned
@@ -238,14 +238,14 @@ struct Filling<'a> {
 
 impl Filling<'_> {
     /// Makes the block ready, with `valid` bytes that belong to the file.
-    fn settle(self, valid: usize) -> Option<Pinned> {
+    fn finish_fill(self, valid: usize) -> Option<Pinned> {
         let Self { cache, slot } = self;
         std::mem::forget(self);
         let valid = valid.min(cache.block);
         let mut slots = cache.lock();
-        slots.settle(
+        slots.finish_fill(
             slot,
-            State::Ready {
+            SlotState::Ready {
                 valid,
                 checksum: None,
             },
@@ -263,7 +263,7 @@ impl Filling<'_> {
 
 impl Drop for Filling<'_> {
     fn drop(&mut self) {
-        self.cache.lock().settle(self.slot, State::Empty);
+        self.cache.lock().finish_fill(self.slot, SlotState::Empty);
         self.cache.settled.notify_all();
     }
 }
@@ -326,8 +326,8 @@ impl Drop for Pinned {
 mod tests {
     use super::*;
 
-    fn key(inode: u64, block: u64) -> Key {
-        Key {
+    fn key(inode: u64, block: u64) -> BlockKey {
+        BlockKey {
             file: FileVersion {
                 device: 1,
                 inode,
@@ -470,7 +470,7 @@ mod tests {
 
     /// Reads blocks together, each filled with its file's inode number.
     fn read_together(cache: &Arc<Cache>, inodes: &[u64]) -> Vec<Option<Pinned>> {
-        let keys: Vec<Key> = inodes.iter().map(|&inode| key(inode, 0)).collect();
+        let keys: Vec<BlockKey> = inodes.iter().map(|&inode| key(inode, 0)).collect();
         cache.fetch_together(&keys, |memory| {
             let read = memory.into_iter().map(|(number, bytes)| {
                 bytes.fill(inodes[number] as u8);

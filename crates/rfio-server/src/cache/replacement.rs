@@ -12,7 +12,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Key;
+use super::BlockKey;
 
 /// Limit on the turns that a kept block can earn.
 const MOST_USES: u8 = 3;
@@ -39,7 +39,7 @@ pub struct Replacement {
     probation: VecDeque<usize>,
     kept: VecDeque<usize>,
     uses: Vec<Uses>,
-    remembered: Remembered,
+    ghosts: GhostList,
     loaded: u64,
     /// Slots that probation may keep when others are needed.
     share: usize,
@@ -54,7 +54,7 @@ impl Replacement {
             probation: VecDeque::with_capacity(slots),
             kept: VecDeque::with_capacity(slots),
             uses: vec![Uses::default(); slots],
-            remembered: Remembered::new(slots),
+            ghosts: GhostList::new(slots),
             loaded: 0,
             share: (slots / 8).max(1),
             apart: (slots as u64 / 32).max(1),
@@ -62,13 +62,13 @@ impl Replacement {
     }
 
     /// Adds a slot into which a block is being loaded.
-    pub fn load(&mut self, slot: usize, key: &Key) {
+    pub fn load(&mut self, slot: usize, key: &BlockKey) {
         self.loaded += 1;
         self.uses[slot] = Uses {
             counted: 0,
             last: self.loaded,
         };
-        if self.remembered.take(key) {
+        if self.ghosts.take(key) {
             self.kept.push_back(slot);
         } else {
             self.probation.push_back(slot);
@@ -105,8 +105,8 @@ impl Replacement {
 
     /// Remembers the key of a block evicted from probation, so that it is kept at once if requested
     /// again.
-    pub fn remember(&mut self, key: Key) {
-        self.remembered.add(key);
+    pub fn remember(&mut self, key: BlockKey) {
+        self.ghosts.add(key);
     }
 
     fn choose_on_probation(&mut self, is_free: impl Fn(usize) -> bool) -> Option<Victim> {
@@ -148,15 +148,15 @@ impl Replacement {
 
 /// Keys of recently evicted blocks, at most as many as there are slots.
 #[derive(Debug)]
-struct Remembered {
+struct GhostList {
     most: usize,
     /// The number under which each key was added last.
-    keys: HashMap<Key, u64>,
-    order: VecDeque<(Key, u64)>,
+    keys: HashMap<BlockKey, u64>,
+    order: VecDeque<(BlockKey, u64)>,
     added: u64,
 }
 
-impl Remembered {
+impl GhostList {
     fn new(most: usize) -> Self {
         Self {
             most,
@@ -166,7 +166,7 @@ impl Remembered {
         }
     }
 
-    fn add(&mut self, key: Key) {
+    fn add(&mut self, key: BlockKey) {
         self.added += 1;
         self.keys.insert(key, self.added);
         self.order.push_back((key, self.added));
@@ -180,7 +180,7 @@ impl Remembered {
         }
     }
 
-    fn take(&mut self, key: &Key) -> bool {
+    fn take(&mut self, key: &BlockKey) -> bool {
         self.keys.remove(key).is_some()
     }
 }
@@ -192,19 +192,19 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn key(inode: u64, block: u64) -> Key {
+    fn key(inode: u64, block: u64) -> BlockKey {
         let file = FileVersion {
             device: 0,
             inode,
             version: 0,
         };
-        Key { file, block }
+        BlockKey { file, block }
     }
 
     /// A cache of keys without data.
     struct Keys {
         order: Replacement,
-        slots: Vec<Option<Key>>,
+        slots: Vec<Option<BlockKey>>,
     }
 
     impl Keys {
@@ -215,12 +215,12 @@ mod tests {
             }
         }
 
-        fn ask(&mut self, key: Key) {
+        fn ask(&mut self, key: BlockKey) {
             let _ = self.read(key);
         }
 
         /// Returns whether the key was cached.
-        fn read(&mut self, key: Key) -> bool {
+        fn read(&mut self, key: BlockKey) -> bool {
             if let Some(slot) = self.slots.iter().position(|held| *held == Some(key)) {
                 self.order.read(slot);
                 return true;
@@ -328,7 +328,7 @@ mod tests {
                 let mut all: Vec<usize> = order.probation.iter().chain(&order.kept).chain(&empty).copied().collect();
                 all.sort_unstable();
                 prop_assert_eq!(all, (0..8).collect::<Vec<_>>());
-                prop_assert!(order.remembered.order.len() <= 8 && order.remembered.keys.len() <= 8);
+                prop_assert!(order.ghosts.order.len() <= 8 && order.ghosts.keys.len() <= 8);
             }
         }
     }

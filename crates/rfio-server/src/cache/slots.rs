@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::Key;
+use super::BlockKey;
 use super::replacement::Replacement;
 
 /// State of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SlotState {
     /// Nothing.
     Empty,
     /// A thread is writing the block.
@@ -24,7 +24,7 @@ pub enum State {
 /// Result of a claim.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Claim {
+pub enum SlotClaim {
     /// The block is ready.
     Ready(usize),
     /// Another thread is reading the block; wait.
@@ -37,27 +37,27 @@ pub enum Claim {
 
 #[derive(Debug, Clone)]
 struct Slot {
-    key: Option<Key>,
-    state: State,
+    key: Option<BlockKey>,
+    state: SlotState,
     pins: u32,
 }
 
 impl Slot {
     const EMPTY: Self = Self {
         key: None,
-        state: State::Empty,
+        state: SlotState::Empty,
         pins: 0,
     };
 
     fn may_be_reused(&self) -> bool {
-        self.pins == 0 && self.state != State::Filling
+        self.pins == 0 && self.state != SlotState::Filling
     }
 }
 
 /// The states of all slots, without their memory.
 #[derive(Debug)]
 pub struct Slots {
-    index: HashMap<Key, usize>,
+    index: HashMap<BlockKey, usize>,
     slots: Vec<Slot>,
     empty: Vec<usize>,
     order: Replacement,
@@ -75,42 +75,42 @@ impl Slots {
     }
 
     /// Returns the slot of a ready block.
-    pub fn find(&self, key: &Key) -> Option<usize> {
+    pub fn find(&self, key: &BlockKey) -> Option<usize> {
         let slot = *self.index.get(key)?;
-        matches!(self.slots[slot].state, State::Ready { .. }).then_some(slot)
+        matches!(self.slots[slot].state, SlotState::Ready { .. }).then_some(slot)
     }
 
     /// Finds the block, or claims a slot for it.
-    pub fn claim(&mut self, key: &Key) -> Claim {
+    pub fn claim(&mut self, key: &BlockKey) -> SlotClaim {
         if let Some(&slot) = self.index.get(key) {
             return match self.slots[slot].state {
-                State::Ready { .. } => Claim::Ready(slot),
-                State::Filling => Claim::Filling,
-                State::Empty => unreachable!("an empty slot has no key"),
+                SlotState::Ready { .. } => SlotClaim::Ready(slot),
+                SlotState::Filling => SlotClaim::Filling,
+                SlotState::Empty => unreachable!("an empty slot has no key"),
             };
         }
         let Some(slot) = self.empty.pop().or_else(|| self.give_up_one()) else {
-            return Claim::Full;
+            return SlotClaim::Full;
         };
         self.slots[slot] = Slot {
             key: Some(*key),
-            state: State::Filling,
+            state: SlotState::Filling,
             pins: 0,
         };
         self.index.insert(*key, slot);
         self.order.load(slot, key);
-        Claim::Yours(slot)
+        SlotClaim::Yours(slot)
     }
 
     /// Ends a fill, successful or not.
-    pub fn settle(&mut self, slot: usize, state: State) {
+    pub fn finish_fill(&mut self, slot: usize, state: SlotState) {
         assert_eq!(
             self.slots[slot].state,
-            State::Filling,
+            SlotState::Filling,
             "only a filling slot settles"
         );
         self.slots[slot].state = state;
-        if state == State::Empty
+        if state == SlotState::Empty
             && let Some(key) = self.slots[slot].key.take()
         {
             self.index.remove(&key);
@@ -130,7 +130,7 @@ impl Slots {
     /// other slots were filled meanwhile.
     pub fn hold(&mut self, slot: usize) -> Option<usize> {
         let entry = &mut self.slots[slot];
-        let State::Ready { valid, .. } = entry.state else {
+        let SlotState::Ready { valid, .. } = entry.state else {
             return None;
         };
         entry.pins += 1;
@@ -148,14 +148,14 @@ impl Slots {
     /// Returns the checksum of a ready slot, if it is known.
     pub fn checksum(&self, slot: usize) -> Option<u32> {
         match self.slots[slot].state {
-            State::Ready { checksum, .. } => checksum,
+            SlotState::Ready { checksum, .. } => checksum,
             _ => None,
         }
     }
 
     /// Stores the checksum of a ready slot.
     pub fn remember_checksum(&mut self, slot: usize, value: u32) {
-        if let State::Ready { checksum, .. } = &mut self.slots[slot].state {
+        if let SlotState::Ready { checksum, .. } = &mut self.slots[slot].state {
             *checksum = Some(value);
         }
     }
@@ -165,7 +165,7 @@ impl Slots {
         let ready = self
             .slots
             .iter()
-            .filter(|slot| matches!(slot.state, State::Ready { .. }))
+            .filter(|slot| matches!(slot.state, SlotState::Ready { .. }))
             .count();
         (
             ready,
@@ -193,8 +193,8 @@ mod tests {
     use crate::cache::FileVersion;
     use proptest::prelude::*;
 
-    fn key(block: u64) -> Key {
-        Key {
+    fn key(block: u64) -> BlockKey {
+        BlockKey {
             file: FileVersion {
                 device: 0,
                 inode: 0,
@@ -205,12 +205,12 @@ mod tests {
     }
 
     fn load(slots: &mut Slots, block: u64) -> usize {
-        let Claim::Yours(slot) = slots.claim(&key(block)) else {
+        let SlotClaim::Yours(slot) = slots.claim(&key(block)) else {
             panic!("block {block} is there already")
         };
-        slots.settle(
+        slots.finish_fill(
             slot,
-            State::Ready {
+            SlotState::Ready {
                 valid: 1,
                 checksum: None,
             },
@@ -242,13 +242,13 @@ mod tests {
             for (operation, block) in operations {
                 match operation {
                     0 => match slots.claim(&key(block)) {
-                        Claim::Yours(slot) => filling.push(slot),
-                        Claim::Ready(slot) => { slots.pin(slot).unwrap(); pinned.push((block, slot)); }
-                        Claim::Filling => {}
-                        Claim::Full => prop_assert_eq!(slots.slots.iter().filter(|s| s.pins == 0 && s.state != State::Filling).count(), 0),
+                        SlotClaim::Yours(slot) => filling.push(slot),
+                        SlotClaim::Ready(slot) => { slots.pin(slot).unwrap(); pinned.push((block, slot)); }
+                        SlotClaim::Filling => {}
+                        SlotClaim::Full => prop_assert_eq!(slots.slots.iter().filter(|s| s.pins == 0 && s.state != SlotState::Filling).count(), 0),
                     },
-                    1 => if let Some(slot) = filling.pop() { slots.settle(slot, State::Ready { valid: 1, checksum: None }) },
-                    2 => if let Some(slot) = filling.pop() { slots.settle(slot, State::Empty) },
+                    1 => if let Some(slot) = filling.pop() { slots.finish_fill(slot, SlotState::Ready { valid: 1, checksum: None }) },
+                    2 => if let Some(slot) = filling.pop() { slots.finish_fill(slot, SlotState::Empty) },
                     _ => if let Some((_, slot)) = pinned.pop() { slots.unpin(slot) },
                 }
                 for (key, &slot) in &slots.index {

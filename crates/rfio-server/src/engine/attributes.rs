@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::time::SystemTime;
 
 use rustix::fs::Stat;
-use verbena_rfio_common::settled::{is_settled, is_settled_among};
+use verbena_rfio_common::timestamp_granularity::{has_passed, has_passed_among};
 use verbena_rfio_common::writers::{self, Writers};
 use verbena_rfio_protocol::types::Attributes;
 
@@ -33,7 +33,7 @@ pub fn attributes(stat: &Stat) -> Attributes {
         modified,
         changed,
         version: digest([size, modified as u64, changed as u64]),
-        settled: is_settled(changed, SystemTime::now()),
+        settled: has_passed(changed, SystemTime::now()),
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn attributes_of(file: impl AsFd) -> rustix::io::Result<Attributes> {
 /// Like [`attributes_of`], for a file whose writers are known.
 pub(crate) fn attributes_among(stat: &Stat, writers: Writers) -> Attributes {
     let mut about = attributes(stat);
-    about.settled &= is_settled_among(about.changed, SystemTime::now(), writers);
+    about.settled &= has_passed_among(about.changed, SystemTime::now(), writers);
     about
 }
 

@@ -10,17 +10,17 @@ use verbena_rfio_protocol::reply::{About, Fetched};
 use verbena_rfio_protocol::request::{Fetch, Store, StoreCare};
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::arriving::Arriving;
 use super::attributes::{attributes, attributes_among, attributes_of};
 use super::source::read_if_in_memory;
+use super::upload::Upload;
 use super::write::{settable, timespec, write_fully};
-use super::{Engine, Existing, Failure, Outcome, Patience, Segment, plain};
+use super::{Engine, ExistingName, Failure, IoMode, Outcome, Segment, plain};
 use crate::metrics::count;
 use crate::rights::{Need, Operations};
 use crate::storage::{read_from_start, read_fully};
 
 /// Reads up to the given number of bytes from the beginning of a file, or fails.
-type Read = fn(BorrowedFd<'_>, usize) -> Result<Vec<u8>, Failure>;
+type ReadFunction = fn(BorrowedFd<'_>, usize) -> Result<Vec<u8>, Failure>;
 
 /// Reads the bytes if they are all in memory.
 fn read_at_once(file: BorrowedFd<'_>, length: usize) -> Result<Vec<u8>, Failure> {
@@ -31,21 +31,21 @@ fn read_at_once(file: BorrowedFd<'_>, length: usize) -> Result<Vec<u8>, Failure>
 }
 
 impl Engine {
-    pub(super) fn fetch(&self, fetch: &Fetch, patience: Patience) -> Outcome {
+    pub(super) fn fetch(&self, fetch: &Fetch, io_mode: IoMode) -> Outcome {
         let exports = &self.service.exports;
         let permit = self.permit(Need::All(Operations::READ));
-        let (file, about, read): (_, _, Read) = match patience {
-            Patience::None => {
-                let found = exports.open_file_at_once(&fetch.path, &permit)?;
+        let (file, about, read): (_, _, ReadFunction) = match io_mode {
+            IoMode::CacheOnly => {
+                let found = exports.open_file_cached(&fetch.path, &permit)?;
                 let found = found.ok_or(Failure::WouldBlock)?;
                 let writers = writers::of_local(found.file.as_fd());
-                let read: Read = match found.is_of_memory {
+                let read: ReadFunction = match found.is_of_memory {
                     true => |file, length| Ok(read_from_start(file, length)?),
                     false => read_at_once,
                 };
                 (found.file, attributes_among(&found.about, writers), read)
             }
-            Patience::Unlimited => {
+            IoMode::MayBlock => {
                 let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
                 let (file, _root) =
                     exports.open_file(&fetch.path, flags, Mode::empty(), &permit)?;
@@ -90,7 +90,7 @@ impl Engine {
         Ok((Reply::Fetched(fetched), data))
     }
 
-    pub(super) fn store(&self, store: &Store, incoming: &[u8], existing: Existing) -> Outcome {
+    pub(super) fn store(&self, store: &Store, incoming: &[u8], existing: ExistingName) -> Outcome {
         let care = StoreCare::checked(store.care).ok_or(Failure::from(Errno::INVAL))?;
         if checksum::crc32c(incoming) != store.checksum {
             count(&self.service.metrics.checksum_failures, 1);
@@ -100,8 +100,8 @@ impl Engine {
             ));
         }
         let named = self.name(&store.path)?;
-        let arriving = Arriving::begin(&named, self.client.session)?;
-        let file = arriving.file();
+        let upload = Upload::begin(&named, self.client.session)?;
+        let file = upload.file();
         write_fully(file, 0, incoming)?;
         // The service's own umask must not remove permissions given by the client.
         rustix::fs::fchmod(file, settable(store.mode))?;
@@ -130,8 +130,8 @@ impl Engine {
         }
         let attributes = attributes(&rustix::fs::fstat(file)?);
         match existing {
-            Existing::Replaced => arriving.rename()?,
-            Existing::Kept => arriving.rename_to_new()?,
+            ExistingName::Replaced => upload.rename()?,
+            ExistingName::Kept => upload.rename_to_new()?,
         }
         named.confirm()?;
         plain(Reply::Stored(About { attributes }))

@@ -100,10 +100,10 @@ mod tests {
     use std::fs::File;
     use verbena_rfio_common::scratch::Scratch;
 
-    type Way<'a> = &'a dyn Fn(BorrowedFd<'_>, u64, BorrowedFd<'_>, u64, usize) -> usize;
+    type CopyFunction<'a> = &'a dyn Fn(BorrowedFd<'_>, u64, BorrowedFd<'_>, u64, usize) -> usize;
 
     fn outcome(
-        way: Way<'_>,
+        way: CopyFunction<'_>,
         source: &[u8],
         sink: &[u8],
         span: (u64, u64, usize),
@@ -145,7 +145,7 @@ mod tests {
             let hand = |from: BorrowedFd<'_>, offset, to: BorrowedFd<'_>, at, length| {
                 by_hand(from, offset, to, at, length, block).unwrap()
             };
-            for way in [&system as Way<'_>, &hand] {
+            for way in [&system as CopyFunction<'_>, &hand] {
                 let (copied, found) = outcome(way, &source, &sink, span);
                 prop_assert_eq!(copied, piece.len());
                 prop_assert_eq!(&found, &expected);

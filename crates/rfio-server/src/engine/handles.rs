@@ -17,7 +17,7 @@ use crate::service::SoleWriter;
 
 /// The storage of an open file.
 #[derive(Debug)]
-pub enum Body {
+pub enum FileStorage {
     /// A regular file.
     File(OwnedFd),
     /// This number of zero bytes without storage, to measure everything except the storage.
@@ -28,7 +28,7 @@ pub enum Body {
 #[derive(Debug)]
 pub struct OpenFile {
     /// Its storage.
-    pub body: Body,
+    pub body: FileStorage,
     /// Flags of the open request.
     pub flags: OpenFlags,
     /// The exported directory that contains it, if any.
@@ -49,8 +49,8 @@ pub struct Stored(Arc<OpenFile>);
 impl AsFd for Stored {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0.body {
-            Body::File(file) => file.as_fd(),
-            Body::Unfilled(_) => unreachable!("looked at when it was made"),
+            FileStorage::File(file) => file.as_fd(),
+            FileStorage::Unfilled(_) => unreachable!("looked at when it was made"),
         }
     }
 }
@@ -137,8 +137,8 @@ impl Handles {
     pub fn find_stored(&self, handle: Handle) -> Result<Stored, Failure> {
         let file = self.find(handle)?;
         match file.body {
-            Body::File(_) => Ok(Stored(file)),
-            Body::Unfilled(_) => Err(Failure::Refused(
+            FileStorage::File(_) => Ok(Stored(file)),
+            FileStorage::Unfilled(_) => Err(Failure::Refused(
                 Status::NOT_SUPPORTED,
                 "the file has no storage",
             )),

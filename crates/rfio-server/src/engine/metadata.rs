@@ -11,10 +11,10 @@ use verbena_rfio_protocol::request::{Extents, PathTimes, SetExtended, TwoPaths};
 use verbena_rfio_protocol::types::{Bytes, Extended, Extent, Path};
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::handles::Body;
+use super::handles::FileStorage;
 use super::write::{group, owner, settable, timespec};
 use super::{Engine, Failure, Outcome, plain};
-use crate::export::{Named, Takes};
+use crate::export::{DirectoryEntry, NameChange};
 use crate::rights::{Need, Operations};
 
 /// Maximum number of extents in one reply.
@@ -36,8 +36,8 @@ impl Engine {
     pub(super) fn extents(&self, request: &Extents) -> Outcome {
         let open = self.handles.find(request.handle)?;
         let file = match &open.body {
-            Body::File(file) => file,
-            Body::Unfilled(size) => {
+            FileStorage::File(file) => file,
+            FileStorage::Unfilled(size) => {
                 let length = size.saturating_sub(request.offset);
                 let extent = Extent {
                     offset: request.offset,
@@ -102,7 +102,7 @@ impl Engine {
     }
 
     pub(super) fn make_hard_link(&self, two: &TwoPaths) -> Outcome {
-        let (from, to) = self.two_names(two, Takes::Shared)?;
+        let (from, to) = self.two_names(two, NameChange::Shared)?;
         rustix::fs::linkat(
             &from.parent,
             &from.name,
@@ -117,8 +117,8 @@ impl Engine {
     /// Renames a file onto another one, after copying the replaced file's owner, permissions, ACL
     /// and user attributes.
     pub(super) fn replace(&self, two: &TwoPaths) -> Outcome {
-        let (from, to) = self.two_names(two, Takes::Away)?;
-        let look = |named: &Named| {
+        let (from, to) = self.two_names(two, NameChange::Away)?;
+        let look = |named: &DirectoryEntry| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             rustix::fs::openat(&named.parent, &named.name, flags, Mode::empty())
         };
@@ -135,7 +135,10 @@ impl Engine {
     /// A file system without extended attributes yields none.
     pub(super) fn extended(&self, path: &Path) -> Outcome {
         let permit = self.permit(Need::All(Operations::READ));
-        let file = self.service.exports.look(path, OFlags::NOFOLLOW, &permit)?;
+        let file = self
+            .service
+            .exports
+            .open_path(path, OFlags::NOFOLLOW, &permit)?;
         let mut entries = Vec::new();
         let mut sum = 0;
         for name in names(&file)? {
@@ -165,7 +168,7 @@ impl Engine {
         let file = self
             .service
             .exports
-            .look(&set.path, OFlags::NOFOLLOW, &permit)?;
+            .open_path(&set.path, OFlags::NOFOLLOW, &permit)?;
         for Extended { name, value } in &set.entries {
             if !name.as_bytes().starts_with(NAME_SPACE) {
                 return Err(Errno::PERM.into());

@@ -8,7 +8,6 @@
 //! An engine belongs to one session. It may carry out several requests concurrently, on several
 //! threads; the session decides which ones, and in which order ([`verbena_rfio_protocol::order`]).
 
-mod arriving;
 mod attributes;
 mod bulk;
 mod copy;
@@ -17,6 +16,7 @@ mod metadata;
 mod names;
 mod read;
 mod source;
+mod upload;
 mod write;
 
 use std::io;
@@ -35,8 +35,8 @@ use handles::Handles;
 use super::accounting::SessionAccount;
 use super::audit::ClientIdentity;
 use super::cache::Pinned;
-use super::export::{Permit, Told};
-use super::identity::{self, Identity, Mapping};
+use super::export::{ClientMessage, Permit};
+use super::local_user::{self, LocalUser, Mapping};
 use super::log::{object, put_name};
 use super::metrics::{Carrier, Flow};
 use super::rights::{Need, Subject};
@@ -47,7 +47,7 @@ const JOINED: usize = 1 << 20;
 
 /// Whether a request may replace an existing name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum ExistingName {
     /// It may.
     Replaced,
     /// An existing file is kept, and the request is refused.
@@ -145,11 +145,11 @@ impl Answer {
 
 /// Whether the caller may block on storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum IoMode {
     /// No, it is an event loop: only data in memory are available.
-    None,
+    CacheOnly,
     /// Yes, it is a worker.
-    Unlimited,
+    MayBlock,
 }
 
 /// Why a request was not carried out.
@@ -166,7 +166,7 @@ pub(crate) enum Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.get_ref().and_then(|inner| inner.downcast_ref()) {
-            Some(Told { errno, words }) => {
+            Some(ClientMessage { errno, words }) => {
                 Self::Refused(Status::errno(errno.raw_os_error()), words)
             }
             None => Self::System(error),
@@ -187,17 +187,17 @@ fn plain(reply: Reply) -> Outcome {
 }
 
 /// Length of a read that is answered without free memory, in bytes.
-pub(super) const FRUGAL: usize = 4096;
+pub(super) const READ_WITHOUT_MEMORY: usize = 4096;
 
 /// Length of a read that bypasses a full cache, in bytes.
-pub(super) const MEAGRE: usize = 64 << 10;
+pub(super) const READ_PAST_CACHE: usize = 64 << 10;
 
 /// Maximum number of ranges of a vector that an event loop reads itself; longer ones go to a
 /// worker.
 const QUICK_RANGES: usize = 1024;
 
 /// The local user of a session, and the mapping that determined it.
-type Local = (Arc<Mapping>, Result<Arc<Identity>, String>);
+type Local = (Arc<Mapping>, Result<Arc<LocalUser>, String>);
 
 /// One session's engine.
 #[derive(Debug)]
@@ -259,7 +259,7 @@ impl Engine {
             .unwrap_or_else(|poison| poison.into_inner());
         let is_of_now = |(known, _): &Local| Arc::ptr_eq(known, &mapping);
         if !local.as_ref().is_some_and(is_of_now) {
-            let identity = identity::as_daemon(|| mapping.identity(&self.subject.user));
+            let identity = local_user::as_daemon(|| mapping.identity(&self.subject.user));
             *local = Some((mapping, identity));
         }
         let identity = match local.as_ref() {
@@ -268,11 +268,12 @@ impl Engine {
             None => return Err(refusal("no local user was looked for".into())),
         };
         drop(local);
-        identity::assume(&identity).map_err(|error| refusal(format!("act as local user: {error}")))
+        local_user::assume(&identity)
+            .map_err(|error| refusal(format!("act as local user: {error}")))
     }
 
     /// Returns whether no file is open.
-    pub fn holds_nothing(&self) -> bool {
+    pub fn has_no_open_files(&self) -> bool {
         self.handles.is_empty()
     }
 
@@ -282,17 +283,17 @@ impl Engine {
         let by_path = self.service.identities.is_none();
         let outcome = match request {
             Request::Ping(_) => plain(Reply::Pong(Done {})),
-            Request::Read(read) => self.read(read, Patience::None),
+            Request::Read(read) => self.read(read, IoMode::CacheOnly),
             Request::ReadVector(vector) if vector.ranges.len() <= QUICK_RANGES => {
-                self.read_vector(vector, Patience::None)
+                self.read_vector(vector, IoMode::CacheOnly)
             }
             Request::Examine(on) => self.examine(on.handle),
             // With mapped users, lookups by path must run on a worker, which can assume the user's
             // credentials.
-            Request::Status(on) if by_path => self.status(&on.path, Patience::None),
-            Request::LinkStatus(on) if by_path => self.link_status(&on.path, Patience::None),
-            Request::Access(access) if by_path => self.access(access, Patience::None),
-            Request::Fetch(fetch) if by_path => self.fetch(fetch, Patience::None),
+            Request::Status(on) if by_path => self.status(&on.path, IoMode::CacheOnly),
+            Request::LinkStatus(on) if by_path => self.link_status(&on.path, IoMode::CacheOnly),
+            Request::Access(access) if by_path => self.access(access, IoMode::CacheOnly),
+            Request::Fetch(fetch) if by_path => self.fetch(fetch, IoMode::CacheOnly),
             _ => return None,
         };
         match outcome {
@@ -315,7 +316,7 @@ impl Engine {
             Request::Replace(two) => self
                 .rename_to_new(two)
                 .and_then(|()| plain(Reply::Replaced(Done {}))),
-            Request::Store(store) => self.store(store, incoming, Existing::Kept),
+            Request::Store(store) => self.store(store, incoming, ExistingName::Kept),
             other => self.dispatch(other, incoming),
         })
     }
@@ -346,11 +347,11 @@ impl Engine {
 
     /// Returns the maximum memory outside the cache that a request can need, in bytes; zero if it
     /// is negligible.
-    pub fn demand(&self, request: &Request) -> usize {
+    pub fn memory_demand(&self, request: &Request) -> usize {
         let limits = &self.service.limits;
         match request {
-            Request::Read(read) if read.range.length as usize <= FRUGAL => 0,
-            Request::Read(_) => MEAGRE,
+            Request::Read(read) if read.range.length as usize <= READ_WITHOUT_MEMORY => 0,
+            Request::Read(_) => READ_PAST_CACHE,
             Request::ReadVector(vector) => {
                 let add = |sum: usize, range: &Range| sum.saturating_add(range.length as usize);
                 // The reply has a length and a checksum for each range.
@@ -365,21 +366,21 @@ impl Engine {
     }
 
     /// Returns the maximum length of an answer's data, in bytes.
-    pub fn promise(&self, request: &Request) -> usize {
+    pub fn max_answer_bytes(&self, request: &Request) -> usize {
         request.most_data().min(self.service.limits.payload)
     }
 
     /// Returns the request shortened to a length that can be answered without free memory, if that
     /// is allowed. A read may always be answered short, so readers always make progress,
     /// if slowly.
-    pub fn frugal(request: &Request) -> Option<Request> {
-        shortened(request, FRUGAL)
+    pub fn shortened_without_memory(request: &Request) -> Option<Request> {
+        shortened(request, READ_WITHOUT_MEMORY)
     }
 
     /// Returns the request shortened to a length that is copied rather than pinned, if that is
     /// allowed.
-    pub fn meagre(request: &Request) -> Option<Request> {
-        shortened(request, MEAGRE)
+    pub fn shortened_past_cache(request: &Request) -> Option<Request> {
+        shortened(request, READ_PAST_CACHE)
     }
 
     fn dispatch(&self, request: &Request, incoming: &[u8]) -> Outcome {
@@ -396,8 +397,8 @@ impl Engine {
             Request::Ping(_) => plain(Reply::Pong(Done {})),
             Request::Open(open) => self.open(open),
             Request::Close(on) => self.close(on.handle),
-            Request::Read(read) => self.read(read, Patience::Unlimited),
-            Request::ReadVector(vector) => self.read_vector(vector, Patience::Unlimited),
+            Request::Read(read) => self.read(read, IoMode::MayBlock),
+            Request::ReadVector(vector) => self.read_vector(vector, IoMode::MayBlock),
             Request::Write(write) => self.write(write, incoming),
             Request::Copy(copy) => self.copy(copy),
             Request::Examine(on) => self.examine(on.handle),
@@ -408,9 +409,9 @@ impl Engine {
             Request::Lock(lock) => self.lock(lock),
             Request::SetTimes(times) => self.set_times(times),
             Request::Checksum(checksum) => self.checksum(checksum),
-            Request::Status(on) => self.status(&on.path, Patience::Unlimited),
-            Request::LinkStatus(on) => self.link_status(&on.path, Patience::Unlimited),
-            Request::Access(access) => self.access(access, Patience::Unlimited),
+            Request::Status(on) => self.status(&on.path, IoMode::MayBlock),
+            Request::LinkStatus(on) => self.link_status(&on.path, IoMode::MayBlock),
+            Request::Access(access) => self.access(access, IoMode::MayBlock),
             Request::MakeDirectory(make) => self.make_directory(make),
             Request::RemoveDirectory(on) => self.remove_directory(&on.path),
             Request::Unlink(on) => self.unlink(&on.path),
@@ -421,8 +422,8 @@ impl Engine {
             Request::ChangeOwner(change) => self.change_owner(change),
             Request::Space(on) => self.space(&on.path),
             Request::List(list) => self.list(list),
-            Request::Fetch(fetch) => self.fetch(fetch, Patience::Unlimited),
-            Request::Store(store) => self.store(store, incoming, Existing::Replaced),
+            Request::Fetch(fetch) => self.fetch(fetch, IoMode::MayBlock),
+            Request::Store(store) => self.store(store, incoming, ExistingName::Replaced),
             Request::Extents(extents) => self.extents(extents),
             Request::SynchroniseDirectory(on) => self.synchronise_directory(&on.path),
             Request::ChangeTimes(times) => self.change_times(times),

@@ -11,8 +11,8 @@ use verbena_rfio_protocol::{Reply, Status};
 
 use super::attributes::attributes;
 use super::write::{group, owner, settable};
-use super::{Engine, Failure, Outcome, Patience, plain};
-use crate::export::{Named, Place, Takes};
+use super::{Engine, Failure, IoMode, Outcome, plain};
+use crate::export::{DirectoryEntry, NameChange, PathTarget};
 use crate::rights::{Need, Operations};
 use crate::sys;
 
@@ -32,27 +32,27 @@ impl Engine {
         &self,
         path: &Path,
         flags: OFlags,
-        patience: Patience,
+        io_mode: IoMode,
         need: Need,
     ) -> Result<OwnedFd, Failure> {
         let exports = &self.service.exports;
         let permit = self.permit(need);
-        match patience {
-            Patience::Unlimited => Ok(exports.look(path, flags, &permit)?),
-            Patience::None => exports
-                .look_at_once(path, flags, &permit)?
+        match io_mode {
+            IoMode::MayBlock => Ok(exports.open_path(path, flags, &permit)?),
+            IoMode::CacheOnly => exports
+                .open_path_cached(path, flags, &permit)?
                 .ok_or(Failure::WouldBlock),
         }
     }
 
     /// Opens the parent of a name that is created or changed.
-    pub(super) fn name(&self, path: &Path) -> Result<Named, Failure> {
+    pub(super) fn name(&self, path: &Path) -> Result<DirectoryEntry, Failure> {
         let permit = self.permit(Need::All(Operations::WRITE));
         Ok(self.service.exports.name(path, &permit)?)
     }
 
     /// Opens the parent of a name that is removed.
-    fn name_to_remove(&self, path: &Path) -> Result<Named, Failure> {
+    fn name_to_remove(&self, path: &Path) -> Result<DirectoryEntry, Failure> {
         let permit = self.permit(Need::All(Operations::DELETE));
         Ok(self.service.exports.name(path, &permit)?)
     }
@@ -61,8 +61,8 @@ impl Engine {
     pub(super) fn two_names(
         &self,
         two: &TwoPaths,
-        takes: Takes,
-    ) -> Result<(Named, Named), Failure> {
+        takes: NameChange,
+    ) -> Result<(DirectoryEntry, DirectoryEntry), Failure> {
         let may_change = Operations::WRITE.and(Operations::DELETE);
         let permit = self.permit(Need::AnyOf(may_change));
         let from = self.service.exports.name(&two.from, &permit)?;
@@ -72,7 +72,7 @@ impl Engine {
     }
 
     fn is_above(&self, path: &Path) -> bool {
-        matches!(self.service.exports.locate(path), Ok(Place::Above))
+        matches!(self.service.exports.locate(path), Ok(PathTarget::Above))
     }
 
     /// Returns the attributes of the directory above several exports, which are those of the first
@@ -90,27 +90,27 @@ impl Engine {
         })
     }
 
-    pub(super) fn status(&self, path: &Path, patience: Patience) -> Outcome {
+    pub(super) fn status(&self, path: &Path, io_mode: IoMode) -> Outcome {
         if self.is_above(path) {
             return plain(Reply::Status(self.first_root()?));
         }
-        let stat = rustix::fs::fstat(self.look(path, OFlags::empty(), patience, Need::Look)?)?;
+        let stat = rustix::fs::fstat(self.look(path, OFlags::empty(), io_mode, Need::Look)?)?;
         plain(Reply::Status(About {
             attributes: attributes(&stat),
         }))
     }
 
-    pub(super) fn link_status(&self, path: &Path, patience: Patience) -> Outcome {
+    pub(super) fn link_status(&self, path: &Path, io_mode: IoMode) -> Outcome {
         if self.is_above(path) {
             return plain(Reply::LinkStatus(self.first_root()?));
         }
-        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW, patience, Need::Look)?)?;
+        let stat = rustix::fs::fstat(self.look(path, OFlags::NOFOLLOW, io_mode, Need::Look)?)?;
         plain(Reply::LinkStatus(About {
             attributes: attributes(&stat),
         }))
     }
 
-    pub(super) fn access(&self, access: &Access, patience: Patience) -> Outcome {
+    pub(super) fn access(&self, access: &Access, io_mode: IoMode) -> Outcome {
         const READ: u32 = 4;
         const WRITE: u32 = 2;
         if access.mode > 7 {
@@ -129,11 +129,11 @@ impl Engine {
             (true, false) => Need::AnyOf(read),
             (false, false) => Need::Look,
         };
-        let file = self.look(&access.path, OFlags::empty(), patience, need)?;
+        let file = self.look(&access.path, OFlags::empty(), io_mode, need)?;
         if access.mode & WRITE != 0 {
             self.service.exports.must_be_writable(&access.path)?;
             if access.mode & READ != 0 {
-                self.look(&access.path, OFlags::empty(), patience, Need::AnyOf(read))?;
+                self.look(&access.path, OFlags::empty(), io_mode, Need::AnyOf(read))?;
             }
         }
         sys::access(file.as_fd(), access.mode)?;
@@ -145,7 +145,7 @@ impl Engine {
             // Like mkdir(2): `mkdir -p` continues below directories created by other users.
             Err(Failure::Refused(status, _))
                 if status == Status::errno(libc::EACCES)
-                    && self.status(&make.path, Patience::Unlimited).is_ok() =>
+                    && self.status(&make.path, IoMode::MayBlock).is_ok() =>
             {
                 return Err(Errno::EXIST.into());
             }
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     pub(super) fn rename(&self, two: &TwoPaths) -> Outcome {
-        let (from, to) = self.two_names(two, Takes::Away)?;
+        let (from, to) = self.two_names(two, NameChange::Away)?;
         rustix::fs::renameat(&from.parent, &from.name, &to.parent, &to.name)?;
         to.confirm()?;
         plain(Reply::Renamed(Done {}))
@@ -179,7 +179,7 @@ impl Engine {
 
     /// Renames; fails with EEXIST if the new name is taken.
     pub(super) fn rename_to_new(&self, two: &TwoPaths) -> Result<(), Failure> {
-        let (from, to) = self.two_names(two, Takes::Away)?;
+        let (from, to) = self.two_names(two, NameChange::Away)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&from.parent, &from.name, &to.parent, &to.name, flags)?;
         Ok(to.confirm()?)
@@ -194,7 +194,7 @@ impl Engine {
     }
 
     pub(super) fn read_link(&self, path: &Path) -> Outcome {
-        let link = self.look(path, OFlags::NOFOLLOW, Patience::Unlimited, Need::Look)?;
+        let link = self.look(path, OFlags::NOFOLLOW, IoMode::MayBlock, Need::Look)?;
         let target = match rustix::fs::readlinkat(&link, c"", Vec::new()) {
             Err(Errno::NOENT) => return Err(Errno::INVAL.into()),
             other => other?,
@@ -206,7 +206,7 @@ impl Engine {
     pub(super) fn change_mode(&self, change: &PathMode) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
         let need = Need::All(Operations::WRITE);
-        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited, need)?;
+        let file = self.look(&change.path, OFlags::empty(), IoMode::MayBlock, need)?;
         // fchmod(2) rejects an `O_PATH` descriptor; its name in /proc leads to exactly this file.
         let name = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut mode = settable(change.mode);
@@ -223,7 +223,7 @@ impl Engine {
     pub(super) fn change_owner(&self, change: &ChangeOwner) -> Outcome {
         self.service.exports.must_be_writable(&change.path)?;
         let need = Need::All(Operations::WRITE);
-        let file = self.look(&change.path, OFlags::empty(), Patience::Unlimited, need)?;
+        let file = self.look(&change.path, OFlags::empty(), IoMode::MayBlock, need)?;
         rustix::fs::chownat(
             &file,
             c"",
@@ -235,7 +235,7 @@ impl Engine {
     }
 
     pub(super) fn space(&self, path: &Path) -> Outcome {
-        let space = self.look(path, OFlags::empty(), Patience::Unlimited, Need::Look)?;
+        let space = self.look(path, OFlags::empty(), IoMode::MayBlock, Need::Look)?;
         let space = rustix::fs::fstatvfs(space)?;
         plain(Reply::Capacity(Capacity {
             block: space.f_frsize,

@@ -12,8 +12,8 @@ use verbena_rfio_protocol::reply::{Checksums, ReadDone, ReadVectorDone};
 use verbena_rfio_protocol::request::{Checksum, Read, ReadVector};
 use verbena_rfio_protocol::{Reply, Status};
 
-use super::source::{Demand, Piece, Source, Wanted};
-use super::{Engine, Failure, MEAGRE, Outcome, Patience, Segment, plain};
+use super::source::{Consistency, RangeResult, Source, WantedRange};
+use super::{Engine, Failure, IoMode, Outcome, READ_PAST_CACHE, Segment, plain};
 
 /// Number of restarts of a read because the file changed.
 const ATTEMPTS: usize = 4;
@@ -22,8 +22,8 @@ const ATTEMPTS: usize = 4;
 const MOST_CHECKSUMS: usize = 1024;
 
 /// Returns the demands of successive attempts: one version a few times, then the current contents.
-fn demands() -> impl Iterator<Item = Demand> {
-    std::iter::repeat_n(Demand::OneVersion, ATTEMPTS).chain([Demand::AsItIs])
+fn demands() -> impl Iterator<Item = Consistency> {
+    std::iter::repeat_n(Consistency::OneVersion, ATTEMPTS).chain([Consistency::AsItIs])
 }
 
 /// Number of pieces of a vector read at once, which bounds the memory besides the answer's own.
@@ -52,7 +52,7 @@ fn pack(data: &mut Vec<Segment>, bytes: &[u8], left: usize) {
 }
 
 impl Engine {
-    pub(super) fn read(&self, read: &Read, patience: Patience) -> Outcome {
+    pub(super) fn read(&self, read: &Read, io_mode: IoMode) -> Outcome {
         let (offset, length) = (read.range.offset, read.range.length as usize);
         if read.range.end().is_none() {
             return Err(Errno::INVAL.into());
@@ -67,7 +67,7 @@ impl Engine {
         for demand in demands() {
             let source = Source::new(&self.service, &file, demand)?;
             let available = source.available(offset, length as u64);
-            let Some(data) = self.collect(&source, offset, available, patience)? else {
+            let Some(data) = self.collect(&source, offset, available, io_mode)? else {
                 continue;
             };
             let length: usize = data.iter().map(|segment| segment.bytes().len()).sum();
@@ -100,43 +100,43 @@ impl Engine {
         source: &Source<'_>,
         offset: u64,
         length: u64,
-        patience: Patience,
+        io_mode: IoMode,
     ) -> Result<Option<Vec<Segment>>, Failure> {
         let block = self.service.cache.block() as u32;
-        let wanted = pieces(offset, length, block).map(|(start, length)| Wanted {
+        let wanted = pieces(offset, length, block).map(|(start, length)| WantedRange {
             offset: offset + start,
             length: length as usize,
         });
         let wanted: Vec<_> = wanted.collect();
         let mut data = Vec::new();
-        for (wanted, piece) in wanted.iter().zip(source.pieces(&wanted, patience)?) {
+        for (wanted, piece) in wanted.iter().zip(source.pieces(&wanted, io_mode)?) {
             match piece {
-                Piece::Data(segment) => {
+                RangeResult::Data(segment) => {
                     let short = segment.bytes().len() < wanted.length;
                     data.extend((!segment.bytes().is_empty()).then_some(segment));
                     if short {
                         break;
                     }
                 }
-                Piece::Changed => return Ok(None),
-                Piece::NoSlot if data.is_empty() => {
-                    let meagre = Wanted {
-                        length: wanted.length.min(MEAGRE),
+                RangeResult::Changed => return Ok(None),
+                RangeResult::NoSlot if data.is_empty() => {
+                    let shortened = WantedRange {
+                        length: wanted.length.min(READ_PAST_CACHE),
                         ..*wanted
                     };
-                    match source.past_the_cache(&meagre, patience)? {
-                        Piece::Data(segment) => data.push(segment),
+                    match source.past_the_cache(&shortened, io_mode)? {
+                        RangeResult::Data(segment) => data.push(segment),
                         _ => return Ok(None),
                     }
                     break;
                 }
-                Piece::NoSlot => break,
+                RangeResult::NoSlot => break,
             }
         }
         Ok(source.is_served()?.then_some(data))
     }
 
-    pub(super) fn read_vector(&self, vector: &ReadVector, patience: Patience) -> Outcome {
+    pub(super) fn read_vector(&self, vector: &ReadVector, io_mode: IoMode) -> Outcome {
         let limits = &self.service.limits;
         let mut sum = 0usize;
         for range in &vector.ranges {
@@ -152,7 +152,7 @@ impl Engine {
         let file = self.handles.find(vector.handle)?;
         for demand in demands() {
             let source = Source::new(&self.service, &file, demand)?;
-            let Some((lengths, checksums, data)) = self.gather(&source, vector, patience)? else {
+            let Some((lengths, checksums, data)) = self.gather(&source, vector, io_mode)? else {
                 continue;
             };
             let version = source.version()?;
@@ -176,7 +176,7 @@ impl Engine {
         &self,
         source: &Source<'_>,
         vector: &ReadVector,
-        patience: Patience,
+        io_mode: IoMode,
     ) -> Result<Option<(Vec<u32>, Vec<u32>, Vec<Segment>)>, Failure> {
         let count = vector.ranges.len();
         let mut data: Vec<Segment> = Vec::new();
@@ -190,18 +190,18 @@ impl Engine {
         let wanted = self.wanted(source, vector);
         let mut left: usize = wanted.iter().map(|(_, wanted)| wanted.length).sum();
         for batch in wanted.chunks(BATCH) {
-            let (numbers, batch): (Vec<usize>, Vec<Wanted>) = batch.iter().copied().unzip();
-            let found = source.pieces(&batch, patience)?;
+            let (numbers, batch): (Vec<usize>, Vec<WantedRange>) = batch.iter().copied().unzip();
+            let found = source.pieces(&batch, io_mode)?;
             for ((number, wanted), piece) in numbers.into_iter().zip(&batch).zip(found) {
                 left -= wanted.length;
                 if ended[number] {
                     continue;
                 }
                 let found = match piece {
-                    Piece::NoSlot => source.past_the_cache(wanted, patience)?,
+                    RangeResult::NoSlot => source.past_the_cache(wanted, io_mode)?,
                     other => other,
                 };
-                let Piece::Data(segment) = found else {
+                let RangeResult::Data(segment) = found else {
                     return Ok(None);
                 };
                 if vector.checksums {
@@ -227,13 +227,13 @@ impl Engine {
     }
 
     /// Returns the pieces of all ranges, each with its range's index.
-    fn wanted(&self, source: &Source<'_>, vector: &ReadVector) -> Vec<(usize, Wanted)> {
+    fn wanted(&self, source: &Source<'_>, vector: &ReadVector) -> Vec<(usize, WantedRange)> {
         let block = self.service.cache.block() as u32;
         let ranges = vector.ranges.iter().enumerate();
         let pieces = ranges.flat_map(|(number, range)| {
             let available = source.available(range.offset, range.length.into());
             pieces(range.offset, available, block).map(move |(start, length)| {
-                let wanted = Wanted {
+                let wanted = WantedRange {
                     offset: range.offset + start,
                     length: length as usize,
                 };
@@ -260,7 +260,7 @@ impl Engine {
         }
         let most = (limits.payload / block).clamp(1, MOST_CHECKSUMS);
         let file = self.handles.find(request.handle)?;
-        let source = Source::new(&self.service, &file, Demand::AsItIs)?;
+        let source = Source::new(&self.service, &file, Consistency::AsItIs)?;
         let mut checksums = Vec::new();
         let mut offset = request.offset;
         let mut buffer = vec![0; block];

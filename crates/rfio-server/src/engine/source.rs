@@ -26,31 +26,31 @@ use verbena_rfio_protocol::request::OpenFlags;
 use verbena_rfio_protocol::types::Attributes;
 
 use super::attributes::{attributes, file_version};
-use super::handles::{Body, OpenFile};
-use super::{Failure, MEAGRE, Patience, Segment};
-use crate::cache::{FileVersion, Key, Pinned};
+use super::handles::{FileStorage, OpenFile};
+use super::{Failure, IoMode, READ_PAST_CACHE, Segment};
+use crate::cache::{BlockKey, FileVersion, Pinned};
 use crate::metrics::count;
 use crate::service::Service;
 use crate::storage::{Part, read_fully};
 
 /// How long a cached block can be found again if the kernel cannot report the file's writers.
-const BRIEFLY: Duration = Duration::from_secs(2);
+const UNCERTAIN_LIFETIME: Duration = Duration::from_secs(2);
 
 /// A file to read from, as it was at one moment.
 pub(super) struct Source<'a> {
     service: &'a Service,
-    body: &'a Body,
+    body: &'a FileStorage,
     attributes: Attributes,
-    demand: Demand,
+    demand: Consistency,
     /// Version under which newly read blocks are cached; determined when first needed.
-    kept_as: OnceCell<FileVersion>,
+    cache_version: OnceCell<FileVersion>,
     /// Whether the file is on tmpfs; determined once for all pieces.
     of_memory: OnceCell<bool>,
 }
 
 /// The consistency that a read requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Demand {
+pub(super) enum Consistency {
     /// All bytes of the version that the file had.
     OneVersion,
     /// The file's current contents.
@@ -59,7 +59,7 @@ pub(super) enum Demand {
 
 /// A byte range wanted from a source; it lies in one block, and within the file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct WantedRange {
     /// Offset in the file, in bytes.
     pub offset: u64,
     /// Length in bytes.
@@ -67,8 +67,8 @@ pub(super) struct Wanted {
 }
 
 /// Result for one piece.
-pub(super) enum Piece {
-    /// The bytes; fewer than requested only with [`Demand::AsItIs`] at the end of the file.
+pub(super) enum RangeResult {
+    /// The bytes; fewer than requested only with [`Consistency::AsItIs`] at the end of the file.
     Data(Segment),
     /// The cache has no slot.
     NoSlot,
@@ -77,7 +77,7 @@ pub(super) enum Piece {
 }
 
 /// Returns a version under which nothing is ever found again.
-fn unfindable() -> FileVersion {
+fn unique_version() -> FileVersion {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     FileVersion {
         device: u64::MAX,
@@ -86,11 +86,11 @@ fn unfindable() -> FileVersion {
     }
 }
 
-/// Returns a version that is replaced by another after [`BRIEFLY`].
-fn brief(file: FileVersion) -> FileVersion {
+/// Returns a version that is replaced by another after [`UNCERTAIN_LIFETIME`].
+fn expiring_version(file: FileVersion) -> FileVersion {
     static BEGUN: OnceLock<Instant> = OnceLock::new();
     let since = BEGUN.get_or_init(Instant::now).elapsed();
-    let period = since.as_nanos() / BRIEFLY.as_nanos();
+    let period = since.as_nanos() / UNCERTAIN_LIFETIME.as_nanos();
     FileVersion {
         version: file.version.rotate_left(32) ^ (period as u64 + 1),
         ..file
@@ -101,7 +101,7 @@ impl<'a> Source<'a> {
     pub(super) fn new(
         service: &'a Service,
         file: &'a OpenFile,
-        demand: Demand,
+        demand: Consistency,
     ) -> Result<Self, Failure> {
         if !file.flags.has(OpenFlags::READ) {
             return Err(Errno::BADF.into());
@@ -110,37 +110,37 @@ impl<'a> Source<'a> {
         // A file that can change without a trace has no version to insist on.
         let demand = match attributes.settled {
             true => demand,
-            false => Demand::AsItIs,
+            false => Consistency::AsItIs,
         };
         Ok(Self {
             service,
             body: &file.body,
             attributes,
             demand,
-            kept_as: OnceCell::new(),
+            cache_version: OnceCell::new(),
             of_memory: OnceCell::new(),
         })
     }
 
     /// Returns the version under which a block is found if it was cached while no process could
     /// write to the file.
-    fn settled_version(&self) -> Option<FileVersion> {
-        (self.demand == Demand::OneVersion).then(|| file_version(&self.attributes))
+    fn stable_version(&self) -> Option<FileVersion> {
+        (self.demand == Consistency::OneVersion).then(|| file_version(&self.attributes))
     }
 
-    fn kept_as(&self) -> FileVersion {
-        *self.kept_as.get_or_init(|| {
-            let Some(version) = self.settled_version() else {
-                return unfindable();
+    fn cache_version(&self) -> FileVersion {
+        *self.cache_version.get_or_init(|| {
+            let Some(version) = self.stable_version() else {
+                return unique_version();
             };
             let writers = match self.body {
-                Body::File(file) => writers::of(file.as_fd()),
-                Body::Unfilled(_) => Writers::None,
+                FileStorage::File(file) => writers::of(file.as_fd()),
+                FileStorage::Unfilled(_) => Writers::None,
             };
             match writers {
                 Writers::None => version,
-                Writers::Some => unfindable(),
-                Writers::Unknown => brief(version),
+                Writers::Some => unique_version(),
+                Writers::Unknown => expiring_version(version),
             }
         })
     }
@@ -149,14 +149,15 @@ impl<'a> Source<'a> {
     /// unknown, the current one.
     pub(super) fn version(&self) -> Result<u64, Failure> {
         match self.demand {
-            Demand::OneVersion => Ok(self.attributes.version),
-            Demand::AsItIs => Ok(current(self.body)?.version),
+            Consistency::OneVersion => Ok(self.attributes.version),
+            Consistency::AsItIs => Ok(current(self.body)?.version),
         }
     }
 
     /// Returns whether the data satisfy the demand.
     pub(super) fn is_served(&self) -> Result<bool, Failure> {
-        Ok(self.demand == Demand::AsItIs || current(self.body)?.version == self.attributes.version)
+        Ok(self.demand == Consistency::AsItIs
+            || current(self.body)?.version == self.attributes.version)
     }
 
     /// Returns the size of the file in bytes.
@@ -173,15 +174,15 @@ impl<'a> Source<'a> {
     /// are read in one batch.
     pub(super) fn pieces(
         &self,
-        wanted: &[Wanted],
-        patience: Patience,
-    ) -> Result<Vec<Piece>, Failure> {
+        wanted: &[WantedRange],
+        io_mode: IoMode,
+    ) -> Result<Vec<RangeResult>, Failure> {
         let mut found: Vec<_> = wanted.iter().map(|piece| self.cached(piece)).collect();
         let missing: Vec<usize> = (0..wanted.len()).filter(|&n| found[n].is_none()).collect();
         let together = self.service.storage.reads_together() && missing.len() > 1;
-        if let Body::File(file) = self.body
+        if let FileStorage::File(file) = self.body
             && together
-            && patience == Patience::Unlimited
+            && io_mode == IoMode::MayBlock
         {
             self.read_together(file.as_fd(), wanted, &missing, &mut found);
         }
@@ -190,7 +191,7 @@ impl<'a> Source<'a> {
             .zip(wanted)
             .map(|(found, piece)| match found {
                 Some(piece) => Ok(piece),
-                None => self.uncached(piece, patience),
+                None => self.uncached(piece, io_mode),
             })
             .collect()
     }
@@ -198,20 +199,20 @@ impl<'a> Source<'a> {
     /// Returns the piece, read past the cache, which needs the least memory.
     pub(super) fn past_the_cache(
         &self,
-        wanted: &Wanted,
-        patience: Patience,
-    ) -> Result<Piece, Failure> {
+        wanted: &WantedRange,
+        io_mode: IoMode,
+    ) -> Result<RangeResult, Failure> {
         count(&self.service.metrics.cache_bypasses, 1);
         let mut bytes = vec![0; wanted.length];
-        let read = match (self.body, patience) {
-            (Body::Unfilled(_), _) => wanted.length,
-            (Body::File(file), Patience::None) => {
+        let read = match (self.body, io_mode) {
+            (FileStorage::Unfilled(_), _) => wanted.length,
+            (FileStorage::File(file), IoMode::CacheOnly) => {
                 match self.of_memory.get_or_init(|| is_of_memory(file.as_fd())) {
                     true => read_fully(file.as_fd(), wanted.offset, &mut bytes)?,
                     false => read_if_in_memory(file.as_fd(), wanted.offset, &mut bytes)?,
                 }
             }
-            (Body::File(file), Patience::Unlimited) => {
+            (FileStorage::File(file), IoMode::MayBlock) => {
                 read_fully(file.as_fd(), wanted.offset, &mut bytes)?
             }
         };
@@ -219,30 +220,30 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the piece if its block is cached.
-    fn cached(&self, wanted: &Wanted) -> Option<Piece> {
-        let key = self.key(self.settled_version()?, wanted);
+    fn cached(&self, wanted: &WantedRange) -> Option<RangeResult> {
+        let key = self.key(self.stable_version()?, wanted);
         let pinned = self.service.cache.lookup(&key)?;
         count(&self.service.metrics.cache_hits, 1);
         Some(self.part_of(pinned, wanted))
     }
 
     /// Returns a piece that was not in the cache.
-    fn uncached(&self, wanted: &Wanted, patience: Patience) -> Result<Piece, Failure> {
+    fn uncached(&self, wanted: &WantedRange, io_mode: IoMode) -> Result<RangeResult, Failure> {
         let cache = &self.service.cache;
         if self.is_past_the_cache(wanted) {
-            return self.past_the_cache(wanted, patience);
+            return self.past_the_cache(wanted, io_mode);
         }
-        if patience == Patience::None {
+        if io_mode == IoMode::CacheOnly {
             return Err(Failure::WouldBlock);
         }
-        let key = self.key(self.kept_as(), wanted);
+        let key = self.key(self.cache_version(), wanted);
         let pinned = cache.fetch(&key, |bytes| {
             count(&self.service.metrics.cache_fills, 1);
             self.fill(key.block * cache.block() as u64, bytes)
         })?;
         Ok(match pinned {
             Some(pinned) => self.part_of(pinned, wanted),
-            None => Piece::NoSlot,
+            None => RangeResult::NoSlot,
         })
     }
 
@@ -251,9 +252,9 @@ impl<'a> Source<'a> {
     fn read_together(
         &self,
         file: BorrowedFd<'_>,
-        wanted: &[Wanted],
+        wanted: &[WantedRange],
         missing: &[usize],
-        found: &mut [Option<Piece>],
+        found: &mut [Option<RangeResult>],
     ) {
         let (past, mut blocks): (Vec<usize>, Vec<usize>) = missing
             .iter()
@@ -279,10 +280,10 @@ impl<'a> Source<'a> {
         if blocks.len() < 2 {
             return;
         }
-        let kept_as = self.kept_as();
+        let cache_version = self.cache_version();
         let keys: Vec<_> = blocks
             .iter()
-            .map(|&number| self.key(kept_as, &wanted[number]))
+            .map(|&number| self.key(cache_version, &wanted[number]))
             .collect();
         let pinned = cache.fetch_together(&keys, |memory| {
             count(&self.service.metrics.cache_fills, memory.len() as u64);
@@ -309,45 +310,47 @@ impl<'a> Source<'a> {
     }
 
     /// Returns whether filling a block would cost more than it saves.
-    fn is_past_the_cache(&self, wanted: &Wanted) -> bool {
-        wanted.length < (self.service.cache.block() / 8).min(MEAGRE / 2)
+    fn is_past_the_cache(&self, wanted: &WantedRange) -> bool {
+        wanted.length < (self.service.cache.block() / 8).min(READ_PAST_CACHE / 2)
     }
 
-    fn key(&self, file: FileVersion, wanted: &Wanted) -> Key {
+    fn key(&self, file: FileVersion, wanted: &WantedRange) -> BlockKey {
         let block = match self.body {
-            Body::File(_) => wanted.offset / self.service.cache.block() as u64,
+            FileStorage::File(_) => wanted.offset / self.service.cache.block() as u64,
             // All its blocks are equal.
-            Body::Unfilled(_) => 0,
+            FileStorage::Unfilled(_) => 0,
         };
-        Key { file, block }
+        BlockKey { file, block }
     }
 
     /// Returns the wanted part of a block.
-    fn part_of(&self, block: Pinned, wanted: &Wanted) -> Piece {
+    fn part_of(&self, block: Pinned, wanted: &WantedRange) -> RangeResult {
         let start = (wanted.offset % self.service.cache.block() as u64) as usize;
         let (end, have) = (start + wanted.length, block.bytes().len());
         match (self.demand, have < end) {
-            (Demand::OneVersion, true) => Piece::Changed,
-            (Demand::AsItIs, true) => Piece::Data(Segment::Block(block, start.min(have)..have)),
-            (_, false) => Piece::Data(Segment::Block(block, start..end)),
+            (Consistency::OneVersion, true) => RangeResult::Changed,
+            (Consistency::AsItIs, true) => {
+                RangeResult::Data(Segment::Block(block, start.min(have)..have))
+            }
+            (_, false) => RangeResult::Data(Segment::Block(block, start..end)),
         }
     }
 
     /// Returns the first `read` bytes.
-    fn owned(&self, mut bytes: Vec<u8>, read: usize) -> Piece {
+    fn owned(&self, mut bytes: Vec<u8>, read: usize) -> RangeResult {
         match (self.demand, read < bytes.len()) {
-            (Demand::OneVersion, true) => Piece::Changed,
+            (Consistency::OneVersion, true) => RangeResult::Changed,
             _ => {
                 bytes.truncate(read);
-                Piece::Data(Segment::Owned(bytes))
+                RangeResult::Data(Segment::Owned(bytes))
             }
         }
     }
 
     pub(super) fn fill(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<usize> {
         match self.body {
-            Body::File(file) => read_fully(file.as_fd(), offset, bytes),
-            Body::Unfilled(_) => {
+            FileStorage::File(file) => read_fully(file.as_fd(), offset, bytes),
+            FileStorage::Unfilled(_) => {
                 bytes.fill(0);
                 Ok(bytes.len())
             }
@@ -356,10 +359,10 @@ impl<'a> Source<'a> {
 }
 
 /// Returns the current attributes.
-fn current(body: &Body) -> Result<Attributes, Failure> {
+fn current(body: &FileStorage) -> Result<Attributes, Failure> {
     match body {
-        Body::File(file) => Ok(attributes(&fstat(file)?)),
-        Body::Unfilled(size) => Ok(unfilled_attributes(*size)),
+        FileStorage::File(file) => Ok(attributes(&fstat(file)?)),
+        FileStorage::Unfilled(size) => Ok(unfilled_attributes(*size)),
     }
 }
 

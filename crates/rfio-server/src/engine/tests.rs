@@ -13,7 +13,7 @@ use crate::audit::{Audit, ClientIdentity};
 use crate::export::{Access as ExportAccess, Export, Exports};
 use crate::rights::Subject;
 use crate::service::{Limits, Service};
-use crate::storage::{Storage, Wish};
+use crate::storage::{Storage, StorageMethod};
 
 const BLOCK: usize = 16 << 10;
 
@@ -29,7 +29,7 @@ fn engine(scratch: &Scratch) -> Engine {
 }
 
 fn engine_with(scratch: &Scratch, limits: Limits) -> Engine {
-    engine_reading(scratch, limits, Storage::open(Wish::Auto).unwrap())
+    engine_reading(scratch, limits, Storage::open(StorageMethod::Auto).unwrap())
 }
 
 fn engine_reading(scratch: &Scratch, limits: Limits, storage: Storage) -> Engine {
@@ -177,11 +177,11 @@ fn a_full_cache_gives_short_but_correct_reads() {
     let handle = open(&mut engine, "/f", OpenFlags::READ);
     let slow_reader = read(&mut engine, handle, 0, 2 * BLOCK as u32);
     assert_eq!(bytes(&slow_reader).len(), 2 * BLOCK);
-    let meagre = read(&mut engine, handle, 2 * BLOCK as u64, 2 * BLOCK as u32);
-    let got = bytes(&meagre);
+    let short = read(&mut engine, handle, 2 * BLOCK as u64, 2 * BLOCK as u32);
+    let got = bytes(&short);
     assert!(!got.is_empty() && got.len() <= BLOCK);
     assert_eq!(got, content[2 * BLOCK..2 * BLOCK + got.len()]);
-    let Ok(Reply::ReadDone(done)) = &meagre.outcome else {
+    let Ok(Reply::ReadDone(done)) = &short.outcome else {
         panic!()
     };
     assert!(!done.end);
@@ -272,7 +272,7 @@ fn batched_reads_equal_single_reads() {
         cache: 160 * BLOCK,
         ..Limits::default()
     };
-    let engines = [Wish::Auto, Wish::Threads].map(|wish| {
+    let engines = [StorageMethod::Auto, StorageMethod::Threads].map(|wish| {
         let storage = Storage::open(wish).unwrap();
         let mut engine = engine_reading(&scratch, limits.clone(), storage);
         let handle = open(&mut engine, "/f", OpenFlags::READ);
@@ -335,7 +335,7 @@ fn batched_reads_equal_single_reads() {
             .load(std::sync::atomic::Ordering::Relaxed)
     });
     assert_eq!(in_turn, 0);
-    if Storage::open(Wish::Auto).unwrap().reads_together() {
+    if Storage::open(StorageMethod::Auto).unwrap().reads_together() {
         assert!(
             together > 1000,
             "only {together} reads were under way together"

@@ -13,7 +13,7 @@ use verbena_rfio_protocol::types::Handle;
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::attributes::attributes_of;
-use super::handles::{Body, OpenFile};
+use super::handles::{FileStorage, OpenFile};
 use super::source::unfilled_attributes;
 use super::{Engine, Failure, Outcome, plain};
 use crate::accounting::FileAccount;
@@ -103,7 +103,7 @@ impl Engine {
             && !flags.changes()
         {
             let handle = self.handles.insert(OpenFile {
-                body: Body::Unfilled(size),
+                body: FileStorage::Unfilled(size),
                 flags,
                 root: None,
                 account: FileAccount::begin(&self.service.accounting, &open.path, flags),
@@ -155,7 +155,7 @@ impl Engine {
         }
         let attributes = attributes_of(&file)?;
         let handle = self.handles.insert(OpenFile {
-            body: Body::File(file),
+            body: FileStorage::File(file),
             flags,
             root: Some(root),
             account: FileAccount::begin(&self.service.accounting, &open.path, flags),
@@ -214,8 +214,8 @@ impl Engine {
     pub(super) fn examine(&self, handle: Handle) -> Outcome {
         let open = self.handles.find(handle)?;
         let attributes = match &open.body {
-            Body::File(file) => attributes_of(file)?,
-            Body::Unfilled(size) => unfilled_attributes(*size),
+            FileStorage::File(file) => attributes_of(file)?,
+            FileStorage::Unfilled(size) => unfilled_attributes(*size),
         };
         plain(Reply::Examined(About { attributes }))
     }

@@ -68,7 +68,7 @@ impl Root {
 
     /// Opens a path from the kernel's caches alone. The walk stops at another file system, whose
     /// lookups may block.
-    pub(super) fn look_beneath_at_once(
+    pub(super) fn open_beneath_cached(
         &self,
         beneath: &Beneath,
         flags: OFlags,
@@ -91,7 +91,7 @@ impl Root {
 }
 
 /// Opens a file that was opened with `O_PATH` before, if it is a regular file.
-pub(super) fn open_seen(seen: &OwnedFd, about: &Stat, flags: OFlags) -> io::Result<OwnedFd> {
+pub(super) fn reopen_seen(seen: &OwnedFd, about: &Stat, flags: OFlags) -> io::Result<OwnedFd> {
     match FileType::from_raw_mode(about.st_mode) {
         FileType::RegularFile => {
             // The descriptor's name in /proc leads to exactly that file.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use verbena_rfio_protocol::types::Path;
 
-use super::told;
+use super::with_message;
 use crate::rights::{Need, Rights, Subject, components};
 
 /// Returns the error for a lack of rights.
 pub(super) fn denied() -> io::Error {
-    told(Errno::ACCESS, "this user has no right to do this here")
+    with_message(Errno::ACCESS, "this user has no right to do this here")
 }
 
 /// The permit of a request by path: unlimited, or limited to the rights of its user.

@@ -25,8 +25,8 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
 use verbena_rfio_protocol::shown;
 
-use super::told;
-use crate::identity::as_daemon;
+use super::with_message;
+use crate::local_user::as_daemon;
 
 /// Maximum age of the last check of a path, for requests that only read attributes and must not
 /// block.
@@ -48,7 +48,7 @@ const ZFS: libc::c_long = 0x2fc1_2fc1;
 
 /// Identifies a directory, and distinguishes the same directory in two mounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Identity {
+struct DirectoryIdentity {
     mount: u64,
     device: (u32, u32),
     inode: u64,
@@ -60,7 +60,7 @@ struct Identity {
 pub struct Root {
     directory: OwnedFd,
     path: PathBuf,
-    identity: Identity,
+    identity: DirectoryIdentity,
     /// Whether the path led elsewhere at the last check.
     is_replaced: AtomicBool,
     /// Whether the kernel knows the attributes of looked-up files without asking a server or a
@@ -104,7 +104,7 @@ impl Root {
         if !is_replaced && matches!(self.is_at_its_path(), Ok(Some(true) | None)) {
             return Ok(());
         }
-        Err(told(
+        Err(with_message(
             Errno::STALE,
             "the exported directory was unmounted, mounted over or replaced, so the written data \
              are not in it; write the file again",
@@ -133,13 +133,13 @@ fn identity<P: rustix::path::Arg>(
     directory: impl AsFd,
     path: P,
     flags: AtFlags,
-) -> Result<Identity, Errno> {
+) -> Result<DirectoryIdentity, Errno> {
     // No synchronization with a file server: only the mount matters.
     let flags = flags | AtFlags::STATX_DONT_SYNC;
     let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
     let about = rustix::fs::statx(directory, path, flags, wanted)?;
     let is_known = StatxFlags::from_bits_retain(about.stx_mask).contains(StatxFlags::MNT_ID);
-    Ok(Identity {
+    Ok(DirectoryIdentity {
         mount: if is_known { about.stx_mnt_id } else { 0 },
         device: (about.stx_dev_major, about.stx_dev_minor),
         inode: about.stx_ino,
@@ -149,7 +149,7 @@ fn identity<P: rustix::path::Arg>(
 
 /// An export's path, and the directory that it led to at the last check.
 #[derive(Debug)]
-pub(super) struct Pin {
+pub(super) struct ExportPath {
     path: PathBuf,
     must_be_mount_point: bool,
     root: RwLock<Arc<Root>>,
@@ -159,7 +159,7 @@ pub(super) struct Pin {
     is_complained: AtomicBool,
 }
 
-impl Pin {
+impl ExportPath {
     /// Opens the directory.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl Pin {
         self.last().is_at_its_path() != Ok(None)
     }
 
-    /// Opens the target of the path, as at the start, for [`Pin::take`].
+    /// Opens the target of the path, as at the start, for [`ExportPath::take`].
     pub(super) fn look_again(&self) -> io::Result<Arc<Root>> {
         let root = match Root::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !self.is_watched() => {
@@ -275,7 +275,7 @@ impl Pin {
                 "{what}; requests are refused until it is available"
             ));
         }
-        told(
+        with_message(
             Errno::STALE,
             "the exported directory is not available on the server; see the server's log",
         )

@@ -213,12 +213,12 @@ fn a_replaced_directory_is_exported_and_the_old_one_reported() {
         .unwrap();
     named.confirm().unwrap();
     std::fs::rename(scratch.path("root"), scratch.path("aside")).unwrap();
-    let told = |error: io::Error| {
-        let told = error.get_ref().and_then(|inner| inner.downcast_ref());
-        told.map(|Told { errno, .. }| *errno)
+    let errno_of = |error: io::Error| {
+        let message = error.get_ref().and_then(|inner| inner.downcast_ref());
+        message.map(|ClientMessage { errno, .. }| *errno)
     };
     let gone = exports.name(&path("/sub/new"), FREE).unwrap_err();
-    assert_eq!(told(gone), Some(Errno::STALE));
+    assert_eq!(errno_of(gone), Some(Errno::STALE));
     std::fs::create_dir_all(scratch.path("root/sub")).unwrap();
     let now = exports.name(&path("/sub/new"), FREE).unwrap();
     now.confirm().unwrap();
@@ -227,7 +227,7 @@ fn a_replaced_directory_is_exported_and_the_old_one_reported() {
         root.must_not_be_replaced(),
         root.must_be_at_its_path(),
     ] {
-        assert_eq!(told(old.unwrap_err()), Some(Errno::STALE));
+        assert_eq!(errno_of(old.unwrap_err()), Some(Errno::STALE));
     }
     assert!(
         read(&exports, "/sub/file").is_err(),
@@ -284,7 +284,10 @@ fn named_exports_appear_in_a_virtual_root() {
         read(&exports, "/b/../a/f").is_err(),
         "one export must not lead into another"
     );
-    assert!(matches!(exports.locate(&path("/")).unwrap(), Place::Above));
+    assert!(matches!(
+        exports.locate(&path("/")).unwrap(),
+        PathTarget::Above
+    ));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use page::Format;
 const MOST: usize = 64;
 
 /// Time limit for a request and its answer together.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum length of a request in bytes: Prometheus lists many accepted formats.
 const LONGEST: usize = 4096;
@@ -69,7 +69,7 @@ fn serve(listener: &TcpListener, service: &Service) {
         let mut index = 0;
         scrapers.retain_mut(|scraper| {
             index += 1;
-            scraper.since.elapsed() < PATIENCE
+            scraper.since.elapsed() < TIMEOUT
                 && (!ready[index] || scraper.go_on(service).unwrap_or(false))
         });
         // A client that cannot be accepted will try again.

@@ -36,7 +36,7 @@ impl Format {
 
 /// The type of a family of metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricType {
     /// Only grows; its name ends in `_total`.
     Counter,
     /// Goes up and down.
@@ -62,16 +62,16 @@ impl Page {
     }
 
     /// Begins a family; its samples follow.
-    pub fn family(&mut self, name: &str, kind: Kind, help: &str) {
+    pub fn family(&mut self, name: &str, kind: MetricType, help: &str) {
         // OpenMetrics names a counter's family without the suffix of its samples.
         let name = match self.format {
             Format::OpenMetrics => name.strip_suffix("_total").unwrap_or(name),
             Format::Prometheus => name,
         };
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn an_openmetrics_page_ends_with_eof() {
         let mut page = Page::new(Format::OpenMetrics);
-        page.family("rfio_x_total", Kind::Counter, "X.");
+        page.family("rfio_x_total", MetricType::Counter, "X.");
         page.sample("rfio_x_total", &[], 1);
         let text = page.finish();
         assert_eq!(

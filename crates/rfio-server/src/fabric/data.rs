@@ -3,12 +3,12 @@
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-use verbena_rfio_common::fabric::{FabricError, Outcome, Pair, Purpose};
+use verbena_rfio_common::fabric::{FabricError, Pair, PairCompletion, Purpose};
 use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_verbs::{Opcode, Region};
 
 use super::admission::{Admission, TOKEN_BYTES};
-use super::staging::Slot;
+use super::staging::StagingSlot;
 use super::{ServerFabric, register};
 use crate::engine::Segment;
 use crate::quota::Share;
@@ -23,16 +23,16 @@ enum Transfer {
     /// Data being sent to the client; held so that blocks stay pinned and the slot stays reserved.
     Outgoing(
         #[allow(dead_code)] Vec<Segment>,
-        #[allow(dead_code)] Option<Slot>,
+        #[allow(dead_code)] Option<StagingSlot>,
     ),
     /// Data being fetched from the client.
-    Incoming(Slot),
+    Incoming(StagingSlot),
 }
 
 /// A finished transfer.
 #[derive(Debug)]
 #[must_use]
-pub enum Finished {
+pub enum FinishedTransfer {
     /// The client has received its data.
     Sent,
     /// The client's data have arrived.
@@ -41,7 +41,7 @@ pub enum Finished {
 
 /// Data that arrived; the adapter no longer accesses them.
 #[derive(Debug)]
-pub struct Arrived(Slot);
+pub struct Arrived(StagingSlot);
 
 impl Arrived {
     /// Returns the data.
@@ -82,7 +82,7 @@ pub struct DataPair {
     // Declared first, so dropped before the memory of transfers and the token's region.
     pair: Pair,
     under_way: Option<(u64, Transfer)>,
-    greeting: GreetingRegion,
+    token_region: TokenRegion,
     admission: Admission,
     _share: Share,
     next: u64,
@@ -93,11 +93,11 @@ pub struct DataPair {
 }
 
 /// Memory that receives the token.
-struct GreetingRegion(Region);
+struct TokenRegion(Region);
 
-impl std::fmt::Debug for GreetingRegion {
+impl std::fmt::Debug for TokenRegion {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("greeting region")
+        f.write_str("token region")
     }
 }
 
@@ -114,15 +114,15 @@ impl DataPair {
         now: Instant,
     ) -> Result<(Self, Endpoint, [u8; TOKEN_BYTES]), FabricError> {
         let pair = Pair::new(fabric.adapter(), Purpose::Initiator)?;
-        let greeting = register(fabric.adapter(), TOKEN_BYTES)?;
-        pair.receive(0, Some(greeting.segment(0, TOKEN_BYTES)?))?;
+        let token_region = register(fabric.adapter(), TOKEN_BYTES)?;
+        pair.receive(0, Some(token_region.segment(0, TOKEN_BYTES)?))?;
         pair.connect(peer)?;
         let (admission, token) = Admission::begin(now);
         let endpoint = pair.endpoint();
         let data = Self {
             pair,
             under_way: None,
-            greeting: GreetingRegion(greeting),
+            token_region: TokenRegion(token_region),
             admission,
             _share: share,
             next: 1,
@@ -137,16 +137,17 @@ impl DataPair {
     /// # Errors
     /// As `admit`.
     pub fn admit(&mut self, now: Instant) -> Result<(), FabricError> {
-        let (pair, greeting) = (&self.pair, &self.greeting.0);
+        let (pair, token_region) = (&self.pair, &self.token_region.0);
         self.admission.admit(now, || {
             // The client's send was acknowledged before it requested a transfer, so the receive is
             // complete or about to be.
             match pair.spin(Duration::from_millis(2))? {
-                Some(Outcome::Received(_, length, None)) if length as usize == TOKEN_BYTES => {}
+                Some(PairCompletion::Received(_, length, None))
+                    if length as usize == TOKEN_BYTES => {}
                 _ => return Err(FabricError::Late("the token")),
             }
             let mut shown = [0; TOKEN_BYTES];
-            greeting.read(0, &mut shown)?;
+            token_region.read(0, &mut shown)?;
             Ok(shown)
         })
     }
@@ -169,7 +170,7 @@ impl DataPair {
     pub fn send(
         &mut self,
         data: Vec<Segment>,
-        mut slot: Option<Slot>,
+        mut slot: Option<StagingSlot>,
         window: &Window,
         notice: Option<u32>,
     ) -> Result<(), FabricError> {
@@ -213,7 +214,7 @@ impl DataPair {
     /// The data do not fit the slot, or posting fails.
     pub fn fetch(
         &mut self,
-        mut slot: Slot,
+        mut slot: StagingSlot,
         window: &Window,
         length: usize,
     ) -> Result<(), FabricError> {
@@ -236,7 +237,7 @@ impl DataPair {
     ///
     /// # Errors
     /// The queue pair failed.
-    pub fn finish(&mut self) -> Result<Option<Finished>, FabricError> {
+    pub fn finish(&mut self) -> Result<Option<FinishedTransfer>, FabricError> {
         let Some((due, _)) = &self.under_way else {
             return Ok(None);
         };
@@ -252,10 +253,10 @@ impl DataPair {
         }
         match outcome {
             None => Ok(None),
-            Some(Outcome::Sent(id)) if id == due => {
+            Some(PairCompletion::Sent(id)) if id == due => {
                 Ok(self.under_way.take().map(|(_, transfer)| match transfer {
-                    Transfer::Outgoing(..) => Finished::Sent,
-                    Transfer::Incoming(slot) => Finished::Arrived(Arrived(slot)),
+                    Transfer::Outgoing(..) => FinishedTransfer::Sent,
+                    Transfer::Incoming(slot) => FinishedTransfer::Arrived(Arrived(slot)),
                 }))
             }
             Some(other) => Err(FabricError::BadEndpoint(format!(

@@ -14,7 +14,7 @@ mod admission;
 mod data;
 mod staging;
 
-pub use data::{Arrived, DataPair, Finished};
+pub use data::{Arrived, DataPair, FinishedTransfer};
 pub use staging::Staging;
 
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub struct Staging {
 /// A slot, held until dropped. Only its holder accesses its memory meanwhile, and the adapter on
 /// the holder's behalf.
 #[derive(Debug)]
-pub struct Slot {
+pub struct StagingSlot {
     staging: Arc<Staging>,
     index: usize,
     filled: usize,
@@ -49,14 +49,14 @@ impl Staging {
     }
 
     /// Takes a slot if one is free and the user holds less than half of them.
-    pub fn take(self: &Arc<Self>, account: &Account) -> Option<Slot> {
+    pub fn take(self: &Arc<Self>, account: &Account) -> Option<StagingSlot> {
         let share = account.take_slot(self.count / 2)?;
         let index = self
             .free
             .lock()
             .unwrap_or_else(|poison| poison.into_inner())
             .pop()?;
-        Some(Slot {
+        Some(StagingSlot {
             staging: Arc::clone(self),
             index,
             filled: 0,
@@ -65,7 +65,7 @@ impl Staging {
     }
 }
 
-impl Slot {
+impl StagingSlot {
     /// Appends bytes; the session's limits ensure that they fit.
     ///
     /// # Errors
@@ -122,7 +122,7 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for StagingSlot {
     fn drop(&mut self) {
         self.staging
             .free
@@ -135,12 +135,12 @@ impl Drop for Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Bounds, Budget};
+    use crate::budget::{Budget, BudgetBounds};
 
     #[test]
     fn slots_are_bounded_disjoint_and_reusable() {
         let staging = Staging::new(Arena::new(2 * 4096).unwrap(), 4096);
-        let bounds = Bounds {
+        let bounds = BudgetBounds {
             bytes: 1,
             bytes_per_user: 1,
             pinned_per_user: 1,

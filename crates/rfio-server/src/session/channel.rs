@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustls::ServerConnection;
-use verbena_rfio_auth::certificate::Users;
+use verbena_rfio_auth::certificate::CertificateUsers;
 use verbena_rfio_auth::tls;
 use verbena_rfio_common::socket::Socket;
 
-use super::bearer::Bearer;
+use super::tls_identity::TlsIdentity;
 
 /// Bytes of plaintext that rustls may buffer while the socket is full.
 const TLS_BUFFER: usize = 256 << 10;
@@ -20,7 +20,7 @@ pub enum Channel {
     /// Without TLS.
     Plain(Socket),
     /// With TLS, and the mapping of certificates to users if the client was asked for one.
-    Tls(Socket, Box<ServerConnection>, Option<Arc<Users>>),
+    Tls(Socket, Box<ServerConnection>, Option<Arc<CertificateUsers>>),
 }
 
 impl Channel {
@@ -28,7 +28,7 @@ impl Channel {
     ///
     /// # Errors
     /// rustls rejects the configuration.
-    pub fn encrypt(socket: Socket, tls: &tls::Server) -> io::Result<Self> {
+    pub fn encrypt(socket: Socket, tls: &tls::TlsServer) -> io::Result<Self> {
         let config = Arc::clone(&tls.config);
         let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(TLS_BUFFER));
@@ -37,11 +37,11 @@ impl Channel {
 
     /// Returns the identity of a client that has shown a certificate and proved possession of its
     /// key. `None` until the handshake is complete.
-    pub fn bearer(&self) -> Option<Bearer> {
+    pub fn tls_identity(&self) -> Option<TlsIdentity> {
         match self {
             Self::Tls(_, connection, Some(users)) if !connection.is_handshaking() => {
                 let own = connection.peer_certificates()?.first()?;
-                Some(Bearer::of(own, users))
+                Some(TlsIdentity::of(own, users))
             }
             _ => None,
         }
@@ -110,9 +110,9 @@ impl Channel {
     }
 
     /// Returns whether the client has closed the connection.
-    pub fn is_left(&self) -> bool {
+    pub fn is_closed_by_peer(&self) -> bool {
         match self {
-            Self::Plain(socket) | Self::Tls(socket, ..) => socket.is_left(),
+            Self::Plain(socket) | Self::Tls(socket, ..) => socket.is_closed_by_peer(),
         }
     }
 

@@ -10,7 +10,7 @@ use verbena_rfio_auth::tags::Tagger;
 use verbena_rfio_protocol::frame::{BadHeader, HEADER, Header, Limits, TAG};
 
 use super::channel::Channel;
-use crate::budget::{Account, Grant};
+use crate::budget::{Account, MemoryGrant};
 
 const STAGING: usize = 16 << 10;
 
@@ -24,9 +24,9 @@ pub struct Frame {
     /// Its payload.
     pub payload: Vec<u8>,
     /// Budget held for the payload.
-    pub grant: Option<Grant>,
+    pub grant: Option<MemoryGrant>,
     /// Budget held for a long body and its decoded form.
-    pub body_grant: Option<Grant>,
+    pub body_grant: Option<MemoryGrant>,
 }
 
 /// Length of a body that is accepted without budget, in bytes: enough for a session without any
@@ -55,12 +55,12 @@ impl From<BadHeader> for NoFrame {
 }
 
 #[derive(Debug)]
-enum Progress {
+enum BodyProgress {
     Header,
     Body {
         raw: [u8; HEADER],
         header: Header,
-        grant: Option<Grant>,
+        grant: Option<MemoryGrant>,
     },
     Payload(Frame),
 }
@@ -71,7 +71,7 @@ pub struct Input {
     staging: Box<[u8]>,
     from: usize,
     to: usize,
-    progress: Progress,
+    progress: BodyProgress,
     body: Vec<u8>,
 }
 
@@ -82,7 +82,7 @@ impl Default for Input {
             staging,
             from: 0,
             to: 0,
-            progress: Progress::Header,
+            progress: BodyProgress::Header,
             body: Vec::new(),
         }
     }
@@ -101,8 +101,8 @@ impl Input {
         account: &Account,
     ) -> Result<Frame, NoFrame> {
         loop {
-            match std::mem::replace(&mut self.progress, Progress::Header) {
-                Progress::Header => {
+            match std::mem::replace(&mut self.progress, BodyProgress::Header) {
+                BodyProgress::Header => {
                     let mut raw = [0; HEADER];
                     if self.staged() < HEADER {
                         self.stage(channel)?;
@@ -111,13 +111,13 @@ impl Input {
                     raw.copy_from_slice(self.take(HEADER));
                     let header = Header::parse(&raw, limits)?;
                     self.body.clear();
-                    self.progress = Progress::Body {
+                    self.progress = BodyProgress::Body {
                         raw,
                         header,
                         grant: None,
                     };
                 }
-                Progress::Body {
+                BodyProgress::Body {
                     raw,
                     header,
                     mut grant,
@@ -127,7 +127,7 @@ impl Input {
                         // The bytes, and about as much again for their decoded form.
                         grant = account.take(2 * length);
                         if grant.is_none() {
-                            self.progress = Progress::Body { raw, header, grant };
+                            self.progress = BodyProgress::Body { raw, header, grant };
                             return Err(NoFrame::Starved);
                         }
                     }
@@ -138,25 +138,25 @@ impl Input {
                     self.from += staged;
                     self.body.extend_from_slice(&self.staging[range]);
                     if staged < missing {
-                        self.progress = Progress::Body { raw, header, grant };
+                        self.progress = BodyProgress::Body { raw, header, grant };
                         self.stage(channel)?;
                         continue;
                     }
                     self.progress =
-                        Progress::Payload(self.finish_body(&raw, header, tagger, grant)?);
+                        BodyProgress::Payload(self.finish_body(&raw, header, tagger, grant)?);
                 }
-                Progress::Payload(mut frame) => {
+                BodyProgress::Payload(mut frame) => {
                     let length = frame.header.payload as usize;
                     if length > 0 && frame.grant.is_none() {
                         frame.grant = account.take(length);
                         if frame.grant.is_none() {
-                            self.progress = Progress::Payload(frame);
+                            self.progress = BodyProgress::Payload(frame);
                             return Err(NoFrame::Starved);
                         }
                         frame.payload.reserve_exact(length);
                     }
                     if let Err(why) = self.fill_payload(channel, &mut frame) {
-                        self.progress = Progress::Payload(frame);
+                        self.progress = BodyProgress::Payload(frame);
                         return Err(why);
                     }
                     return Ok(frame);
@@ -174,12 +174,12 @@ impl Input {
     /// frame that waits for the service's memory does not count.
     pub fn owed(&self) -> Option<usize> {
         match &self.progress {
-            Progress::Header => (self.staged() > 0).then_some(HEADER),
-            Progress::Body { header, grant, .. } => {
+            BodyProgress::Header => (self.staged() > 0).then_some(HEADER),
+            BodyProgress::Body { header, grant, .. } => {
                 let waits = header.body as usize > FREE_BODY && grant.is_none();
                 (!waits).then_some(header.body as usize)
             }
-            Progress::Payload(frame) => {
+            BodyProgress::Payload(frame) => {
                 let waits = frame.header.payload > 0 && frame.grant.is_none();
                 (!waits).then_some(frame.header.payload as usize)
             }
@@ -191,7 +191,7 @@ impl Input {
         raw: &[u8; HEADER],
         header: Header,
         tagger: &mut Option<Tagger>,
-        body_grant: Option<Grant>,
+        body_grant: Option<MemoryGrant>,
     ) -> Result<Frame, NoFrame> {
         let mut body = std::mem::take(&mut self.body);
         if let Some(tagger) = tagger {

@@ -1,13 +1,13 @@
 //! One connection on the server: bytes to frames, frames to requests, answers to bytes.
 
-mod bearer;
+pub mod authenticator;
 mod channel;
 pub mod confinement;
-pub mod conversation;
-mod entrance;
-pub mod greeting;
+pub mod connection;
+mod handshake;
 mod input;
-mod lane;
 mod output;
+mod scheduler;
 mod scopes;
 pub(crate) mod serving;
+mod tls_identity;

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use super::channel::Channel;
-use crate::budget::Grant;
+use crate::budget::MemoryGrant;
 use crate::engine::Segment;
 
 /// Maximum number of slices per system call.
@@ -20,7 +20,7 @@ const AT_A_TIME: usize = 1 << 20;
 #[derive(Debug)]
 struct Item {
     bytes: Bytes,
-    _grant: Option<Arc<Grant>>,
+    _grant: Option<Arc<MemoryGrant>>,
 }
 
 #[derive(Debug)]
@@ -59,16 +59,16 @@ pub struct Output {
 
 impl Output {
     /// Queues a frame's header, body and tag.
-    pub fn push_frame(&mut self, bytes: Vec<u8>, grant: Option<Arc<Grant>>) {
+    pub fn push_frame(&mut self, bytes: Vec<u8>, grant: Option<Arc<MemoryGrant>>) {
         self.push(Bytes::Frame(bytes), grant);
     }
 
     /// Queues data.
-    pub fn push_data(&mut self, segment: Segment, grant: Option<Arc<Grant>>) {
+    pub fn push_data(&mut self, segment: Segment, grant: Option<Arc<MemoryGrant>>) {
         self.push(Bytes::Data(segment), grant);
     }
 
-    fn push(&mut self, bytes: Bytes, grant: Option<Arc<Grant>>) {
+    fn push(&mut self, bytes: Bytes, grant: Option<Arc<MemoryGrant>>) {
         self.waiting += bytes.as_slice().len();
         self.owned += bytes.owned();
         self.queue.push_back(Item {

@@ -7,30 +7,30 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
-use verbena_rfio_auth::token::Bearer;
-use verbena_rfio_auth::token::scope::{Components, Right, components};
+use verbena_rfio_auth::token::VerifiedToken;
+use verbena_rfio_auth::token::scope::{Components, ScopeRight, components};
 use verbena_rfio_protocol::reply::Refusal;
 use verbena_rfio_protocol::request::{Open, OpenFlags};
 use verbena_rfio_protocol::types::{Handle, Path};
 use verbena_rfio_protocol::{Request, Status};
 
-use crate::engine::Existing;
+use crate::engine::ExistingName;
 
 /// The bounds of a session.
 #[derive(Debug)]
 pub struct Scopes {
-    bearer: Bearer,
+    token: VerifiedToken,
 }
 
 impl Scopes {
     /// Returns the bounds that a token sets.
-    pub fn new(bearer: Bearer) -> Self {
-        Self { bearer }
+    pub fn new(token: VerifiedToken) -> Self {
+        Self { token }
     }
 
     /// Returns details for the audit log.
     pub fn details(&self) -> Value {
-        json!({ "token": { "issuer": self.bearer.issuer, "subject": self.bearer.subject } })
+        json!({ "token": { "issuer": self.token.issuer, "subject": self.token.subject } })
     }
 
     /// Checks that a request is within the bounds; returns whether it may replace an existing name.
@@ -44,7 +44,7 @@ impl Scopes {
         &self,
         request: &mut Request,
         is_writable: impl Fn(Handle) -> bool,
-    ) -> Result<Existing, Refusal> {
+    ) -> Result<ExistingName, Refusal> {
         let name = request.name();
         match request {
             // Opening was checked; the kernel refuses writes to a file open for reading.
@@ -61,7 +61,7 @@ impl Scopes {
             | Request::Lock(_)
             | Request::Checksum(_)
             | Request::Copy(_)
-            | Request::Extents(_) => return Ok(Existing::Replaced),
+            | Request::Extents(_) => return Ok(ExistingName::Replaced),
             // These also change a file that is open for reading.
             Request::ChangeModeOf(change) => return by_handle(name, is_writable(change.handle)),
             Request::ChangeOwnerOf(change) => return by_handle(name, is_writable(change.handle)),
@@ -118,11 +118,11 @@ impl Scopes {
 
     fn has_expired(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        now.is_ok_and(|now| now.as_secs() > self.bearer.expires)
+        now.is_ok_and(|now| now.as_secs() > self.token.expires)
     }
 
     /// A new or truncated file may be read back, since its content comes from the client.
-    fn admit_open(&self, open: &mut Open) -> Result<Existing, Refusal> {
+    fn admit_open(&self, open: &mut Open) -> Result<ExistingName, Refusal> {
         let name = "Open";
         let has = |bits: u32| open.flags & bits != 0;
         let writes = has(OpenFlags::WRITE | OpenFlags::TRUNCATE | OpenFlags::APPEND);
@@ -130,55 +130,59 @@ impl Scopes {
             return self.read(name, &open.path);
         }
         let path = self.path(name, &open.path)?;
-        let scopes = &self.bearer.scopes;
-        if scopes.has(Right::Modify, &path) {
+        let scopes = &self.token.scopes;
+        if scopes.has(ScopeRight::Modify, &path) {
             let flags = OpenFlags(open.flags);
             let is_new = flags.has(OpenFlags::CREATE | OpenFlags::EXCLUSIVE)
                 || flags.has(OpenFlags::WRITE | OpenFlags::TRUNCATE);
-            if has(OpenFlags::READ) && !is_new && !scopes.has(Right::Read, &path) {
+            if has(OpenFlags::READ) && !is_new && !scopes.has(ScopeRight::Read, &path) {
                 return Err(self.lacks(name, &open.path, "read"));
             }
-            return Ok(Existing::Replaced);
+            return Ok(ExistingName::Replaced);
         }
-        if scopes.has(Right::Create, &path) && has(OpenFlags::CREATE) {
+        if scopes.has(ScopeRight::Create, &path) && has(OpenFlags::CREATE) {
             open.flags |= OpenFlags::EXCLUSIVE;
-            return Ok(Existing::Kept);
+            return Ok(ExistingName::Kept);
         }
         Err(self.lacks(name, &open.path, "modify"))
     }
 
-    fn admit_look(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
-        match self.bearer.scopes.covers(&self.path(name, path)?) {
-            true => Ok(Existing::Replaced),
+    fn admit_look(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
+        match self.token.scopes.covers(&self.path(name, path)?) {
+            true => Ok(ExistingName::Replaced),
             false => Err(self.lacks(name, path, "read")),
         }
     }
 
-    fn read(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
-        match self.bearer.scopes.has(Right::Read, &self.path(name, path)?) {
-            true => Ok(Existing::Replaced),
+    fn read(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
+        match self
+            .token
+            .scopes
+            .has(ScopeRight::Read, &self.path(name, path)?)
+        {
+            true => Ok(ExistingName::Replaced),
             false => Err(self.lacks(name, path, "read")),
         }
     }
 
-    fn make(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
+    fn make(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
         let parts = self.path(name, path)?;
-        if self.bearer.scopes.has(Right::Modify, &parts) {
-            return Ok(Existing::Replaced);
+        if self.token.scopes.has(ScopeRight::Modify, &parts) {
+            return Ok(ExistingName::Replaced);
         }
-        match self.bearer.scopes.has(Right::Create, &parts) {
-            true => Ok(Existing::Kept),
+        match self.token.scopes.has(ScopeRight::Create, &parts) {
+            true => Ok(ExistingName::Kept),
             false => Err(self.lacks(name, path, "create")),
         }
     }
 
-    fn change(&self, name: &str, path: &Path) -> Result<Existing, Refusal> {
+    fn change(&self, name: &str, path: &Path) -> Result<ExistingName, Refusal> {
         match self
-            .bearer
+            .token
             .scopes
-            .has(Right::Modify, &self.path(name, path)?)
+            .has(ScopeRight::Modify, &self.path(name, path)?)
         {
-            true => Ok(Existing::Replaced),
+            true => Ok(ExistingName::Replaced),
             false => Err(self.lacks(name, path, "modify")),
         }
     }
@@ -201,23 +205,23 @@ impl Scopes {
 
     /// Returns whether anything may be changed at all.
     pub fn may_change(&self) -> bool {
-        self.bearer.scopes.may_change()
+        self.token.scopes.may_change()
     }
 
     /// Returns the user.
     pub fn user(&self) -> &str {
-        &self.bearer.user
+        &self.token.user
     }
 
     /// Returns the groups that the token names.
     pub fn groups(&self) -> &[String] {
-        &self.bearer.groups
+        &self.token.groups
     }
 }
 
-fn by_handle(name: &str, is_writable: bool) -> Result<Existing, Refusal> {
+fn by_handle(name: &str, is_writable: bool) -> Result<ExistingName, Refusal> {
     match is_writable {
-        true => Ok(Existing::Replaced),
+        true => Ok(ExistingName::Replaced),
         false => Err(denied(format!(
             "{name}: in a session opened by a token, the file must be open for writing"
         ))),
@@ -236,7 +240,7 @@ mod tests {
     use super::*;
 
     fn session(claim: &str) -> Scopes {
-        Scopes::new(Bearer {
+        Scopes::new(VerifiedToken {
             user: "ann@wlcg".into(),
             subject: "ann".into(),
             issuer: "wlcg".into(),
@@ -265,7 +269,7 @@ mod tests {
         }
     }
 
-    fn admit(session: &Scopes, mut request: Request) -> Result<(Existing, Request), Refusal> {
+    fn admit(session: &Scopes, mut request: Request) -> Result<(ExistingName, Request), Refusal> {
         let existing = session.admit(&mut request, |_| false)?;
         Ok((existing, request))
     }
@@ -328,10 +332,10 @@ mod tests {
         let expected = WRITE | CREATE | OpenFlags::EXCLUSIVE;
         assert_eq!(
             (existing, opened),
-            (Existing::Kept, open("/data/f", expected))
+            (ExistingName::Kept, open("/data/f", expected))
         );
         let rename = Request::Rename(two("/data/a", "/data/b"));
-        assert_eq!(admit(&session, rename).unwrap().0, Existing::Kept);
+        assert_eq!(admit(&session, rename).unwrap().0, ExistingName::Kept);
     }
 
     #[test]
@@ -398,7 +402,7 @@ mod tests {
     #[test]
     fn an_expired_token_opens_no_files() {
         let mut session = session("storage.read:/");
-        session.bearer.expires = 1;
+        session.token.expires = 1;
         assert!(admit(&session, open("/f", READ)).is_err());
         let ping = Request::Ping(verbena_rfio_protocol::request::Ping {});
         assert!(admit(&session, ping).is_ok());

@@ -6,7 +6,7 @@
 //! fetched from there by an RDMA read before the engine sees them. Small data, and data without a
 //! free staging slot, travel with the reply all the same.
 //!
-//! Many requests may be in progress (`lane`). The queue pair has one transfer at a time;
+//! Many requests may be in progress (`scheduler`). The queue pair has one transfer at a time;
 //! the others wait for it in order of arrival.
 
 use std::collections::VecDeque;
@@ -23,18 +23,20 @@ use verbena_rfio_protocol::types::{Endpoint, Window};
 use verbena_rfio_protocol::{ANY_ORDER, Reply, Request, Status};
 
 use super::confinement::Confinement;
-use super::conversation::{Asked, Context, Conversation, Next, Progress, Stage, pinned, settle};
+use super::connection::{
+    AcceptedRequest, Connection, Context, NextStep, ServingProgress, Stage, pinned, shrink_grant,
+};
 use super::input::{Frame, NoFrame};
-use super::lane::{Entry, Key, Lane};
+use super::scheduler::{NewRequest, RequestKey, Scheduler};
 use super::scopes::Scopes;
-use crate::budget::Grant;
+use crate::budget::MemoryGrant;
 use crate::caps::Resource;
-use crate::engine::{Answer, Engine, Existing, FRUGAL, MEAGRE};
+use crate::engine::{Answer, Engine, ExistingName, READ_PAST_CACHE, READ_WITHOUT_MEMORY};
 use crate::export::Access;
 use crate::fabric::{self, Arrived, DataPair};
 use crate::metrics::{Carrier, Flow, count};
 use crate::quota::Share;
-use crate::sessions::Listed;
+use crate::sessions::SessionEntry;
 
 /// Data up to this length in bytes travel with the reply even if the client offered a window: the
 /// reply is sent anyway.
@@ -42,23 +44,23 @@ const WITH_THE_REPLY: usize = 16 << 10;
 
 /// A request with the memory that it needs.
 #[derive(Debug)]
-pub struct Task {
-    asked: Asked,
+pub struct RequestTask {
+    accepted: AcceptedRequest,
     request: Request,
     /// Whether it may replace an existing name.
-    existing: Existing,
+    existing: ExistingName,
     frame: Frame,
-    grant: Option<Grant>,
+    grant: Option<MemoryGrant>,
 }
 
-impl Task {
-    pub(super) fn new(asked: Asked, mut frame: Frame, request: Request) -> Self {
+impl RequestTask {
+    pub(super) fn new(accepted: AcceptedRequest, mut frame: Frame, request: Request) -> Self {
         // The body has been decoded.
         frame.body = Vec::new();
         Self {
-            asked,
+            accepted,
             request,
-            existing: Existing::Replaced,
+            existing: ExistingName::Replaced,
             frame,
             grant: None,
         }
@@ -68,7 +70,7 @@ impl Task {
 /// State for carrying out a session's requests. It lives until the last of them has ended, even if
 /// the session ended earlier.
 #[derive(Debug)]
-struct Served {
+struct ServingState {
     engine: Engine,
     _share: Share,
 }
@@ -76,25 +78,25 @@ struct Served {
 /// A request for a worker.
 #[derive(Debug)]
 pub struct Job {
-    served: Arc<Served>,
-    key: Key,
-    task: Task,
+    serving: Arc<ServingState>,
+    key: RequestKey,
+    task: RequestTask,
     arrived: Option<Arrived>,
 }
 
 /// A request's result from a worker.
 #[derive(Debug)]
-pub struct Finished {
-    key: Key,
-    task: Task,
+pub struct FinishedRequest {
+    key: RequestKey,
+    task: RequestTask,
     answer: Answer,
 }
 
 impl Job {
     /// Carries out the request; may block on storage.
-    pub fn run(self) -> Finished {
+    pub fn run(self) -> FinishedRequest {
         let Self {
-            served,
+            serving,
             key,
             mut task,
             arrived,
@@ -103,21 +105,21 @@ impl Job {
             .as_ref()
             .map_or(&task.frame.payload[..], Arrived::bytes);
         let answer = match task.existing {
-            Existing::Replaced => served.engine.execute(&task.request, incoming),
-            Existing::Kept => served.engine.execute_on_new(&task.request, incoming),
+            ExistingName::Replaced => serving.engine.execute(&task.request, incoming),
+            ExistingName::Kept => serving.engine.execute_on_new(&task.request, incoming),
         };
         // The data are written; their memory is released before the reply waits for a slow client.
         drop(arrived);
         task.frame.payload = Vec::new();
         task.frame.grant = None;
         task.frame.body_grant = None;
-        Finished { key, task, answer }
+        FinishedRequest { key, task, answer }
     }
 }
 
 /// An established session.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct EstablishedSession {
     data: Option<DataPair>,
     transfer: Option<Transfer>,
     /// Whether the transfer was found unfinished since the connection was last called; the adapter
@@ -125,12 +127,12 @@ pub(super) struct Standing {
     looked: bool,
     /// Transfers that wait for the queue pair.
     due: VecDeque<Transfer>,
-    lane: Lane<Task>,
+    scheduler: Scheduler<RequestTask>,
     version: u16,
-    served: Arc<Served>,
+    serving: Arc<ServingState>,
     rights: Access,
     confinement: Option<Confinement>,
-    listed: Listed,
+    entry: SessionEntry,
     scopes: Option<Scopes>,
 }
 
@@ -139,12 +141,12 @@ pub(super) struct Standing {
 enum Transfer {
     /// The data of an answer, then its reply. Once the data are being sent, the answer is without
     /// them.
-    Out(Key, Task, Answer),
+    Out(RequestKey, RequestTask, Answer),
     /// The data of a write.
-    In(Key, Task),
+    In(RequestKey, RequestTask),
 }
 
-impl Standing {
+impl EstablishedSession {
     pub(super) fn new(
         engine: Engine,
         rights: Access,
@@ -152,9 +154,9 @@ impl Standing {
         scopes: Option<Scopes>,
         share: Share,
         version: u16,
-        listed: Listed,
+        entry: SessionEntry,
     ) -> Self {
-        let served = Served {
+        let serving = ServingState {
             engine,
             _share: share,
         };
@@ -163,32 +165,32 @@ impl Standing {
             transfer: None,
             looked: false,
             due: VecDeque::new(),
-            lane: Lane::new(version),
+            scheduler: Scheduler::new(version),
             version,
-            served: Arc::new(served),
+            serving: Arc::new(serving),
             rights,
             confinement,
             scopes,
-            listed,
+            entry,
         }
     }
 
     pub(super) fn is_to_end(&self) -> Option<&str> {
-        self.listed.is_to_end()
+        self.entry.is_to_end()
     }
 
     /// Counts file data moved by a request.
     pub(super) fn moved(&self, request: &Request, flow: Flow, carrier: Carrier, bytes: u64) {
-        self.served.engine.moved(request, flow, carrier, bytes);
+        self.serving.engine.moved(request, flow, carrier, bytes);
     }
 
     /// Records why the session ends; the first reason counts.
     pub(super) fn ends(&self, why: &'static str) {
-        self.served.engine.ends(why);
+        self.serving.engine.ends(why);
     }
 
-    pub(super) fn holds_nothing(&self) -> bool {
-        self.served.engine.holds_nothing()
+    pub(super) fn has_no_open_files(&self) -> bool {
+        self.serving.engine.has_no_open_files()
     }
 
     pub(super) fn is_transferring(&self) -> bool {
@@ -197,17 +199,17 @@ impl Standing {
 
     /// Returns whether any request is in progress.
     pub(super) fn is_busy(&self) -> bool {
-        !self.lane.is_empty()
+        !self.scheduler.is_empty()
     }
 
     /// Returns whether one more request may be accepted.
     pub(super) fn has_room(&self) -> bool {
-        self.lane.has_room()
+        self.scheduler.has_room()
     }
 
     /// Returns the maximum length of the data of all pending answers, in bytes.
     pub(super) fn promised(&self) -> usize {
-        self.lane.promised()
+        self.scheduler.promised()
     }
 
     /// Causes the transfer to be checked again.
@@ -256,15 +258,15 @@ impl Standing {
 }
 
 /// Returns the answer to a canceled request.
-fn taken_back() -> Answer {
+fn canceled_answer() -> Answer {
     Answer::refusal(Status::errno(libc::ECANCELED), "cancelled by the client")
 }
 
-impl Conversation {
+impl Connection {
     /// Returns the session, which must be established.
-    fn standing(&mut self) -> &mut Standing {
+    fn established(&mut self) -> &mut EstablishedSession {
         match &mut self.stage {
-            Stage::Standing(standing) => standing,
+            Stage::Established(established) => established,
             _ => unreachable!("only a session that stands serves"),
         }
     }
@@ -273,11 +275,11 @@ impl Conversation {
     pub(super) fn serve(
         &mut self,
         context: &Context,
-        mut task: Task,
-    ) -> Result<Option<Next>, NoFrame> {
-        let asked = task.asked;
+        mut task: RequestTask,
+    ) -> Result<Option<NextStep>, NoFrame> {
+        let accepted = task.accepted;
         if let Request::Cancel(cancel) = &task.request {
-            return self.cancel(context, asked, cancel.id).map(|()| None);
+            return self.cancel(context, accepted, cancel.id).map(|()| None);
         }
         // A close only releases something, so it is accepted even when the service stops.
         if !matches!(task.request, Request::Close(_))
@@ -287,28 +289,28 @@ impl Conversation {
                 outcome: Err(refusal),
                 data: Vec::new(),
             };
-            self.send(context, asked, answer, None);
+            self.send(context, accepted, answer, None);
             return Ok(None);
         }
-        let standing = self.standing();
-        if standing.rights == Access::ReadOnly && task.request.changes() {
+        let established = self.established();
+        if established.rights == Access::ReadOnly && task.request.changes() {
             let answer = Answer::refusal(Status::errno(libc::EROFS), "this user may only read");
-            self.send(context, asked, answer, None);
+            self.send(context, accepted, answer, None);
             return Ok(None);
         }
-        if let Some(confinement) = &mut standing.confinement
+        if let Some(confinement) = &mut established.confinement
             && let Err(refusal) = confinement.admit(&task.request)
         {
             let answer = Answer {
                 outcome: Err(refusal),
                 data: Vec::new(),
             };
-            self.send(context, asked, answer, None);
+            self.send(context, accepted, answer, None);
             return Ok(None);
         }
-        let served = Arc::clone(&standing.served);
-        if let Some(scopes) = &standing.scopes {
-            let is_writable = |handle| served.engine.is_writable(handle);
+        let serving = Arc::clone(&established.serving);
+        if let Some(scopes) = &established.scopes {
+            let is_writable = |handle| serving.engine.is_writable(handle);
             match scopes.admit(&mut task.request, is_writable) {
                 Ok(existing) => task.existing = existing,
                 Err(refusal) => {
@@ -316,39 +318,39 @@ impl Conversation {
                         outcome: Err(refusal),
                         data: Vec::new(),
                     };
-                    self.send(context, asked, answer, None);
+                    self.send(context, accepted, answer, None);
                     return Ok(None);
                 }
             }
         }
         if self.account.has_too_much_pinned()
-            && let Some(meagre) = Engine::meagre(&task.request)
+            && let Some(meagre) = Engine::shortened_past_cache(&task.request)
         {
             task.request = meagre;
         }
-        task.grant = match served.engine.demand(&task.request) {
+        task.grant = match serving.engine.memory_demand(&task.request) {
             0 => Some(self.account.nothing()),
             demand => self.account.take(demand),
         };
         if task.grant.is_none() {
             count(&context.service.metrics.scarcities, 1);
-            let Some(frugal) = Engine::frugal(&task.request) else {
+            let Some(frugal) = Engine::shortened_without_memory(&task.request) else {
                 self.held = Some(task);
-                return Ok(Some(Next::Starved));
+                return Ok(Some(NextStep::Starved));
             };
             task.request = frugal;
             task.grant = Some(self.account.nothing());
         }
-        let promised = served.engine.promise(&task.request);
-        if let Some(presence) = &self.presence {
-            let brought = window_length(&task.request).max(asked.header.payload as usize);
-            presence.expects(promised.max(brought.min(context.service.limits.payload)));
+        let promised = serving.engine.max_answer_bytes(&task.request);
+        if let Some(address_share) = &self.address_share {
+            let brought = window_length(&task.request).max(accepted.header.payload as usize);
+            address_share.charge_bytes(promised.max(brought.min(context.service.limits.payload)));
         }
-        self.standing().lane.add(Entry {
-            id: asked.header.id,
+        self.established().scheduler.add(NewRequest {
+            id: accepted.header.id,
             order: Order::of(&task.request),
             promised,
-            only_looks: task.request.only_looks(),
+            is_read_only: task.request.is_read_only(),
             task,
         });
         Ok(None)
@@ -356,66 +358,73 @@ impl Conversation {
 
     /// Charges the rate limit of the client's address with the actual length of an answer's data
     /// instead of the requested one.
-    fn settle_rate(&self, task: &Task, has: usize) {
-        if let (Some(presence), Stage::Standing(standing)) = (&self.presence, &self.stage) {
-            let promised = standing.served.engine.promise(&task.request);
-            presence.did_without(promised.saturating_sub(has));
+    fn correct_rate(&self, task: &RequestTask, has: usize) {
+        if let (Some(address_share), Stage::Established(established)) =
+            (&self.address_share, &self.stage)
+        {
+            let promised = established.serving.engine.max_answer_bytes(&task.request);
+            address_share.refund_bytes(promised.saturating_sub(has));
         }
     }
 
     /// Cancels a request, as far as that is still possible.
-    fn cancel(&mut self, context: &Context, asked: Asked, id: u64) -> Result<(), NoFrame> {
-        let standing = self.standing();
-        if standing.version < ANY_ORDER {
+    fn cancel(
+        &mut self,
+        context: &Context,
+        accepted: AcceptedRequest,
+        id: u64,
+    ) -> Result<(), NoFrame> {
+        let established = self.established();
+        if established.version < ANY_ORDER {
             let what = "Cancel in a session of version 2".into();
             return Err(NoFrame::Violation(what));
         }
-        if let Some(task) = standing.lane.take_back(id) {
-            self.settle_rate(&task, 0);
-            self.send(context, task.asked, taken_back(), None);
+        if let Some(task) = established.scheduler.cancel(id) {
+            self.correct_rate(&task, 0);
+            self.send(context, task.accepted, canceled_answer(), None);
         }
         let answer = Answer {
             outcome: Ok(Reply::Cancelled(Done {})),
             data: Vec::new(),
         };
-        self.send(context, asked, answer, None);
+        self.send(context, accepted, answer, None);
         Ok(())
     }
 
     /// Continues work in progress: a transfer that may have ended, one that waits for the queue
     /// pair, or a request that may begin. Returns `None` if there is nothing to do.
-    pub(super) fn go_on(&mut self, context: &Context, now: Instant) -> Option<Progress> {
-        let standing = self.standing();
-        if standing.is_transferring() && !standing.looked {
+    pub(super) fn go_on(&mut self, context: &Context, now: Instant) -> Option<ServingProgress> {
+        let established = self.established();
+        if established.is_transferring() && !established.looked {
             if let Some(next) = self.finish_transfer(context) {
-                return Some(Progress::Next(next));
+                return Some(ServingProgress::NextStep(next));
             }
-            self.standing().looked = true;
+            self.established().looked = true;
         }
-        let standing = self.standing();
-        if !standing.is_transferring()
-            && let Some(transfer) = standing.due.pop_front()
+        let established = self.established();
+        if !established.is_transferring()
+            && let Some(transfer) = established.due.pop_front()
         {
             return Some(match transfer {
                 Transfer::Out(key, task, answer) => self.send_out(context, key, task, answer),
                 Transfer::In(key, task) => self.fetch(context, key, task),
             });
         }
-        let (key, task) = standing.lane.next()?;
+        let (key, task) = established.scheduler.next()?;
         self.begin(context, key, task, now);
-        Some(Progress::Moved)
+        Some(ServingProgress::Moved)
     }
 
-    fn begin(&mut self, context: &Context, key: Key, mut task: Task, now: Instant) {
+    fn begin(&mut self, context: &Context, key: RequestKey, mut task: RequestTask, now: Instant) {
         if let Request::Connect(connect) = &task.request {
             let answer = self.connect(context, &connect.endpoint, now);
             return self.conclude(context, key, task, answer);
         }
-        let standing = self.standing();
+        let established = self.established();
         if let Some(window) = task.request.window()
-            && let Err(refusal) = standing.admit(&task.request, window, now)
+            && let Err(refusal) = established.admit(&task.request, window, now)
         {
-            self.settle_rate(&task, 0);
+            self.correct_rate(&task, 0);
             let answer = Answer {
                 outcome: Err(refusal),
                 data: Vec::new(),
@@ -429,19 +438,19 @@ impl Conversation {
         }) = &task.request
             && range.length > 0
         {
-            return standing.due.push_back(Transfer::In(key, task));
+            return established.due.push_back(Transfer::In(key, task));
         }
-        if let Some(answer) = standing.served.engine.execute_quickly(&task.request) {
+        if let Some(answer) = established.serving.engine.execute_quickly(&task.request) {
             task.frame.body_grant = None;
             return self.deliver(context, key, task, answer);
         }
         self.work(key, task, None);
     }
 
-    fn work(&mut self, key: Key, task: Task, arrived: Option<Arrived>) {
-        let served = Arc::clone(&self.standing().served);
+    fn work(&mut self, key: RequestKey, task: RequestTask, arrived: Option<Arrived>) {
+        let serving = Arc::clone(&self.established().serving);
         self.jobs.push(Job {
-            served,
+            serving,
             key,
             task,
             arrived,
@@ -449,9 +458,9 @@ impl Conversation {
     }
 
     /// Accepts a worker's result.
-    pub(super) fn take_back(&mut self, finished: Finished, context: &Context) {
-        let Finished { key, task, answer } = finished;
-        if matches!(self.stage, Stage::Standing(_)) {
+    pub(super) fn accept_result(&mut self, finished: FinishedRequest, context: &Context) {
+        let FinishedRequest { key, task, answer } = finished;
+        if matches!(self.stage, Stage::Established(_)) {
             self.deliver(context, key, task, answer);
         }
     }
@@ -461,7 +470,7 @@ impl Conversation {
         let Some(fabric) = &context.service.fabric else {
             return Answer::refusal(Status::NOT_SUPPORTED, "this server has no adapter");
         };
-        self.standing().data = None;
+        self.established().data = None;
         let share = match context
             .service
             .quotas
@@ -478,7 +487,7 @@ impl Conversation {
         };
         match DataPair::connect(fabric, peer, share, now) {
             Ok((data, endpoint, token)) => {
-                self.standing().data = Some(data);
+                self.established().data = Some(data);
                 self.pairs += 1;
                 Answer {
                     outcome: Ok(Reply::Connected(Connected { endpoint, token })),
@@ -490,18 +499,18 @@ impl Conversation {
     }
 
     /// Starts to read a write's data from the client's window.
-    fn fetch(&mut self, context: &Context, key: Key, task: Task) -> Progress {
-        let standing = match &mut self.stage {
-            Stage::Standing(standing) => standing,
+    fn fetch(&mut self, context: &Context, key: RequestKey, task: RequestTask) -> ServingProgress {
+        let established = match &mut self.stage {
+            Stage::Established(established) => established,
             _ => unreachable!("only a session that stands serves"),
         };
-        let (Some(data), Some(window)) = (&mut standing.data, task.request.window()) else {
+        let (Some(data), Some(window)) = (&mut established.data, task.request.window()) else {
             let answer = Answer::refusal(
                 Status::COMMUNICATION,
                 "the data queue pair failed before the data were read",
             );
             self.conclude(context, key, task, answer);
-            return Progress::Moved;
+            return ServingProgress::Moved;
         };
         let slot = context
             .service
@@ -509,27 +518,33 @@ impl Conversation {
             .as_ref()
             .and_then(|fabric| fabric.staging().take(&self.account));
         let Some(slot) = slot else {
-            standing.due.push_front(Transfer::In(key, task));
-            return Progress::Next(Next::Starved);
+            established.due.push_front(Transfer::In(key, task));
+            return ServingProgress::NextStep(NextStep::Starved);
         };
         match data.fetch(slot, window, window_length(&task.request)) {
             Ok(()) => {
-                standing.transfer = Some(Transfer::In(key, task));
-                standing.looked = false;
+                established.transfer = Some(Transfer::In(key, task));
+                established.looked = false;
             }
-            Err(error) => self.lose_pair(context, key, task, &error),
+            Err(error) => self.drop_queue_pair(context, key, task, &error),
         }
-        Progress::Moved
+        ServingProgress::Moved
     }
 
     /// Sends an answer: its data by RDMA if the client offered a window and they are long enough,
     /// else with the reply.
-    fn deliver(&mut self, context: &Context, key: Key, mut task: Task, answer: Answer) {
-        self.settle_rate(&task, answer.length());
+    fn deliver(
+        &mut self,
+        context: &Context,
+        key: RequestKey,
+        mut task: RequestTask,
+        answer: Answer,
+    ) {
+        self.correct_rate(&task, answer.length());
         // A block is not pinned for a few of its bytes, nor for a user that pins many.
         let mut answer = answer.released(match self.account.has_too_much_pinned() {
-            true => MEAGRE,
-            false => FRUGAL,
+            true => READ_PAST_CACHE,
+            false => READ_WITHOUT_MEMORY,
         });
         // Counted already while waiting for the queue pair; the grant has space for a copy of the
         // whole vector.
@@ -541,14 +556,14 @@ impl Conversation {
                 grant.pin(0);
             }
         }
-        let standing = self.standing();
-        let has_way = task.request.window().is_some() && standing.data.is_some();
+        let established = self.established();
+        let has_way = task.request.window().is_some() && established.data.is_some();
         if has_way
             && answer.outcome.is_ok()
             && answer.length() > WITH_THE_REPLY
-            && !standing.lane.is_taken_back(key)
+            && !established.scheduler.is_canceled(key)
         {
-            standing.due.push_back(Transfer::Out(key, task, answer));
+            established.due.push_back(Transfer::Out(key, task, answer));
         } else {
             self.conclude(context, key, task, answer);
         }
@@ -558,21 +573,21 @@ impl Conversation {
     fn send_out(
         &mut self,
         context: &Context,
-        key: Key,
-        mut task: Task,
+        key: RequestKey,
+        mut task: RequestTask,
         mut answer: Answer,
-    ) -> Progress {
-        let standing = match &mut self.stage {
-            Stage::Standing(standing) => standing,
+    ) -> ServingProgress {
+        let established = match &mut self.stage {
+            Stage::Established(established) => established,
             _ => unreachable!("only a session that stands answers"),
         };
         let (Some(window), Some(data), Some(fabric)) = (
             task.request.window(),
-            &mut standing.data,
+            &mut established.data,
             &context.service.fabric,
         ) else {
             self.conclude(context, key, task, answer);
-            return Progress::Moved;
+            return ServingProgress::Moved;
         };
         let is_cached = data.can_gather(&answer.data);
         let slot = if is_cached {
@@ -580,57 +595,57 @@ impl Conversation {
         } else {
             fabric.staging().take(&self.account)
         };
-        if !is_cached && slot.is_none() || standing.lane.is_taken_back(key) {
+        if !is_cached && slot.is_none() || established.scheduler.is_canceled(key) {
             // The control connection can always carry the data.
             self.conclude(context, key, task, answer);
-            return Progress::Moved;
+            return ServingProgress::Moved;
         }
         if let Some(grant) = &mut task.grant {
-            settle(grant, 0, &answer.data, context.service.limits.block);
+            shrink_grant(grant, 0, &answer.data, context.service.limits.block);
         }
         // With checksums the client can verify by itself that the data have arrived.
-        let notice = (!task.request.wants_checksums()).then_some(task.asked.header.id as u32);
+        let notice = (!task.request.wants_checksums()).then_some(task.accepted.header.id as u32);
         let length = answer.length();
         match data.send(std::mem::take(&mut answer.data), slot, window, notice) {
             Ok(()) => {
                 let request = &task.request;
-                standing.moved(request, Flow::Sent, Carrier::Fabric, length as u64);
-                standing.transfer = Some(Transfer::Out(key, task, answer));
-                standing.looked = false;
+                established.moved(request, Flow::Sent, Carrier::Fabric, length as u64);
+                established.transfer = Some(Transfer::Out(key, task, answer));
+                established.looked = false;
             }
-            Err(error) => self.lose_pair(context, key, task, &error),
+            Err(error) => self.drop_queue_pair(context, key, task, &error),
         }
-        Progress::Moved
+        ServingProgress::Moved
     }
 
     /// Ends a request: queues its answer, unless it was canceled, and allows requests that waited
     /// for it to begin.
-    fn conclude(&mut self, context: &Context, key: Key, task: Task, answer: Answer) {
-        let answer = match self.standing().lane.end(key) {
-            true => taken_back(),
+    fn conclude(&mut self, context: &Context, key: RequestKey, task: RequestTask, answer: Answer) {
+        let answer = match self.established().scheduler.end(key) {
+            true => canceled_answer(),
             false => answer,
         };
         let bytes = answer.length() as u64;
-        self.standing()
+        self.established()
             .moved(&task.request, Flow::Sent, Carrier::Stream, bytes);
-        self.send(context, task.asked, answer, task.grant);
+        self.send(context, task.accepted, answer, task.grant);
     }
 
     /// Continues after a transfer; returns `None` while it lasts.
-    fn finish_transfer(&mut self, context: &Context) -> Option<Next> {
-        let standing = self.standing();
-        let result = match standing.data.as_mut().map(DataPair::finish) {
+    fn finish_transfer(&mut self, context: &Context) -> Option<NextStep> {
+        let established = self.established();
+        let result = match established.data.as_mut().map(DataPair::finish) {
             Some(Ok(None)) => return None,
             Some(result) => result,
             None => Err(FabricError::Late("the transfer")),
         };
-        match (result, standing.transfer.take()?) {
-            (Ok(Some(fabric::Finished::Arrived(arrived))), Transfer::In(key, task)) => {
+        match (result, established.transfer.take()?) {
+            (Ok(Some(fabric::FinishedTransfer::Arrived(arrived))), Transfer::In(key, task)) => {
                 let bytes = arrived.bytes().len() as u64;
-                standing.moved(&task.request, Flow::Received, Carrier::Fabric, bytes);
+                established.moved(&task.request, Flow::Received, Carrier::Fabric, bytes);
                 self.work(key, task, Some(arrived));
             }
-            (Ok(Some(fabric::Finished::Sent)), Transfer::Out(key, mut task, answer)) => {
+            (Ok(Some(fabric::FinishedTransfer::Sent)), Transfer::Out(key, mut task, answer)) => {
                 // Memory granted for the data is released before the reply waits for the client.
                 task.grant = None;
                 self.conclude(context, key, task, answer);
@@ -639,18 +654,24 @@ impl Conversation {
                 let error = result
                     .err()
                     .unwrap_or(FabricError::Late("the right completion"));
-                self.lose_pair(context, key, task, &error);
+                self.drop_queue_pair(context, key, task, &error);
             }
         }
-        Some(Next::Again)
+        Some(NextStep::Again)
     }
 
     /// Handles a failure of the queue pair: destroys it and refuses the request; the session
     /// continues.
-    fn lose_pair(&mut self, context: &Context, key: Key, mut task: Task, error: &FabricError) {
-        let standing = self.standing();
-        standing.data = None;
-        standing.transfer = None;
+    fn drop_queue_pair(
+        &mut self,
+        context: &Context,
+        key: RequestKey,
+        mut task: RequestTask,
+        error: &FabricError,
+    ) {
+        let established = self.established();
+        established.data = None;
+        established.transfer = None;
         count(&context.service.metrics.fabric_failures, 1);
         context.service.audit.record(
             &self.client,

@@ -25,7 +25,7 @@ use ring::Ring;
 
 /// The configured method of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Wish {
+pub enum StorageMethod {
     /// io_uring if it works.
     #[default]
     Auto,
@@ -75,13 +75,13 @@ impl Storage {
     ///
     /// # Errors
     /// io_uring is required and does not work.
-    pub fn open(wish: Wish) -> io::Result<Self> {
-        if wish == Wish::Threads {
+    pub fn open(wish: StorageMethod) -> io::Result<Self> {
+        if wish == StorageMethod::Threads {
             return Ok(Self::InTurn(None));
         }
         match (Ring::new(), wish) {
             (Ok(_works), _) => Ok(Self::Together),
-            (Err(error), Wish::IoUring) => Err(error),
+            (Err(error), StorageMethod::IoUring) => Err(error),
             (Err(error), _) => Ok(Self::InTurn(Some(error))),
         }
     }

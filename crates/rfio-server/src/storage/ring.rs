@@ -9,7 +9,7 @@ use io_uring::{IoUring, Probe, opcode, types};
 use rustix::io::Errno;
 
 use super::Part;
-use crate::log::complain;
+use crate::log::print_error;
 
 /// Maximum number of concurrent reads.
 const DEPTH: u32 = 64;
@@ -96,7 +96,7 @@ impl Ring {
 
 /// Aborts the process: reads in flight may still write to memory that would be released.
 fn give_up(what: impl Display) -> ! {
-    complain(format_args!("rfiod: io_uring failed: {what}"));
+    print_error(format_args!("rfiod: io_uring failed: {what}"));
     std::process::abort();
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use proptest::prelude::*;
 
-use super::{Part, Storage, Wish};
+use super::{Part, Storage, StorageMethod};
 
 /// Creates a file of these bytes, with a hole after them.
 fn file(bytes: &[u8], hole: u64) -> File {
@@ -46,7 +46,7 @@ fn outcome(
 
 /// Returns io_uring storage if this machine supports it.
 fn together() -> Option<Storage> {
-    let storage = Storage::open(Wish::Auto).unwrap();
+    let storage = Storage::open(StorageMethod::Auto).unwrap();
     storage.reads_together().then_some(storage)
 }
 
@@ -93,7 +93,7 @@ fn errors_equal_those_of_pread() {
 
 #[test]
 fn the_threads_option_is_honoured() {
-    let storage = Storage::open(Wish::Threads).unwrap();
+    let storage = Storage::open(StorageMethod::Threads).unwrap();
     assert!(!storage.reads_together());
     assert!(matches!(storage, Storage::InTurn(None)));
 }

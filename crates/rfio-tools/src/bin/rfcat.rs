@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             if code == exit::OK {
                 code = exit::code(error.status());
             }
-            if error.is_of_identity() {
+            if error.is_authentication_failure() {
                 break;
             }
         }

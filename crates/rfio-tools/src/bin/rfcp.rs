@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use verbena_rfio_client::copy::choice::{Choice, Existing};
+use verbena_rfio_client::copy::filter::{ExistingFiles, Filter};
 use verbena_rfio_client::copy::{
-    CopyError, Earlier, Extras, Lanes, Manner, Pace, Progress, Report, Retry, Stable, Start,
-    Verification, copy_file, copy_tree, is_begun,
+    ConnectionStart, CopyError, CopySettings, Durability, EarlierAttempt, ExtraAttributes,
+    Progress, RateLimit, Report, Retry, SessionCount, Verification, copy_file, copy_tree, is_begun,
 };
-use verbena_rfio_client::{Address, Error, Exchange, Location, Options};
+use verbena_rfio_client::{Address, Error, Location, MultiplexedConnection, Options};
 use verbena_rfio_protocol::shown;
 use verbena_rfio_tools::arguments::{self, Copy};
 use verbena_rfio_tools::remote::{below, status};
@@ -52,11 +52,11 @@ fn end_on_signal() -> std::io::Result<()> {
 }
 
 fn copy(arguments: &Copy) -> Result<u8, Error> {
-    let manner = manner(arguments)?;
+    let settings = settings(arguments)?;
     if arguments.recursive {
-        prepare(arguments, &manner);
+        prepare(arguments, &settings);
     }
-    let pairs = pairs(arguments, &manner)?;
+    let pairs = pairs(arguments, &settings)?;
     let progress = Progress::default();
     let begun = Instant::now();
     let code = Mutex::new(exit::OK);
@@ -81,7 +81,7 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
         let bar = shown.then(|| scope.spawn(|| show(&progress, begun, &done)));
         for (from, to) in &pairs {
             let is_tree = match arguments.recursive {
-                true => is_directory(from, &manner),
+                true => is_directory(from, &settings),
                 false => Ok(false),
             };
             let is_tree = is_tree.map_err(|error| CopyError {
@@ -92,12 +92,12 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
                 error,
             });
             let result = is_tree.and_then(|is_tree| match is_tree {
-                true => copy_tree(from, to, &manner, &progress, &note),
-                false => copy_file(from, to, &manner, &progress),
+                true => copy_tree(from, to, &settings, &progress, &note),
+                false => copy_file(from, to, &settings, &progress),
             });
             if let Err(error) = result {
                 // Every other source on that server would fail for the same user.
-                let is_the_end = error.error.is_of_identity();
+                let is_the_end = error.error.is_authentication_failure();
                 note(error);
                 if is_the_end {
                     break;
@@ -124,7 +124,7 @@ const NAMES_TOLD: usize = 1000;
 
 /// Connects the sessions that a recursive copy needs with each server: one for names and one per
 /// parallel transfer.
-fn prepare(arguments: &Copy, manner: &Manner) {
+fn prepare(arguments: &Copy, settings: &CopySettings) {
     let places = arguments
         .places
         .iter()
@@ -136,72 +136,77 @@ fn prepare(arguments: &Copy, manner: &Manner) {
         })
         .collect();
     for address in &servers {
-        let count = manner.lanes.least() + 1;
-        manner.sessions.prepare(address, &manner.options, count);
+        let count = settings.session_count.least() + 1;
+        settings.sessions.prepare(address, &settings.options, count);
     }
 }
 
-fn manner(arguments: &Copy) -> Result<Manner, Error> {
+fn settings(arguments: &Copy) -> Result<CopySettings, Error> {
     let options = arguments.connection.options()?;
-    let lanes = lanes(arguments, &options);
-    Ok(Manner {
+    let session_count = session_count(arguments, &options);
+    Ok(CopySettings {
         options,
         sessions: Arc::default(),
         earlier: if arguments.continue_earlier {
-            Earlier::Continue
+            EarlierAttempt::Continue
         } else {
-            Earlier::Discard
+            EarlierAttempt::Discard
         },
         verification: if arguments.checksum {
             Verification::Written
         } else {
             Verification::Blocks
         },
-        lanes,
+        session_count,
         most: arguments.size,
         stable: if arguments.sync {
-            Stable::First
+            Durability::First
         } else {
-            Stable::Later
+            Durability::Later
         },
         extras: if arguments.xattrs {
-            Extras::Extended
+            ExtraAttributes::Extended
         } else {
-            Extras::None
+            ExtraAttributes::None
         },
         existing: match (arguments.no_clobber, arguments.update) {
-            (true, _) => Existing::Keep,
-            (false, true) => Existing::KeepNewer,
-            (false, false) => Existing::Replace,
+            (true, _) => ExistingFiles::Keep,
+            (false, true) => ExistingFiles::KeepNewer,
+            (false, false) => ExistingFiles::Replace,
         },
-        choice: Choice::of(arguments.rules.0.clone()),
-        pace: pace(arguments, lanes)?,
+        filter: Filter::of(arguments.rules.0.clone()),
+        rate_limit: rate_limit(arguments, session_count)?,
         retry: Retry {
-            patience: Duration::from_secs(arguments.retry),
+            timeout: Duration::from_secs(arguments.retry),
             tell: |loss| exit::report("rfcp", format_args!("{loss}; retrying")),
         },
-        start: Start::Full,
+        start: ConnectionStart::Full,
     })
 }
 
 /// Returns the number of sessions. The default with a rate limit is one, and so is that with a
 /// ticket, which is valid for one session.
-fn lanes(arguments: &Copy, options: &Options) -> Lanes {
+fn session_count(arguments: &Copy, options: &Options) -> SessionCount {
     match arguments.parallel {
-        Some(count) => Lanes::Exactly(count.into()),
-        None if arguments.limit_rate.is_some() || options.ticket.is_some() => Lanes::Exactly(1),
-        None => Lanes::AsProcessorsAllow,
+        Some(count) => SessionCount::Exactly(count.into()),
+        None if arguments.limit_rate.is_some() || options.ticket.is_some() => {
+            SessionCount::Exactly(1)
+        }
+        None => SessionCount::AsProcessorsAllow,
     }
 }
 
 /// Minimum rate of a session in bytes per second; at less, a server may take the client for dead.
 const SLOWEST: u64 = 64 << 10;
 
-fn pace(arguments: &Copy, lanes: Lanes) -> Result<Option<Arc<Pace>>, Error> {
+fn rate_limit(
+    arguments: &Copy,
+    session_count: SessionCount,
+) -> Result<Option<Arc<RateLimit>>, Error> {
     let Some(rate) = arguments.limit_rate else {
         return Ok(None);
     };
-    let least = SLOWEST * lanes.most() as u64;
+    let least = SLOWEST * session_count.most() as u64;
     if rate < least {
         return Err(Error::Setup(format!(
             "--limit-rate {rate} is too low: each session of -P needs at least 64k, here {}k in \
@@ -209,11 +214,11 @@ fn pace(arguments: &Copy, lanes: Lanes) -> Result<Option<Arc<Pace>>, Error> {
             least >> 10
         )));
     }
-    Ok(Some(Arc::new(Pace::new(rate))))
+    Ok(Some(Arc::new(RateLimit::new(rate))))
 }
 
 /// Returns each source with its destination: a directory receives sources under their names.
-fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>, Error> {
+fn pairs(arguments: &Copy, settings: &CopySettings) -> Result<Vec<(Location, Location)>, Error> {
     let parse = |text: &OsString| {
         Location::parse(text.as_bytes()).map_err(|bad| Error::Setup(bad.to_string()))
     };
@@ -222,12 +227,13 @@ fn pairs(arguments: &Copy, manner: &Manner) -> Result<Vec<(Location, Location)>,
         .split_last()
         .expect("the command line has two places at least");
     let mut destination = parse(last)?;
-    let mut into = is_directory(&destination, manner)?;
+    let mut into = is_directory(&destination, settings)?;
     // A tree that an earlier attempt has begun at the destination is continued there, not below it.
     if let (true, true, [only]) = (into, arguments.recursive, sources) {
         let source = parse(only)?;
-        let continues = manner.earlier == Earlier::Continue && is_directory(&source, manner)?;
-        if continues && is_begun(&source, &destination, manner).map_err(|error| error.error)? {
+        let continues =
+            settings.earlier == EarlierAttempt::Continue && is_directory(&source, settings)?;
+        if continues && is_begun(&source, &destination, settings).map_err(|error| error.error)? {
             into = false;
         }
     }
@@ -296,23 +302,26 @@ fn inside(directory: &Location, source: &Location, text: &[u8]) -> Result<Locati
 /// # Errors
 /// The server rejects the user's authentication. Any other failure returns false and shows again
 /// when the location is copied.
-fn is_directory(location: &Location, manner: &Manner) -> Result<bool, Error> {
+fn is_directory(location: &Location, settings: &CopySettings) -> Result<bool, Error> {
     match location {
         Location::Local(path) => Ok(path.is_dir()),
         Location::Remote(address, path) => {
             let look = || {
-                let session = manner.sessions.take(address, &manner.options)?;
+                let session = settings.sessions.take(address, &settings.options)?;
                 status(&session, path)
             };
             // The session may have been lost since it was prepared.
             let about = look().or_else(|error| match error {
                 Error::Refused(_) => Err(error),
-                error if error.is_of_identity() => Err(error),
-                _ => status(&Exchange::for_copies(address, &manner.options)?, path),
+                error if error.is_authentication_failure() => Err(error),
+                _ => status(
+                    &MultiplexedConnection::for_copies(address, &settings.options)?,
+                    path,
+                ),
             });
             match about {
                 Ok(about) => Ok(about.mode & libc::S_IFMT == libc::S_IFDIR),
-                Err(error) if error.is_of_identity() => Err(error),
+                Err(error) if error.is_authentication_failure() => Err(error),
                 Err(_) => Ok(false),
             }
         }
@@ -385,7 +394,7 @@ fn summarise(arguments: &Copy, progress: &Progress, took: Duration, code: u8, le
             "files": report.files,
             "files_left": report.left,
             "special_files": report.left_out,
-            "tried_again": report.tried_again,
+            "tried_again": report.retries,
             "special_file_names": left_out,
             "bytes": report.moved + report.kept,
             "moved_bytes": report.moved,

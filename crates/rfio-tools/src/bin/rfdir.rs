@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use verbena_rfio_client::bounds::{self, HeldNames};
 use verbena_rfio_client::copy::list;
-use verbena_rfio_client::{Error, Exchange};
+use verbena_rfio_client::{Error, MultiplexedConnection};
 use verbena_rfio_protocol::types::Path;
 use verbena_rfio_tools::arguments::{self, Directory};
 use verbena_rfio_tools::{display, remote, say};
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     )
 }
 
-fn show(session: &Arc<Exchange>, path: &Path, recursive: bool) -> Result<(), Error> {
+fn show(session: &Arc<MultiplexedConnection>, path: &Path, recursive: bool) -> Result<(), Error> {
     let about = remote::status(session, path)?;
     if about.mode & libc::S_IFMT != libc::S_IFDIR {
         say!("{}", display::line(&path.to_string(), &about));

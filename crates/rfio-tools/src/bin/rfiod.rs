@@ -135,14 +135,14 @@ fn warn_of_root(service: &Service) {
 }
 
 /// Starts threads that exit the process at a second stop signal, or when storage does not answer
-/// within `patience` plus [`GRACE`].
-fn end_anyway(mut signals: Signals, patience: Duration) {
+/// within `timeout` plus [`GRACE`].
+fn end_anyway(mut signals: Signals, timeout: Duration) {
     let end = |why: &str| {
         exit::report("rfiod", format_args!("ends with pending requests: {why}"));
         std::process::exit(exit::SYSTEM.into());
     };
     std::thread::spawn(move || {
-        std::thread::sleep(patience + GRACE);
+        std::thread::sleep(timeout + GRACE);
         end("storage does not answer");
     });
     std::thread::spawn(move || {

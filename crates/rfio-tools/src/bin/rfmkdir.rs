@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use std::process::ExitCode;
 
-use verbena_rfio_client::{Error, Exchange};
+use verbena_rfio_client::{Error, MultiplexedConnection};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::PathMode;
 use verbena_rfio_protocol::types::Path;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     )
 }
 
-fn make(session: &Arc<Exchange>, path: &Path, mode: u32) -> Result<(), Error> {
+fn make(session: &Arc<MultiplexedConnection>, path: &Path, mode: u32) -> Result<(), Error> {
     session
         .call(Request::MakeDirectory(PathMode {
             path: path.clone(),
@@ -39,7 +39,7 @@ fn make(session: &Arc<Exchange>, path: &Path, mode: u32) -> Result<(), Error> {
         .map(|_| ())
 }
 
-fn make_all(session: &Arc<Exchange>, path: &Path, mode: u32) -> Result<(), Error> {
+fn make_all(session: &Arc<MultiplexedConnection>, path: &Path, mode: u32) -> Result<(), Error> {
     let bytes = path.as_bytes();
     let ends = (1..=bytes.len()).filter(|&end| end == bytes.len() || bytes[end] == b'/');
     for end in ends {

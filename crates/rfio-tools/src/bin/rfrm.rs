@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use verbena_rfio_client::bounds::{self, HeldNames};
 use verbena_rfio_client::copy::list;
-use verbena_rfio_client::{Error, Exchange};
+use verbena_rfio_client::{Error, MultiplexedConnection};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::Path;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     )
 }
 
-fn unlink(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
+fn unlink(session: &Arc<MultiplexedConnection>, path: &Path) -> Result<(), Error> {
     session
         .call(Request::Unlink(OnPath { path: path.clone() }))
         .map(|_| ())
@@ -46,7 +46,7 @@ fn unlink(session: &Arc<Exchange>, path: &Path) -> Result<(), Error> {
 
 /// Removes a tree. Each directory is removed after its content; symbolic links are removed, never
 /// followed.
-fn remove_tree(session: &Arc<Exchange>, root: &Path) -> Result<(), Error> {
+fn remove_tree(session: &Arc<MultiplexedConnection>, root: &Path) -> Result<(), Error> {
     let mut found = vec![root.clone()];
     let mut directories = Vec::new();
     let mut held = HeldNames::default();

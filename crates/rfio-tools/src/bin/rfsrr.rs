@@ -96,10 +96,7 @@ fn measure(
     let about = remote::status(session, &path)?;
     let space = match session.call(Request::Space(OnPath { path: path.clone() }))? {
         Reply::Capacity(space) => space,
-        other => {
-            let what = format!("unexpected reply {}", other.name());
-            return Err(Error::Protocol(what));
-        }
+        other => return Err(Error::unexpected(&other)),
     };
     let used = space.blocks.saturating_sub(space.free);
     Ok(Measured {

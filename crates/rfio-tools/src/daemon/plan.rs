@@ -21,17 +21,17 @@ use verbena_rfio_server::bans::Bans;
 use verbena_rfio_server::caps::Caps;
 use verbena_rfio_server::export::{Access, Export, Exports};
 use verbena_rfio_server::fields::BadLine;
-use verbena_rfio_server::identity::{Identities, Mapping};
+use verbena_rfio_server::local_user::{Mapping, UserMappings};
 use verbena_rfio_server::rights::Rights;
 use verbena_rfio_server::running::{Layout, Pages};
 use verbena_rfio_server::service::{Limits, Service};
-use verbena_rfio_server::session::conversation::Context;
-use verbena_rfio_server::session::greeting::{Authenticator, LocalUsers};
+use verbena_rfio_server::session::authenticator::{Authenticator, LocalUserPolicy};
+use verbena_rfio_server::session::connection::Context;
 use verbena_rfio_server::shard::Deadlines;
-use verbena_rfio_server::storage::{Storage, Wish};
+use verbena_rfio_server::storage::{Storage, StorageMethod};
 use verbena_rfio_server::tickets::Tickets;
 use verbena_rfio_server::user_limits::UserLimits;
-use verbena_rfio_server::users::Users;
+use verbena_rfio_server::users::UserTable;
 
 use super::descriptors::{Clients, Needs};
 use super::memory::{self, default_cache};
@@ -76,7 +76,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         service.accounting = Accounting::to_file(path)
             .map_err(|error| format!("accounting log {}: {error}", path.display()))?;
     }
-    service.users = Users::at_most(arguments.metrics_users);
+    service.users = UserTable::at_most(arguments.metrics_users);
     service.unfilled = arguments.unfilled;
     service.storage = storage(arguments.storage)?;
     service.addresses = Addresses::of(address_rules(arguments)?);
@@ -86,7 +86,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
         .quotas
         .replace_limits(user_limits(arguments, &service)?);
     if let Some(mapping) = mapping(arguments)? {
-        let identities = Identities::new(mapping).map_err(|error| format!("--map: {error}"))?;
+        let identities = UserMappings::new(mapping).map_err(|error| format!("--map: {error}"))?;
         service.identities = Some(identities);
     }
     let context = Context {
@@ -96,7 +96,7 @@ pub fn prepare(arguments: &Daemon, files: usize) -> Result<Plan, String> {
             local_users(arguments),
             anonymous(arguments),
         )
-        .taking(Tickets::of(
+        .with_tickets(Tickets::of(
             issuers(arguments)?,
             Duration::from_secs(arguments.ticket_skew),
         )),
@@ -144,7 +144,7 @@ pub fn reload(arguments: &Daemon, context: &Context) -> Result<(), String> {
 
 /// Returns the TLS configuration: the server's certificate, and the rules for clients'
 /// certificates.
-fn certificates(arguments: &Daemon) -> Result<Option<tls::Server>, String> {
+fn certificates(arguments: &Daemon) -> Result<Option<tls::TlsServer>, String> {
     let (Some(chain), Some(key)) = (&arguments.tls_certificate, &arguments.tls_key) else {
         return Ok(None);
     };
@@ -156,9 +156,9 @@ fn certificates(arguments: &Daemon) -> Result<Option<tls::Server>, String> {
                 revoked,
                 users,
             };
-            tls::Server::asking(chain, key, rules)
+            tls::TlsServer::asking(chain, key, rules)
         }
-        _ => tls::Server::new(chain, key),
+        _ => tls::TlsServer::new(chain, key),
     };
     server.map(Some).map_err(|bad| bad.to_string())
 }
@@ -177,9 +177,9 @@ fn adapter(choice: FabricChoice) -> Result<Option<Arc<Adapter>>, String> {
 /// Returns the way in which files are read.
 fn storage(choice: StorageChoice) -> Result<Storage, String> {
     let wish = match choice {
-        StorageChoice::Auto => Wish::Auto,
-        StorageChoice::IoUring => Wish::IoUring,
-        StorageChoice::Threads => Wish::Threads,
+        StorageChoice::Auto => StorageMethod::Auto,
+        StorageChoice::IoUring => StorageMethod::IoUring,
+        StorageChoice::Threads => StorageMethod::Threads,
     };
     Storage::open(wish).map_err(|error| format!("--storage io-uring: {error}"))
 }
@@ -329,11 +329,11 @@ fn lines_of<T>(
     Ok(Some(parsed))
 }
 
-fn local_users(arguments: &Daemon) -> LocalUsers {
+fn local_users(arguments: &Daemon) -> LocalUserPolicy {
     match &arguments.local_user[..] {
-        [] => LocalUsers::Own,
-        names if names.iter().any(|name| name == "*") => LocalUsers::All,
-        names => LocalUsers::Named(names.to_vec()),
+        [] => LocalUserPolicy::Own,
+        names if names.iter().any(|name| name == "*") => LocalUserPolicy::All,
+        names => LocalUserPolicy::Named(names.to_vec()),
     }
 }
 
@@ -368,7 +368,7 @@ fn layout(arguments: &Daemon) -> Layout {
         layout.workers = usize::from(workers) - 1;
     }
     layout.deadlines = Deadlines {
-        greeting: Duration::from_secs(arguments.greeting_timeout),
+        handshake: Duration::from_secs(arguments.greeting_timeout),
         stall: Duration::from_secs(arguments.stall_timeout),
         vanish: Duration::from_secs(arguments.vanish_timeout),
         stop: Duration::from_secs(arguments.stop_timeout),

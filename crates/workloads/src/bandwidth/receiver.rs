@@ -76,7 +76,7 @@ impl Stream {
     pub async fn drain<F: Fabric>(&self, wired: &Wired<F>, link: usize, count: u64) -> Result<()> {
         let mut into = [Completion::default(); 16];
         let mut received = 0;
-        let mut giving = Giving::default();
+        let mut giving = CreditReturn::default();
         let depth = wired.setup.depth;
         let ahead = self.receives(depth);
         while received < count {
@@ -118,11 +118,11 @@ pub enum Side {
 
 /// Credit messages of the receiver; each waits for the completion of the previous one.
 #[derive(Default)]
-struct Giving {
+struct CreditReturn {
     on_its_way: bool,
 }
 
-impl Giving {
+impl CreditReturn {
     async fn give<F: Fabric>(&mut self, wired: &Wired<F>, link: usize) -> Result<()> {
         self.end(wired).await?;
         self.on_its_way = true;

@@ -13,7 +13,7 @@ use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::rates::{Rated, rate};
 use crate::sampling::Role;
-use crate::wiring::{Kind, Setup, Wired, wire};
+use crate::wiring::{LinkKind, Setup, Wired, wire};
 use verbena_fabric::*;
 use verbena_measure::bound::{Bound, link_payload};
 use verbena_measure::result::{Finding, Metric, Parameters};
@@ -138,7 +138,7 @@ impl Between {
             Some(side) => vec![self.pair[1 - side]],
             None => Vec::new(),
         };
-        let mut setup = Setup::new(Kind::Rc, stream.region());
+        let mut setup = Setup::new(LinkKind::Rc, stream.region());
         // Far more receives than messages in flight, as in perftest, so that the receiver is always
         // ready.
         let factor = if stream.flow.is_received() { 8 } else { 2 };

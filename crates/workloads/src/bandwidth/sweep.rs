@@ -9,7 +9,7 @@ use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::rates::rate;
 use crate::sampling::Role;
-use crate::wiring::{Kind, Setup, wire};
+use crate::wiring::{LinkKind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
@@ -93,7 +93,7 @@ async fn several<F: Fabric>(
         Some(side) => vec![pair[1 - side]; number],
         None => Vec::new(),
     };
-    let wired = wire(context, &peers, Setup::new(Kind::Rc, stream.region())).await?;
+    let wired = wire(context, &peers, Setup::new(LinkKind::Rc, stream.region())).await?;
     let link = (!peers.is_empty()).then_some(number - 1);
     let arrival = stream.arrival;
     checking_pass(

@@ -14,7 +14,7 @@ use verbena_fabric::{Error, Fabric, Group, Result};
 use verbena_measure::result::Parameters;
 
 /// Read timeout; a lost peer must not hang the run.
-const PATIENCE: Duration = Duration::from_secs(10);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time to yield to other processes of an in-process job while no data is available; negligible for
 /// a real process.
 const GIVE_WAY: Duration = Duration::from_nanos(1);
@@ -79,7 +79,7 @@ async fn connect<F: Fabric>(
     if rank == pair[0] {
         let address = String::from_utf8_lossy(&all[pair[1]]).into_owned();
         let one = TcpStream::connect(address).map_err(failed)?;
-        from = told_as(one.local_addr().map_err(failed)?).into_bytes();
+        from = address_text(one.local_addr().map_err(failed)?).into_bytes();
         stream = Some(one);
     }
     let all = agree(context, &from).await?;
@@ -94,7 +94,7 @@ async fn connect<F: Fabric>(
 }
 
 /// Formats an address such that both ends agree, regardless of the sockets' families.
-fn told_as(address: SocketAddr) -> String {
+fn address_text(address: SocketAddr) -> String {
     SocketAddr::new(address.ip().to_canonical(), address.port()).to_string()
 }
 
@@ -105,14 +105,14 @@ fn accept(listener: &TcpListener, from: &[u8]) -> io::Result<TcpStream> {
     loop {
         match listener.accept() {
             Ok((stream, address)) => {
-                if told_as(address).as_bytes() == from {
+                if address_text(address).as_bytes() == from {
                     return Ok(stream);
                 }
             }
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > READ_TIMEOUT {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }
@@ -154,8 +154,8 @@ async fn transfer<F: Fabric>(
                 since = None;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-                    return Err(Error::stalled("TCP", PATIENCE));
+                if since.get_or_insert_with(Instant::now).elapsed() > READ_TIMEOUT {
+                    return Err(Error::stalled("TCP", READ_TIMEOUT));
                 }
                 fabric.compute(GIVE_WAY).await;
             }
@@ -254,7 +254,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let _stranger = TcpStream::connect(address).unwrap();
         let peer = TcpStream::connect(address).unwrap();
-        let from = told_as(peer.local_addr().unwrap());
+        let from = address_text(peer.local_addr().unwrap());
         let found = accept(&listener, from.as_bytes()).unwrap();
         assert_eq!(found.peer_addr().unwrap(), peer.local_addr().unwrap());
     }

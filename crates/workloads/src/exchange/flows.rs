@@ -9,7 +9,7 @@ use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::rates::rate;
 use crate::sampling::Role;
-use crate::wiring::{Kind, Setup, wire};
+use crate::wiring::{LinkKind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{PairResult, Parameters};
 
@@ -92,7 +92,7 @@ async fn point<F: Fabric>(
         window: 64.max(links.len() as u64),
         ..Stream::new(Flow::Write, size)
     };
-    let wired = wire(context, &peers, Setup::new(Kind::Rc, stream.region())).await?;
+    let wired = wire(context, &peers, Setup::new(LinkKind::Rc, stream.region())).await?;
     // The checking pass works in pairs: neighbours of even and odd rank that share a link, if any.
     let partner = rank ^ 1;
     let link = peers.iter().position(|&peer| peer == partner);

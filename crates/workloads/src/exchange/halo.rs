@@ -9,7 +9,7 @@ use crate::agreement::{Outcome, agree, attempt};
 use crate::context::{Context, Mode};
 use crate::parameters;
 use crate::sampling::{Role, sample};
-use crate::wiring::{INLINE_BY_DEFAULT, Kind, Setup, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, LinkKind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{Metric, Parameters};
 
@@ -71,7 +71,7 @@ async fn point<F: Fabric>(
     let peers: Vec<usize> = edges.iter().map(|edge| edge.1).collect();
     let stride = size.next_multiple_of(64);
     let slot = |direction: usize, parity: usize| stride * (DIRECTIONS + 2 * direction + parity);
-    let setup = Setup::new(Kind::Rc, stride * 3 * DIRECTIONS);
+    let setup = Setup::new(LinkKind::Rc, stride * 3 * DIRECTIONS);
     let (setup, placement) = setup.inline_up_to(size, context.inline_most(INLINE_BY_DEFAULT));
     let wired = wire(context, &peers, setup).await?;
     let all_ranks = context.all_ranks();

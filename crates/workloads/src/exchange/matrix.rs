@@ -5,7 +5,7 @@ use crate::agreement::attempt;
 use crate::context::{Context, Mode, Record};
 use crate::latency::ping_pong::{Exchange, Inlining, PingPong, run};
 use crate::parameters;
-use crate::wiring::{Kind, Receives};
+use crate::wiring::{LinkKind, Receives};
 use std::cell::RefCell;
 use verbena_fabric::*;
 use verbena_measure::result::Finding;
@@ -42,7 +42,7 @@ pub async fn all_pairs<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
             };
             let spec = PingPong {
                 exchange: Exchange::Write,
-                kind: Kind::Rc,
+                kind: LinkKind::Rc,
                 receives: Receives::Own,
                 size,
                 wait: Wait::Poll,

@@ -12,7 +12,7 @@ use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::sampling::{Role, sample_rounds};
-use crate::wiring::{Kind, Setup, Wired, wire};
+use crate::wiring::{LinkKind, Setup, Wired, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{Finding, Parameters};
 use verbena_measure::stats::interval::Interval;
@@ -84,7 +84,7 @@ async fn point<F: Fabric>(
         Some(side) => vec![pair[1 - side]; created],
         None => Vec::new(),
     };
-    let mut setup = Setup::new(Kind::Rc, 4096);
+    let mut setup = Setup::new(LinkKind::Rc, 4096);
     setup.depth = 4;
     let wired = wire(context, &peers, setup).await?;
     let link = (!peers.is_empty()).then_some(created - 1);

@@ -4,7 +4,7 @@
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Record, Sweep};
 use crate::parameters;
-use crate::wiring::{Kind, Receives, Setup, wire};
+use crate::wiring::{LinkKind, Receives, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Finding, Metric, Parameters};
@@ -12,10 +12,10 @@ use verbena_measure::result::{Conduct, Finding, Metric, Parameters};
 pub async fn memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
     let kinds = [
-        ("rc", Kind::Rc, Receives::Own),
-        ("rc-srq", Kind::Rc, Receives::Shared),
-        ("xrc", Kind::Xrc, Receives::Shared),
-        ("ud", Kind::Ud, Receives::Own),
+        ("rc", LinkKind::Rc, Receives::Own),
+        ("rc-srq", LinkKind::Rc, Receives::Shared),
+        ("xrc", LinkKind::Xrc, Receives::Shared),
+        ("ud", LinkKind::Ud, Receives::Own),
     ];
     let numbers: Vec<usize> = match context.budget.sweep {
         Sweep::Coarse => vec![1, 64, 128],
@@ -49,7 +49,7 @@ pub async fn memory<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
 async fn point<F: Fabric>(
     context: &Context<'_, F>,
     parameters: &Parameters,
-    kind: Kind,
+    kind: LinkKind,
     receives: Receives,
     number: usize,
     pair: [usize; 2],

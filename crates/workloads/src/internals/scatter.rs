@@ -8,7 +8,7 @@ use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::sampling::{Role, sample};
-use crate::wiring::{Kind, Setup, wire};
+use crate::wiring::{LinkKind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
 
@@ -43,7 +43,7 @@ async fn point<F: Fabric>(
         None => Vec::new(),
     };
     let arrival = size.next_multiple_of(64);
-    let mut setup = Setup::new(Kind::Rc, arrival * (number + 1) + 64);
+    let mut setup = Setup::new(LinkKind::Rc, arrival * (number + 1) + 64);
     setup.depth = 16;
     let wired = wire(context, &peers, setup).await?;
     let link = (!peers.is_empty()).then_some(0);

@@ -11,7 +11,7 @@ use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::rates::rate;
 use crate::sampling::{Role, sample_rounds};
-use crate::wiring::{Kind, Setup, wire};
+use crate::wiring::{LinkKind, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::random::Random;
 use verbena_measure::result::Parameters;
@@ -54,7 +54,7 @@ async fn reuse_point<F: Fabric>(
         None => Vec::new(),
     };
     let region = REUSE_SIZE * (REUSE_BUFFERS + 1);
-    let wired = wire(context, &peers, Setup::new(Kind::Rc, region)).await?;
+    let wired = wire(context, &peers, Setup::new(LinkKind::Rc, region)).await?;
     let link = (!peers.is_empty()).then_some(0);
     let (size, placement) = (REUSE_SIZE, Placement::Reference);
     checking_pass(
@@ -146,7 +146,7 @@ async fn pages_point<F: Fabric>(
             Some(side) => vec![pair[1 - side]],
             None => Vec::new(),
         };
-        let wired = wire(context, &peers, Setup::new(Kind::Rc, pages * PAGE)).await?;
+        let wired = wire(context, &peers, Setup::new(LinkKind::Rc, pages * PAGE)).await?;
         let (link, placement) = ((!peers.is_empty()).then_some(0), Placement::Reference);
         checking_pass(context, &wired, link, Checked::Write, SIZE, 64, placement).await?;
         let role = if rank == pair[0] {
@@ -213,7 +213,7 @@ async fn regions_point<F: Fabric>(
         Some(side) => vec![pair[1 - side]],
         None => Vec::new(),
     };
-    let wired = wire(context, &peers, Setup::new(Kind::Rc, total * PAGE)).await?;
+    let wired = wire(context, &peers, Setup::new(LinkKind::Rc, total * PAGE)).await?;
     let (link, placement) = ((!peers.is_empty()).then_some(0), Placement::Reference);
     checking_pass(context, &wired, link, Checked::Write, SIZE, 64, placement).await?;
     let mut regions = Vec::new();

@@ -3,12 +3,12 @@
 
 use crate::agreement::{Outcome, agree, attempt};
 use crate::context::{Context, Mode};
+use crate::latency::buffer_offsets;
 use crate::latency::ping_pong::emit;
-use crate::latency::places;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::sampling::{Role, sample};
-use crate::wiring::{INLINE_BY_DEFAULT, Kind, Setup, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, LinkKind, Setup, wire};
 use std::slice;
 use verbena_fabric::*;
 use verbena_measure::result::Parameters;
@@ -75,8 +75,8 @@ pub async fn run<F: Fabric>(
         .map(|pair| pair[usize::from(pair[0] == rank)])
         .into_iter()
         .collect();
-    let arrival = places::arrival(size);
-    let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
+    let arrival = buffer_offsets::arrival(size);
+    let setup = Setup::new(LinkKind::Rc, 2 * arrival + 64);
     let (setup, placement) = match request {
         Request::Write => setup.inline_up_to(size, context.inline_most(INLINE_BY_DEFAULT)),
         _ => (setup, Placement::Reference),

@@ -4,7 +4,7 @@ use crate::agreement::attempt;
 use crate::context::{Context, Mode};
 use crate::latency::ping_pong::{Exchange, Inlining, PingPong, run};
 use crate::parameters;
-use crate::wiring::{Kind, Receives};
+use crate::wiring::{LinkKind, Receives};
 use verbena_fabric::*;
 
 pub async fn compare<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
@@ -21,7 +21,7 @@ pub async fn compare<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
                 }
                 let spec = PingPong {
                     exchange: Exchange::Send,
-                    kind: Kind::Rc,
+                    kind: LinkKind::Rc,
                     receives: Receives::Own,
                     size,
                     wait,

@@ -5,7 +5,7 @@ use crate::agreement::attempt;
 use crate::context::{Context, Mode};
 use crate::latency::ping_pong::{Exchange, Inlining, PingPong, run};
 use crate::parameters;
-use crate::wiring::{Kind, Receives};
+use crate::wiring::{LinkKind, Receives};
 use verbena_fabric::*;
 
 pub async fn sweep<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
@@ -27,7 +27,7 @@ pub async fn sweep<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
                 parameters! { "size" => size, "transport" => "rc", "placement" => word };
             let spec = PingPong {
                 exchange: Exchange::Write,
-                kind: Kind::Rc,
+                kind: LinkKind::Rc,
                 receives: Receives::Own,
                 size,
                 wait: Wait::Poll,

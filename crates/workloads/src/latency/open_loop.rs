@@ -4,10 +4,10 @@
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
-use crate::latency::places;
+use crate::latency::buffer_offsets;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
-use crate::wiring::{Kind, Setup, Wired, wire};
+use crate::wiring::{LinkKind, Setup, Wired, wire};
 use std::collections::VecDeque;
 use std::time::Duration;
 use verbena_fabric::*;
@@ -24,7 +24,7 @@ const WINDOW: usize = 64;
 /// Maximum number of writes of a point; their times are drawn in advance.
 const MOST: usize = 1 << 18;
 /// Maximum number of values sent to the other processes.
-const TOLD: usize = 1 << 15;
+const MOST_SHARED: usize = 1 << 15;
 
 pub async fn under_load<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let pair = context.pairing()[0];
@@ -62,8 +62,8 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
         let rank = context.rank();
         let at = pair.iter().position(|&member| member == rank);
         let peers: Vec<usize> = at.map(|side| pair[1 - side]).into_iter().collect();
-        let arrival = places::arrival(size);
-        let setup = Setup::new(Kind::Rc, 2 * arrival + 64);
+        let arrival = buffer_offsets::arrival(size);
+        let setup = Setup::new(LinkKind::Rc, 2 * arrival + 64);
         let wired = wire(context, &peers, setup).await?;
         let (link, pass) = (at.map(|_| 0), Placement::Reference);
         checking_pass(context, &wired, link, Checked::Write, size, arrival, pass).await?;
@@ -159,7 +159,7 @@ impl<'a, 'c, F: Fabric> Line<'a, 'c, F> {
             let spent = context.nanos(context.fabric.now().since(start));
             let first = recorder.samples().first().copied().unwrap_or_default();
             mine = vec![count as f64 / spent * 1e9, context.nanos(first)];
-            let thin = count.div_ceil(TOLD);
+            let thin = count.div_ceil(MOST_SHARED);
             let values = recorder.samples().iter().step_by(thin);
             mine.extend(values.map(|&ticks| context.nanos(ticks)));
         }

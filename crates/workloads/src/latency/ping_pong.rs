@@ -9,11 +9,11 @@
 
 use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
-use crate::latency::places::{self, Places};
+use crate::latency::buffer_offsets::{self, BufferOffsets};
 use crate::parameters;
 use crate::pattern::{Checked, DATAGRAM_HEADER, checking_pass};
 use crate::sampling::{Role, Sampled, sample};
-use crate::wiring::{INLINE_BY_DEFAULT, Kind, Receives, Setup, Wired, wire};
+use crate::wiring::{INLINE_BY_DEFAULT, LinkKind, Receives, Setup, Wired, wire};
 use std::slice;
 use verbena_fabric::*;
 use verbena_measure::bound::Bound;
@@ -43,7 +43,7 @@ pub enum Inlining {
 #[derive(Debug, Clone, Copy)]
 pub struct PingPong {
     pub exchange: Exchange,
-    pub kind: Kind,
+    pub kind: LinkKind,
     pub receives: Receives,
     pub size: usize,
     pub wait: Wait,
@@ -62,23 +62,23 @@ pub async fn write<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     by_size(
         context,
         Exchange::Write,
-        &[(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)],
+        &[(LinkKind::Rc, Receives::Own), (LinkKind::Uc, Receives::Own)],
     )
     .await
 }
 
 pub async fn write_immediate<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
-    let kinds = [(Kind::Rc, Receives::Own), (Kind::Uc, Receives::Own)];
+    let kinds = [(LinkKind::Rc, Receives::Own), (LinkKind::Uc, Receives::Own)];
     by_size(context, Exchange::WriteImmediate, &kinds).await
 }
 
 pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
     let kinds = [
-        (Kind::Rc, Receives::Own),
-        (Kind::Rc, Receives::Shared),
-        (Kind::Uc, Receives::Own),
-        (Kind::Ud, Receives::Own),
-        (Kind::Xrc, Receives::Shared),
+        (LinkKind::Rc, Receives::Own),
+        (LinkKind::Rc, Receives::Shared),
+        (LinkKind::Uc, Receives::Own),
+        (LinkKind::Ud, Receives::Own),
+        (LinkKind::Xrc, Receives::Shared),
     ];
     by_size(context, Exchange::Send, &kinds).await
 }
@@ -86,14 +86,14 @@ pub async fn send<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
 async fn by_size<F: Fabric>(
     context: &Context<'_, F>,
     exchange: Exchange,
-    kinds: &[(Kind, Receives)],
+    kinds: &[(LinkKind, Receives)],
 ) -> Result<()> {
     let pairs: Vec<[usize; 2]> = context.pairing().into_iter().take(1).collect();
     for &(kind, receives) in kinds {
         if !context.wants(kind.word()) {
             continue;
         }
-        let largest = if kind == Kind::Ud {
+        let largest = if kind == LinkKind::Ud {
             datagram_limit(context)
         } else {
             1 << 22
@@ -153,14 +153,14 @@ pub async fn run<F: Fabric>(
         .map(|pair| pair[usize::from(pair[0] == rank)])
         .into_iter()
         .collect();
-    let header = if spec.kind == Kind::Ud {
+    let header = if spec.kind == LinkKind::Ud {
         DATAGRAM_HEADER
     } else {
         0
     };
-    let arrival = places::arrival(spec.size);
-    let places = Places::new(spec.size, context.fabric.capabilities());
-    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + places.span());
+    let arrival = buffer_offsets::arrival(spec.size);
+    let offsets = BufferOffsets::new(spec.size, context.fabric.capabilities());
+    let mut setup = Setup::new(spec.kind, 2 * arrival + 64 + header + offsets.span());
     setup.receives = spec.receives;
     setup.wait = spec.wait;
     let (setup, placement) = inlined(context, spec, setup);
@@ -208,7 +208,7 @@ pub async fn run<F: Fabric>(
         Table {
             wired: &wired,
             spec,
-            places,
+            offsets,
             sent: wired.request(0, operation, &leaves, Signal::Signalled, placement),
             arriving: spec.size + header,
         }
@@ -220,16 +220,16 @@ pub async fn run<F: Fabric>(
             return Ok(());
         };
         if role == Role::Timed {
-            table.strike(i).await?;
-            return table.awaited(i).await;
+            table.send_message(i).await?;
+            return table.receive_message(i).await;
         }
-        table.awaited(i).await?;
+        table.receive_message(i).await?;
         if mode == Mode::Lockstep {
             let since = context.fabric.now();
             context.fabric.group().barrier(&answering).await?;
             waits.push(context.nanos(context.fabric.now().since(since)));
         }
-        table.strike(i).await
+        table.send_message(i).await
     })
     .await?;
     if mode == Mode::Lockstep {
@@ -291,7 +291,7 @@ async fn subtract<F: Fabric>(
 struct Table<'a, F: Fabric> {
     wired: &'a Wired<F>,
     spec: PingPong,
-    places: Places,
+    offsets: BufferOffsets,
     sent: WorkRequest<'a, F>,
     /// Length of a receive in bytes.
     arriving: usize,
@@ -299,7 +299,7 @@ struct Table<'a, F: Fabric> {
 
 impl<F: Fabric> Table<'_, F> {
     #[inline]
-    async fn strike(&self, i: u64) -> Result<()> {
+    async fn send_message(&self, i: u64) -> Result<()> {
         let mut sent = self.sent;
         match &mut sent.operation {
             Operation::Write { to } => {
@@ -319,7 +319,7 @@ impl<F: Fabric> Table<'_, F> {
         // While the message is in flight, replace the receive request that the next message
         // consumes.
         if self.spec.exchange != Exchange::Write {
-            let local = [self.wired.slice((self.places.of(i), self.arriving))];
+            let local = [self.wired.slice((self.offsets.of(i), self.arriving))];
             let received = ReceiveRequest {
                 id: 0,
                 local: &local,
@@ -332,17 +332,17 @@ impl<F: Fabric> Table<'_, F> {
     /// Returns the remote address of message `i`.
     #[inline]
     fn place(&self, i: u64) -> Remote {
-        self.wired.remotes[self.wired.links[0].peer].at(self.places.of(i))
+        self.wired.remotes[self.wired.links[0].peer].at(self.offsets.of(i))
     }
 
     #[inline]
-    async fn awaited(&self, i: u64) -> Result<()> {
+    async fn receive_message(&self, i: u64) -> Result<()> {
         let size = self.spec.size;
         if self.spec.exchange == Exchange::Write {
             return self
                 .wired
                 .region
-                .until_byte(self.places.of(i) + size - 1, tag(i))
+                .until_byte(self.offsets.of(i) + size - 1, tag(i))
                 .await;
         }
         self.wired.receives.done(self.spec.wait).await

@@ -12,7 +12,7 @@ use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
 use crate::rates::rate;
 use crate::sampling::Role;
-use crate::wiring::{Kind, Receives, Setup, wire};
+use crate::wiring::{LinkKind, Receives, Setup, wire};
 use verbena_fabric::*;
 use verbena_measure::result::{PairResult, Parameters};
 
@@ -61,7 +61,7 @@ pub async fn write_latency<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
                 };
                 let spec = PingPong {
                     exchange: Exchange::Write,
-                    kind: Kind::Rc,
+                    kind: LinkKind::Rc,
                     receives: Receives::Own,
                     size,
                     wait: Wait::Poll,
@@ -126,7 +126,7 @@ async fn aggregate<F: Fabric>(
     if let Some(every) = context.options.signal_every {
         stream.signal_every = every.max(1);
     }
-    let wired = wire(context, &peers, Setup::new(Kind::Rc, stream.region())).await?;
+    let wired = wire(context, &peers, Setup::new(LinkKind::Rc, stream.region())).await?;
     let (link, arrival) = (mine.map(|_| 0), stream.arrival);
     checking_pass(
         context,

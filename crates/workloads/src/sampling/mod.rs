@@ -20,7 +20,7 @@ use verbena_measure::warning::Warning;
 /// Operations kept singly in each process; more go to the histogram.
 const CAP: usize = 1 << 17;
 /// Maximum number of values of each kind that a process contributes to a result.
-const TOLD: usize = 1 << 15;
+const MOST_SHARED: usize = 1 << 15;
 /// Operations are timed in batches if the clock costs more than this fraction of the median.
 const CLOCK_SHARE: f64 = 0.01;
 /// Maximum length of a batch.
@@ -214,7 +214,9 @@ fn plan_samples<F: Fabric>(context: &Context<'_, F>, mode: Mode, nanos: f64) -> 
     // processes can be compared.
     let most = match mode {
         Mode::Free => budget.most,
-        Mode::Lockstep => budget.most.min(TOLD as u64 / u64::from(budget.blocks)),
+        Mode::Lockstep => budget
+            .most
+            .min(MOST_SHARED as u64 / u64::from(budget.blocks)),
     };
     let samples = (budget.block.as_nanos() as f64 / nanos).ceil() as u64;
     samples.clamp(10, most)

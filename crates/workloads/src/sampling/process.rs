@@ -1,9 +1,9 @@
 //! The part of one process in sampling: warm up, run blocks, exchange results.
 
-use super::{CAP, Plan, Role, Sampled, TOLD, Until};
+use super::{CAP, MOST_SHARED, Plan, Role, Sampled, Until};
 use crate::agreement::{Outcome, Stop, agree, agree_present, pack, unpack};
 use crate::context::{Context, Mode};
-use crate::disturbance::{Looks, Watch};
+use crate::disturbance::{SpeedChecks, SpeedMonitor};
 use verbena_fabric::{Error, Fabric, Group, Pinning, Result, Ticks};
 use verbena_measure::converge;
 use verbena_measure::recorder::Recorder;
@@ -15,7 +15,7 @@ pub struct Sampler<'a, 'c, F: Fabric, S> {
     role: Role,
     mode: Mode,
     step: S,
-    watch: Watch<'c, F>,
+    monitor: SpeedMonitor<'c, F>,
     failed: Option<Error>,
     /// The number of the next operation.
     pub iteration: u64,
@@ -51,7 +51,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
             role,
             mode,
             step,
-            watch: Watch::new(context, members.len()),
+            monitor: SpeedMonitor::new(context, members.len()),
             failed: None,
             iteration: 0,
             skew: 0.0,
@@ -157,7 +157,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         let mut recorder = Recorder::new(usize::try_from(room).unwrap_or(CAP).min(CAP));
         for done in 1..=plan.blocks {
             if !self
-                .watch
+                .monitor
                 .rest(self.context, self.members, self.role)
                 .await?
             {
@@ -194,7 +194,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
         if self.role == Role::Idle {
             return Ok(f64::NAN);
         }
-        self.watch.look();
+        self.monitor.check();
         let agreed = self.context.fabric.group().align(self.members).await?;
         let mut last = self.context.fabric.now();
         let start = self.context.nanos(last.since(agreed));
@@ -217,7 +217,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
                 Err(error) => self.keep(error)?,
             }
         }
-        self.watch.look();
+        self.monitor.check();
         Ok(start)
     }
 
@@ -262,20 +262,20 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
             Some(error) => mine.extend(error.to_string().bytes()),
             None => {
                 let told = |recorder: &Recorder, operations: u32| -> Vec<f64> {
-                    let values = recorder.values(TOLD);
-                    let step = values.len().div_ceil(TOLD).max(1);
+                    let values = recorder.values(MOST_SHARED);
+                    let step = values.len().div_ceil(MOST_SHARED).max(1);
                     let per = |ticks: u64| self.context.nanos(ticks) / f64::from(operations);
                     values.into_iter().step_by(step).map(per).collect()
                 };
                 let (singles, batches) = (told(singles, 1), told(batches, batch));
-                let Looks { all, slow } = self.watch.seen;
+                let SpeedChecks { all, slow } = self.monitor.seen;
                 mine.extend(pack(&[all, slow, singles.len() as f64]));
                 mine.extend(pack(&singles));
                 mine.extend(pack(&batches));
             }
         }
         let all = agree_present(self.context, &mine).await?;
-        let mut looks = Vec::new();
+        let mut checks = Vec::new();
         for (rank, told) in all.iter().enumerate() {
             let (mut singles, mut batches) = (Vec::new(), Vec::new());
             match told.as_deref().and_then(<[u8]>::split_first) {
@@ -287,7 +287,7 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
                     if let [all, slow, count, values @ ..] = &unpack(numbers)[..] {
                         let (one, other) = values.split_at((*count as usize).min(values.len()));
                         (singles, batches) = (one.to_vec(), other.to_vec());
-                        looks.push(Looks {
+                        checks.push(SpeedChecks {
                             all: *all,
                             slow: *slow,
                         });
@@ -306,9 +306,9 @@ impl<'a, 'c, F: Fabric, S: AsyncFnMut(u64) -> Result<()>> Sampler<'a, 'c, F, S> 
                 unsupported: false,
             });
         }
-        let looks = Looks::together(looks.into_iter());
-        sampled.conduct.disturbed = looks.share();
-        sampled.warnings.extend(looks.warning());
+        let checks = SpeedChecks::together(checks.into_iter());
+        sampled.conduct.disturbed = checks.share();
+        sampled.warnings.extend(checks.warning());
         Ok(sampled)
     }
 }

@@ -1,7 +1,7 @@
 //! A process's connection to the exchange.
 
 use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
-use super::greeting::{Secret, introduce};
+use super::handshake::{Secret, authenticate};
 use crate::error::{Error, Result};
 use crate::verbs::patience::Patience;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Name of the wait for other processes at the exchange.
 pub const AT_EXCHANGE: &str = "the exchange";
 /// Time limit per address when searching for the hub.
-const PLACE_PATIENCE: Duration = Duration::from_secs(2);
+const ADDRESS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay until all addresses are tried again.
 const AGAIN: Duration = Duration::from_millis(20);
 
@@ -65,7 +65,7 @@ pub fn connect_to_hub(
             Err(reason) => trouble = reason,
             Ok(Rendezvous { places, secret }) => {
                 for place in places {
-                    match knock(&place, job, &secret, rank) {
+                    match try_address(&place, job, &secret, rank) {
                         Ok(stream) => break 'found stream,
                         Err(error) => trouble = format!("{place}: {error}"),
                     }
@@ -93,10 +93,10 @@ pub fn connect_to_hub(
 }
 
 /// Port probe: tries to connect to the hub of the job at an address.
-fn knock(place: &str, job: &str, secret: &Secret, rank: usize) -> io::Result<TcpStream> {
+fn try_address(place: &str, job: &str, secret: &Secret, rank: usize) -> io::Result<TcpStream> {
     let mut trouble = io::Error::new(io::ErrorKind::NotFound, "no address");
     for address in place.to_socket_addrs()? {
-        match greet(address, job, secret, rank) {
+        match connect_and_authenticate(address, job, secret, rank) {
             Ok(stream) => return Ok(stream),
             Err(error) => trouble = error,
         }
@@ -104,9 +104,14 @@ fn knock(place: &str, job: &str, secret: &Secret, rank: usize) -> io::Result<Tcp
     Err(trouble)
 }
 
-fn greet(address: SocketAddr, job: &str, secret: &Secret, rank: usize) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&address, PLACE_PATIENCE)?;
-    introduce(&mut stream, job, secret, rank, PLACE_PATIENCE)?;
+fn connect_and_authenticate(
+    address: SocketAddr,
+    job: &str,
+    secret: &Secret,
+    rank: usize,
+) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&address, ADDRESS_TIMEOUT)?;
+    authenticate(&mut stream, job, secret, rank, ADDRESS_TIMEOUT)?;
     Ok(stream)
 }
 

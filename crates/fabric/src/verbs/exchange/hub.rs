@@ -1,8 +1,8 @@
 //! The hub of the exchange.
 
-use super::doorway::{Arrival, Doorway};
 use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
-use super::greeting::Secret;
+use super::handshake::Secret;
+use super::pending_connections::{AuthenticatedProcess, PendingConnections};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -56,11 +56,11 @@ impl Hub {
         secret: &Secret,
         size: usize,
     ) -> io::Result<Hub> {
-        Hub::patient(address, job, secret, size, ABSENT_AFTER)
+        Hub::listen_with_timeout(address, job, secret, size, ABSENT_AFTER)
     }
 
     /// Like [`Hub::listen`], with a time limit for sets.
-    pub(in crate::verbs) fn patient(
+    pub(in crate::verbs) fn listen_with_timeout(
         address: impl ToSocketAddrs,
         job: &str,
         secret: &Secret,
@@ -130,11 +130,11 @@ impl Hub {
 
 /// Accepts connections until all processes have joined or the hub is dropped.
 fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>, job: &str, secret: &Secret) {
-    let mut doorway = Doorway::default();
+    let mut pending_connections = PendingConnections::default();
     while let Some(state) = hub.upgrade() {
-        doorway.admit(listener);
-        for arrival in doorway.hear(job, secret) {
-            if let Some((rank, stream)) = welcome(arrival, &state) {
+        pending_connections.admit(listener);
+        for process in pending_connections.receive(job, secret) {
+            if let Some((rank, stream)) = welcome(process, &state) {
                 let state = Arc::clone(&state);
                 std::thread::spawn(move || serve(stream, rank, &state));
             }
@@ -146,14 +146,14 @@ fn accept(listener: &TcpListener, hub: &Weak<Mutex<HubState>>, job: &str, secret
             return;
         }
         drop(state);
-        doorway.wait(listener, LOOK);
+        pending_connections.wait(listener, LOOK);
     }
 }
 
 /// Admits a process whose rank is free.
-fn welcome(arrival: Arrival, state: &Mutex<HubState>) -> Option<(usize, TcpStream)> {
-    let rank = arrival.rank;
-    let mut stream = arrival.visitor.into_stream().ok()?;
+fn welcome(process: AuthenticatedProcess, state: &Mutex<HubState>) -> Option<(usize, TcpStream)> {
+    let rank = process.rank;
+    let mut stream = process.handshake.into_stream().ok()?;
     stream.set_write_timeout(Some(UNREAD)).ok()?;
     let mut state = state.lock().expect("no panics under this lock");
     let refusal = match rank {

@@ -1,7 +1,7 @@
 //! The out-of-band exchange: a TCP hub that collects bytes from a set of processes and sends all of
 //! them to each, in the order of ranks.
 //!
-//! A connection starts with a handshake ([`greeting`]) in which each side proves that it knows the
+//! A connection starts with a handshake ([`handshake`]) in which each side proves that it knows the
 //! job's secret; other clients and other listeners are ignored. Then come frames: 4 bytes length,
 //! then the body. A process's frame is the count of members (4), their ranks (4 each, ascending),
 //! the process's bytes. A reply is a kind byte, then for `GATHERED` each member's bytes preceded by
@@ -13,13 +13,13 @@
 //! its part is empty from then on, so that they can finish without it.
 
 mod connection;
-mod doorway;
 mod frame;
-mod greeting;
+mod handshake;
 mod hub;
+mod pending_connections;
 #[cfg(test)]
 mod tests;
 
 pub use connection::{AT_EXCHANGE, Connection, Rendezvous, connect_to_hub};
-pub use greeting::Secret;
+pub use handshake::Secret;
 pub use hub::Hub;

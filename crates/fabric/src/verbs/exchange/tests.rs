@@ -1,7 +1,7 @@
 //! Tests of the exchange with processes that die, hang or stay away, and with unauthenticated
 //! clients.
 
-use super::greeting::introduce;
+use super::handshake::authenticate;
 use super::hub::take;
 use super::*;
 use crate::error::Error;
@@ -71,7 +71,7 @@ fn losing_a_process_ends_the_wait_of_the_others() {
 
 #[test]
 fn waiting_for_an_absent_process_times_out() {
-    let hub = Hub::patient("127.0.0.1:0", "job", &secret(), 3, ABSENCE).unwrap();
+    let hub = Hub::listen_with_timeout("127.0.0.1:0", "job", &secret(), 3, ABSENCE).unwrap();
     let address = hub.address();
     let mut awake = patience();
     awake.limit = Duration::from_secs(3600);
@@ -99,7 +99,7 @@ fn waiting_for_an_absent_process_times_out() {
 
 /// Returns the result of process 0's exchange when process 1, which is authenticated, sends these
 /// bytes.
-fn heard_beside(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+fn gathered_beside(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
     let patience = patience();
     let rendezvous = || Ok(at(hub.address()));
@@ -132,7 +132,7 @@ fn a_process_with_invalid_frames_is_dropped_and_reported() {
         framed(&[0], b""),
         framed(&[1, 9], b""),
     ] {
-        let heard = heard_beside(&bytes);
+        let heard = gathered_beside(&bytes);
         let is_lost = matches!(&heard, Err(Error::PeerLost(peer)) if peer.rank == 1);
         assert!(is_lost, "{bytes:?}: {heard:?}");
     }
@@ -147,7 +147,7 @@ fn a_process_with_invalid_frames_is_dropped_and_reported() {
 #[test]
 fn an_incomplete_frame_counts_as_absent() {
     let brief = Duration::from_millis(50);
-    let hub = Hub::patient("127.0.0.1:0", "job", &secret(), 2, brief).unwrap();
+    let hub = Hub::listen_with_timeout("127.0.0.1:0", "job", &secret(), 2, brief).unwrap();
     let mut half = join(hub.address(), 1);
     let frame = framed(&[0, 1], &[7; 100]);
     half.stream.write_all(&frame[..50]).unwrap();
@@ -185,7 +185,7 @@ fn a_process_that_never_reads_does_not_block_the_others() {
 fn deaf(address: SocketAddr, rank: u32) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let limit = Duration::from_secs(20);
-    introduce(&mut stream, "job", &secret(), rank as usize, limit).unwrap();
+    authenticate(&mut stream, "job", &secret(), rank as usize, limit).unwrap();
     stream.write_all(&framed(&[0, 1, 2], b"")).unwrap();
     stream
 }
@@ -216,7 +216,7 @@ fn a_process_that_gave_up_takes_no_rank() {
     let (mut relay, _) = impatient.accept().unwrap();
     let told = std::thread::spawn(move || {
         let limit = Duration::from_secs(20);
-        introduce(&mut end, "job", &secret(), 0, limit).unwrap();
+        authenticate(&mut end, "job", &secret(), 0, limit).unwrap();
     });
     let mut bytes = [0; 32];
     stream.read_exact(&mut bytes).unwrap();

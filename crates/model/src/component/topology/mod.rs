@@ -45,7 +45,7 @@ pub(super) enum Topology {
 
 /// Position of a load on its path, after its own adapter's port.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct PathPosition {
     to: Port,
     stage: Stage,
 }
@@ -155,17 +155,17 @@ impl Topology {
     }
 
     /// Returns the path from a node to a port.
-    pub fn way(&self, from: usize, to: Port) -> Way {
+    pub fn way(&self, from: usize, to: Port) -> PathPosition {
         let stage = match self {
             Topology::Tree(tree) => Stage::Along(tree.route(from, to), 0),
             Topology::Wired { wiring, .. } => Stage::First(wiring.switch_of(from)),
         };
-        Way { to, stage }
+        PathPosition { to, stage }
     }
 
     /// Returns the partition in which a load queues for its next egress port: the switch, or, for
     /// the last port, which serves it alone, the receiving node. Returns `None` if no port is left.
-    pub fn place(&self, way: &Way) -> Option<usize> {
+    pub fn place(&self, way: &PathPosition) -> Option<usize> {
         match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
                 let passed = usize::from(passed);
@@ -184,7 +184,7 @@ impl Topology {
 
     /// Passes the next egress port and returns it: among alternatives the one with the shortest
     /// queue, on a tie the first in the order that begins with the destination's own.
-    pub fn pass(&self, way: &mut Way, outlook: &impl Outlook) -> Choice {
+    pub fn pass(&self, way: &mut PathPosition, outlook: &impl Outlook) -> Choice {
         let (stage, choice) = match (way.stage, self) {
             (Stage::Along(route, passed), _) => {
                 let egress = route.hop(usize::from(passed)).egress();
@@ -242,7 +242,7 @@ impl Topology {
         outlook: &impl Outlook,
     ) -> (usize, Choice) {
         let (wiring, nodes, ports) = self.joined();
-        let choice_of = |way: crate::topology::Way| Choice {
+        let choice_of = |way: crate::topology::NextHop| Choice {
             egress: 2 * nodes * ports + way.link,
             class: way.class,
         };

@@ -7,26 +7,29 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{Mode, Stat, Timestamps};
-use verbena_rfio_common::nameless;
+use verbena_rfio_common::tmpfile;
 use verbena_rfio_protocol::checksum;
 
 use super::super::directory::{Directory, is_plain_name, split};
-use super::super::failure::{here, shown_path};
+use super::super::failure::{display_path, local_error};
 use super::super::local::{
-    Identity, LocalSink, LocalSource, dress, extended_of, nanoseconds, read_fully_at, timespec,
+    FileState, LocalSink, LocalSource, extended_of, nanoseconds, read_fully_at,
+    set_final_attributes, timespec,
 };
-use super::super::pipeline::{Ending, Facts, Sink, Source};
+use super::super::pipeline::{FileFacts, FinalAttributes, Sink, Source};
 use super::super::resume::block_checksums;
-use super::super::{Earlier, Extras, Manner, Stable, Verification};
-use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::{Each, Item, Kind, Link, Origin, Page, SMALL, Target, kept_bits, local};
+use super::super::{CopySettings, Durability, EarlierAttempt, ExtraAttributes, Verification};
+use super::small_files::{FetchedFile, Fetcher, SmallFile, Storer};
+use super::{
+    BatchResult, EntryKind, Link, Page, SMALL, SourceTree, TargetTree, TreeEntry, kept_bits, local,
+};
 use crate::error::Error;
 
 /// A tree on this host.
 pub struct LocalTree<'a> {
     root: Directory,
     path: PathBuf,
-    manner: &'a Manner,
+    settings: &'a CopySettings,
 }
 
 impl<'a> LocalTree<'a> {
@@ -34,11 +37,11 @@ impl<'a> LocalTree<'a> {
     ///
     /// # Errors
     /// Returns the errors of open(2).
-    pub fn named(path: &Path, manner: &'a Manner) -> std::io::Result<Self> {
+    pub fn named(path: &Path, settings: &'a CopySettings) -> std::io::Result<Self> {
         Ok(Self {
             root: Directory::named(path)?,
             path: path.to_owned(),
-            manner,
+            settings,
         })
     }
 
@@ -47,11 +50,11 @@ impl<'a> LocalTree<'a> {
     ///
     /// # Errors
     /// Returns the errors of mkdirat(2) and openat2(2).
-    pub fn made(path: &Path, manner: &'a Manner) -> std::io::Result<(Self, bool)> {
+    pub fn made(path: &Path, settings: &'a CopySettings) -> std::io::Result<(Self, bool)> {
         let tree = |root| Self {
             root,
             path: path.to_owned(),
-            manner,
+            settings,
         };
         // `.`, `..` and `/` exist.
         if path.file_name().is_none() {
@@ -68,25 +71,31 @@ impl<'a> LocalTree<'a> {
             true => self.path.clone(),
             false => self.path.join(std::ffi::OsStr::from_bytes(at)),
         };
-        shown_path(&path)
+        display_path(&path)
     }
 
-    fn finish_directory(&self, at: &[u8], facts: &Facts, stable: Stable) -> Result<(), Error> {
+    fn finish_directory(
+        &self,
+        at: &[u8],
+        facts: &FileFacts,
+        stable: Durability,
+    ) -> Result<(), Error> {
         let directory = local(self.root.below(at))?;
         // A set-group-ID bit that the directory has is kept, whether it comes from the source or
         // was inherited from the parent.
         let inherited = local(directory.about())?.st_mode & libc::S_ISGID;
         let mode = Mode::from_raw_mode(kept_bits(libc::S_IFDIR | facts.mode) | inherited);
-        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| here(errno.into()))?;
+        rustix::fs::fchmod(directory.as_fd(), mode).map_err(|errno| local_error(errno.into()))?;
         let time = timespec(facts.modified);
         let times = Timestamps {
             last_access: time,
             last_modification: time,
         };
-        rustix::fs::futimens(directory.as_fd(), &times).map_err(|errno| here(errno.into()))?;
+        rustix::fs::futimens(directory.as_fd(), &times)
+            .map_err(|errno| local_error(errno.into()))?;
         match stable {
-            Stable::First => local(directory.synchronise()),
-            Stable::Later => Ok(()),
+            Durability::First => local(directory.synchronise()),
+            Durability::Later => Ok(()),
         }
     }
 
@@ -100,18 +109,18 @@ impl<'a> LocalTree<'a> {
         parent: Arc<Directory>,
         name: &[u8],
         at: &[u8],
-        earlier: Earlier,
+        earlier: EarlierAttempt,
     ) -> std::io::Result<LocalSink> {
         LocalSink::open(parent, name, self.show(at), earlier)
     }
 }
 
 /// Converts stat(2) data into an entry of a tree.
-pub fn item(name: &[u8], stat: &Stat) -> Item {
-    Item {
+pub fn item(name: &[u8], stat: &Stat) -> TreeEntry {
+    TreeEntry {
         name: name.to_vec(),
-        kind: Kind::of_mode(stat.st_mode),
-        facts: Facts {
+        kind: EntryKind::of_mode(stat.st_mode),
+        facts: FileFacts {
             size: stat.st_size.max(0) as u64,
             mode: kept_bits(stat.st_mode),
             modified: nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64),
@@ -126,16 +135,16 @@ pub fn item(name: &[u8], stat: &Stat) -> Item {
     }
 }
 
-impl Origin for LocalTree<'_> {
+impl SourceTree for LocalTree<'_> {
     fn name(&self, at: &[u8]) -> String {
         self.show(at)
     }
 
-    fn root(&self) -> Result<Item, Error> {
+    fn root(&self) -> Result<TreeEntry, Error> {
         Ok(item(b"", &local(self.root.about())?))
     }
 
-    fn directory(&self, at: &[u8]) -> Result<Item, Error> {
+    fn directory(&self, at: &[u8]) -> Result<TreeEntry, Error> {
         let directory = local(self.root.below(at))?;
         Ok(item(b"", &local(directory.about())?))
     }
@@ -150,18 +159,18 @@ impl Origin for LocalTree<'_> {
         1
     }
 
-    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page> {
+    fn list_first(&self, directories: &[Vec<u8>]) -> BatchResult<Page> {
         Ok(directories.iter().map(|at| self.list(at, 0)).collect())
     }
 
-    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>> {
+    fn read_links(&self, links: &[Vec<u8>]) -> BatchResult<Vec<u8>> {
         let read = |at: &Vec<u8>| local(self.root.read_link(at));
         Ok(links.iter().map(read).collect())
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
         let file = local(self.root.open_file(at))?;
-        let source = LocalSource::new(file, self.show(at), self.manner.extras)?;
+        let source = LocalSource::new(file, self.show(at), self.settings.extras)?;
         Ok(Box::new(source))
     }
 
@@ -173,28 +182,32 @@ impl Origin for LocalTree<'_> {
     }
 }
 
-impl Target for LocalTree<'_> {
-    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool> {
+impl TargetTree for LocalTree<'_> {
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> BatchResult<bool> {
         let make = |(at, mode): &(Vec<u8>, u32)| local(self.root.make(at, *mode));
         Ok(directories.iter().map(make).collect())
     }
 
-    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()> {
-        let finish = |(at, facts): &(Vec<u8>, Facts)| self.finish_directory(at, facts, stable);
+    fn finish_directories(
+        &self,
+        directories: &[(Vec<u8>, FileFacts)],
+        stable: Durability,
+    ) -> BatchResult<()> {
+        let finish = |(at, facts): &(Vec<u8>, FileFacts)| self.finish_directory(at, facts, stable);
         Ok(directories.iter().map(finish).collect())
     }
 
-    fn make_links(&self, links: &[Link]) -> Each<()> {
+    fn make_links(&self, links: &[Link]) -> BatchResult<()> {
         Ok(links.iter().map(|link| self.make_link(link)).collect())
     }
 
-    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()> {
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> BatchResult<()> {
         let make =
             |(existing, at): &(Vec<u8>, Vec<u8>)| local(self.root.make_hard_link(existing, at));
         Ok(links.iter().map(make).collect())
     }
 
-    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
+    fn create(&self, at: &[u8], earlier: EarlierAttempt) -> Result<Box<dyn Sink + '_>, Error> {
         let (parent, name) = local(self.root.parent_of(at))?;
         let sink = self.sink_in(Arc::new(parent), name, at, earlier);
         Ok(Box::new(local(sink)?))
@@ -208,7 +221,7 @@ impl Target for LocalTree<'_> {
         Ok(Box::new(LocalStorer {
             tree: self,
             last: None,
-            by_link: self.manner.earlier == Earlier::Discard,
+            by_link: self.settings.earlier == EarlierAttempt::Discard,
             outcome: None,
         }))
     }
@@ -235,29 +248,29 @@ struct LocalFetcher<'a> {
 }
 
 impl LocalFetcher<'_> {
-    fn fetch(&self, at: &[u8]) -> Result<Fetched, Error> {
+    fn fetch(&self, at: &[u8]) -> Result<FetchedFile, Error> {
         let file = local(self.tree.root.open_file(at))?;
         let about = local(file.metadata())?;
-        let stat = Identity::of(&about);
+        let stat = FileState::of(&about);
         // A file whose next change may not show in its times, or that has grown too large, is
         // copied with more care by the pipeline.
-        if about.len() > SMALL || !stat.is_settled(&file) {
-            return Ok(Fetched::ForThePipeline);
+        if about.len() > SMALL || !stat.is_unambiguous(&file) {
+            return Ok(FetchedFile::ForThePipeline);
         }
         let mut bytes = vec![0; about.len() as usize];
         let read = local(read_fully_at(&file, 0, &mut bytes))?;
-        if read < bytes.len() || stat.must_be_that_of(&file).is_err() {
-            return Ok(Fetched::ForThePipeline);
+        if read < bytes.len() || stat.check(&file).is_err() {
+            return Ok(FetchedFile::ForThePipeline);
         }
         use std::os::unix::fs::PermissionsExt;
-        Ok(Fetched::Whole(Whole {
+        Ok(FetchedFile::SmallFile(SmallFile {
             checksum: checksum::crc32c(&bytes),
             bytes,
             mode: about.permissions().mode() & 0o777,
             modified: stat.modified(),
-            extended: match self.tree.manner.extras {
-                Extras::Extended => local(extended_of(&file))?,
-                Extras::None => Vec::new(),
+            extended: match self.tree.settings.extras {
+                ExtraAttributes::Extended => local(extended_of(&file))?,
+                ExtraAttributes::None => Vec::new(),
             },
         }))
     }
@@ -273,7 +286,7 @@ impl Fetcher for LocalFetcher<'_> {
         Ok(())
     }
 
-    fn take(&mut self) -> Result<Fetched, Error> {
+    fn take(&mut self) -> Result<FetchedFile, Error> {
         let at = self.asked.take().unwrap_or_default();
         self.fetch(&at)
     }
@@ -305,7 +318,7 @@ impl LocalStorer<'_> {
         Ok((parent, name))
     }
 
-    fn store(&mut self, at: &[u8], whole: &Whole) -> Result<(), Error> {
+    fn store(&mut self, at: &[u8], whole: &SmallFile) -> Result<(), Error> {
         let (directory, name) = local(self.place(at))?;
         if self.by_link {
             // Where one name is taken, most of the following names will be.
@@ -316,16 +329,16 @@ impl LocalStorer<'_> {
         }
         let sink = local(
             self.tree
-                .sink_in(directory, name, at, self.tree.manner.earlier),
+                .sink_in(directory, name, at, self.tree.settings.earlier),
         )?;
         let written = (|| {
             sink.writer(0)?.write(0, &whole.bytes)?;
-            if self.tree.manner.earlier == Earlier::Continue {
+            if self.tree.settings.earlier == EarlierAttempt::Continue {
                 // A partial file of an earlier attempt may be longer.
                 sink.resize(whole.bytes.len() as u64)?;
             }
             self.verify(whole, |block, segment| sink.checksums(block, segment))?;
-            sink.complete(&self.ending(whole))
+            sink.complete(&self.final_attributes(whole))
         })();
         // The file is sent again as a whole, so a part of it is useless.
         written.inspect_err(|_| drop(sink.discard()))
@@ -333,8 +346,8 @@ impl LocalStorer<'_> {
 
     /// Writes an unnamed file and links it when it is complete. Returns false if the name is taken
     /// or the file system has no unnamed files.
-    fn link(&self, directory: &Directory, name: &[u8], whole: &Whole) -> Result<bool, Error> {
-        let Some(file) = local(nameless::make(directory).map_err(Into::into))? else {
+    fn link(&self, directory: &Directory, name: &[u8], whole: &SmallFile) -> Result<bool, Error> {
+        let Some(file) = local(tmpfile::make(directory).map_err(Into::into))? else {
             return Ok(false);
         };
         let file = &File::from(file);
@@ -344,9 +357,9 @@ impl LocalStorer<'_> {
                 local(read_fully_at(file, offset, bytes))
             })
         })?;
-        local(dress(file, &self.ending(whole)))?;
-        let linked = local(nameless::link(file, directory, name).map_err(Into::into))?;
-        if linked && self.tree.manner.stable == Stable::First {
+        local(set_final_attributes(file, &self.final_attributes(whole)))?;
+        let linked = local(tmpfile::link(file, directory, name).map_err(Into::into))?;
+        if linked && self.tree.settings.stable == Durability::First {
             local(directory.synchronise())?;
         }
         Ok(linked)
@@ -355,10 +368,10 @@ impl LocalStorer<'_> {
     /// Reads back the written data and compares checksums, if requested.
     fn verify(
         &self,
-        whole: &Whole,
+        whole: &SmallFile,
         checksums: impl FnOnce(u32, (u64, u64)) -> Result<Vec<u32>, Error>,
     ) -> Result<(), Error> {
-        if self.tree.manner.verification != Verification::Written {
+        if self.tree.settings.verification != Verification::Written {
             return Ok(());
         }
         let found = checksums(SMALL as u32, (0, SMALL))?;
@@ -373,12 +386,12 @@ impl LocalStorer<'_> {
         }
     }
 
-    fn ending<'a>(&self, whole: &'a Whole) -> Ending<'a> {
-        Ending {
+    fn final_attributes<'a>(&self, whole: &'a SmallFile) -> FinalAttributes<'a> {
+        FinalAttributes {
             mode: whole.mode,
             modified: Some(whole.modified),
             extended: &whole.extended,
-            stable: self.tree.manner.stable,
+            stable: self.tree.settings.stable,
         }
     }
 }
@@ -388,7 +401,7 @@ impl Storer for LocalStorer<'_> {
         self.outcome.is_none()
     }
 
-    fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {
+    fn put(&mut self, at: &[u8], whole: SmallFile) -> Result<(), Error> {
         self.outcome = Some(self.store(at, &whole));
         Ok(())
     }

@@ -1,26 +1,25 @@
 //! Recursive copies of directory trees.
 //!
-//! One walk serves all combinations of local and remote trees: it lists and reads an [`Origin`] and
-//! writes a [`Target`]. Small files are transferred whole ([`small`]) by threads beside the walk,
-//! with many requests in flight; large files go through the pipeline one by one. Operations on
-//! names are sent in batches, so that none waits for the reply to another. An error ends the copy
-//! of one file, not of the tree. After a lost connection the copy continues over a new one
-//! ([`retry`]); if none can be made, it ends with a single message.
+//! One walk serves all combinations of local and remote trees: it lists and reads a [`SourceTree`]
+//! and writes a [`TargetTree`]. Small files are transferred whole ([`small_files`]) by threads
+//! beside the walk, with many requests in flight; large files go through the pipeline one by one.
+//! Operations on names are sent in batches, so that none waits for the reply to another. An error
+//! ends the copy of one file, not of the tree. After a lost connection the copy continues over a
+//! new one ([`retry`]); if none can be made, it ends with a single message.
 //!
 //! Memory is bounded: directories are listed page by page, files are moved once enough have been
 //! found, and a directory is finished as soon as nothing below it is pending.
 
+mod existing;
+mod incomplete_marker;
+mod listed_names;
 mod local;
-mod mark;
-mod names;
 mod remote;
-mod small;
-mod standing;
-mod window;
-mod within;
+mod request_window;
+mod self_copy;
+mod small_files;
+mod walk;
 
-use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,43 +28,33 @@ use verbena_rfio_protocol::request::List;
 use verbena_rfio_protocol::types::{Entry, Path};
 use verbena_rfio_protocol::{Reply, Request};
 
-use super::choice::Existing;
-use super::directory::{join, split};
-use super::failure::{About, CopyError, here, shown_path};
-use super::local::partial_name;
-use super::pipeline::{self, Facts, Sink, Source};
+use super::failure::{CopyError, ErrorSubject, display_path, local_error};
+use super::pipeline::{FileFacts, Sink, Source};
 use super::progress::Progress;
-use super::resume::segments;
 use super::retry;
-use super::{Earlier, Manner, Stable, Verification};
+use super::{CopySettings, Durability, EarlierAttempt};
 use crate::address::Location;
-use crate::bounds::{self, HELD, ListingBounds};
-use crate::error::{Error, unexpected};
+use crate::bounds::{self, ListingBounds};
+use crate::error::Error;
 
+use incomplete_marker::IncompleteMarker;
 use local::LocalTree;
-use mark::Mark;
-use names::Names;
 use remote::RemoteTree;
-use small::{Fetcher, Mover, Storer};
+use small_files::{Fetcher, SmallFileCopier, Storer};
+use walk::Walk;
 
-pub use mark::is_begun;
-pub(super) use standing::stays;
+pub(super) use existing::stays;
+pub use incomplete_marker::is_begun;
 
 /// Size limit in bytes of files that are transferred whole.
 const SMALL: u64 = 256 << 10;
-
-/// Number of files that the walk finds before it waits for their copies; bounds memory use.
-const BATCH: usize = 8192;
-
-/// Number of names in one batch of operations.
-const NAMES: usize = 1024;
 
 /// Callback for errors after which the copy of a tree continues.
 pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
 
 /// Type of a tree entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum EntryKind {
     Directory,
     Link,
     File,
@@ -73,7 +62,7 @@ enum Kind {
     Other(&'static str),
 }
 
-impl Kind {
+impl EntryKind {
     fn of_mode(mode: u32) -> Self {
         match mode & libc::S_IFMT {
             libc::S_IFDIR => Self::Directory,
@@ -92,18 +81,18 @@ impl Kind {
 /// set-group-ID bits as well, which govern the names in it. Files lose set-user-ID and
 /// set-group-ID, so a copied program never runs with another user's rights.
 fn kept_bits(mode: u32) -> u32 {
-    match Kind::of_mode(mode) {
-        Kind::Directory => mode & 0o3777,
+    match EntryKind::of_mode(mode) {
+        EntryKind::Directory => mode & 0o3777,
         _ => mode & 0o777,
     }
 }
 
 /// An entry of a directory in a tree.
 #[derive(Debug, Clone)]
-struct Item {
+struct TreeEntry {
     name: Vec<u8>,
-    kind: Kind,
-    facts: Facts,
+    kind: EntryKind,
+    facts: FileFacts,
     /// Device and inode number, which identify a file within one system.
     identity: (u64, u64),
     /// Last change of the inode, in nanoseconds since 1970.
@@ -121,42 +110,46 @@ struct Link {
 }
 
 /// Results of a batch, in the order of its elements, or the error that prevented the whole batch.
-type Each<T> = Result<Vec<Result<T, Error>>, Error>;
+type BatchResult<T> = Result<Vec<Result<T, Error>>, Error>;
 
 /// Part of a directory and the cookie of the next part; a cookie of 0 means the beginning or the
 /// end.
-type Page = (Vec<Item>, u64);
+type Page = (Vec<TreeEntry>, u64);
 
 /// A tree to read. Paths are relative to its root, which is the empty path.
-trait Origin: Sync {
+trait SourceTree: Sync {
     fn name(&self, at: &[u8]) -> String;
-    fn root(&self) -> Result<Item, Error>;
+    fn root(&self) -> Result<TreeEntry, Error>;
     /// Returns the entry of a directory in the tree.
-    fn directory(&self, at: &[u8]) -> Result<Item, Error>;
+    fn directory(&self, at: &[u8]) -> Result<TreeEntry, Error>;
     /// Lists the part of a directory that begins at a cookie.
     fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error>;
     /// Returns the number of directories whose first parts should be requested together.
     fn together(&self) -> usize;
     /// Lists the first parts of directories.
-    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page>;
-    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>>;
+    fn list_first(&self, directories: &[Vec<u8>]) -> BatchResult<Page>;
+    fn read_links(&self, links: &[Vec<u8>]) -> BatchResult<Vec<u8>>;
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
     fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
 }
 
 /// A tree to write.
-trait Target: Origin {
+trait TargetTree: SourceTree {
     /// Creates directories with these permission bits unless they exist; returns whether each was
     /// created.
-    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool>;
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> BatchResult<bool>;
     /// Sets the permission bits and times of directories, in this order, and puts their names on
     /// stable storage if requested.
-    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()>;
+    fn finish_directories(
+        &self,
+        directories: &[(Vec<u8>, FileFacts)],
+        stable: Durability,
+    ) -> BatchResult<()>;
     /// Creates symbolic links with the times of the original links.
-    fn make_links(&self, links: &[Link]) -> Each<()>;
+    fn make_links(&self, links: &[Link]) -> BatchResult<()>;
     /// Creates hard links; each pair holds the existing name and the new one.
-    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()>;
-    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error>;
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> BatchResult<()>;
+    fn create(&self, at: &[u8], earlier: EarlierAttempt) -> Result<Box<dyn Sink + '_>, Error>;
     /// Returns the size limit in bytes of files that it accepts whole.
     fn most_whole(&self) -> u64;
     fn storer(&self) -> Result<Box<dyn Storer + '_>, Error>;
@@ -174,50 +167,52 @@ trait Target: Origin {
 pub fn copy_tree(
     from: &Location,
     to: &Location,
-    manner: &Manner,
+    settings: &CopySettings,
     progress: &Progress,
     on_error: OnError<'_>,
 ) -> Result<(), CopyError> {
-    let origin: Box<dyn Origin + '_> = match from {
-        Location::Local(path) => Box::new(LocalTree::named(path, manner).about(shown_path(path))?),
+    let origin: Box<dyn SourceTree + '_> = match from {
+        Location::Local(path) => {
+            Box::new(LocalTree::named(path, settings).about(display_path(path))?)
+        }
         Location::Remote(address, path) => {
-            let tree = RemoteTree::connect(address, path, manner, progress);
+            let tree = RemoteTree::connect(address, path, settings, progress);
             Box::new(tree.about(address)?)
         }
     };
-    let apart = || within::must_be_apart(from, to, &*origin, manner);
-    retry::persist(manner, progress, apart)?;
+    let apart = || self_copy::must_be_apart(from, to, &*origin, settings);
+    retry::retry(settings, progress, apart)?;
     // The destination exists if an earlier attempt created it, and is this copy's all the same.
     let is_ours = || {
-        let begun = manner.earlier == Earlier::Continue && is_begun(from, to, manner)?;
-        Ok(begun || standing::is_free(to, manner)?)
+        let begun = settings.earlier == EarlierAttempt::Continue && is_begun(from, to, settings)?;
+        Ok(begun || existing::is_missing(to, settings)?)
     };
-    let is_ours = retry::persist(manner, progress, is_ours)?;
+    let is_ours = retry::retry(settings, progress, is_ours)?;
     let remote = match to {
         Location::Local(_) => None,
         Location::Remote(address, path) => {
-            let tree = RemoteTree::connect(address, path, manner, progress);
+            let tree = RemoteTree::connect(address, path, settings, progress);
             Some((tree.about(address)?, address))
         }
     };
-    let set_mark = || {
+    let set_marker = || {
         let names = remote.as_ref().map(|(tree, at)| tree.names().about(at));
-        Mark::set(from, to, names.transpose()?, manner)
+        IncompleteMarker::set(from, to, names.transpose()?, settings)
     };
-    let mark = match is_ours {
-        true => retry::persist(manner, progress, set_mark)?,
+    let marker = match is_ours {
+        true => retry::retry(settings, progress, set_marker)?,
         false => None,
     };
-    let (target, made, target_root): (Box<dyn Target + '_>, _, _) = match (remote, to) {
+    let (target, made, target_root): (Box<dyn TargetTree + '_>, _, _) = match (remote, to) {
         (Some((tree, _)), _) => {
-            let (made, root) = retry::persist(manner, progress, || {
+            let (made, root) = retry::retry(settings, progress, || {
                 let facts = origin.root().about(origin.name(b""))?.facts;
                 tree.make_root(facts.mode | 0o700).about(tree.name(b""))
             })?;
             (Box::new(tree), made, root)
         }
         (None, Location::Local(path)) => {
-            let (tree, made) = LocalTree::made(path, manner).about(shown_path(path))?;
+            let (tree, made) = LocalTree::made(path, settings).about(display_path(path))?;
             let root = tree.root().about(tree.name(b""))?;
             (Box::new(tree), made, root)
         }
@@ -229,445 +224,22 @@ pub fn copy_tree(
         has_failed.fetch_or(!error.is_left_out(), Ordering::Relaxed);
         on_error(error);
     };
-    let mover = Mover::new(&*origin, &*target, manner, progress, &on_error);
-    let walk = Walk {
-        origin: &*origin,
-        target: &*target,
-        manner,
+    let copier = SmallFileCopier::new(&*origin, &*target, settings, progress, &on_error);
+    let walk = Walk::new(
+        &*origin,
+        &*target,
+        settings,
         progress,
-        on_error: &on_error,
-        mover: &mover,
-        files: 0,
-        large: Vec::new(),
-        directories: Vec::new(),
-        links: Vec::new(),
-        open: Vec::new(),
-        entered: Vec::new(),
-        unfinished: Vec::new(),
-        second_names: Vec::new(),
-        first_names: HashMap::new(),
-        held: 0,
-        held_before: 0,
-        has_no_session: Cell::new(false),
+        &on_error,
+        &copier,
         target_root,
-    };
-    mover.beside(|| walk.run(made || mark.is_some()))?;
-    match mark {
-        Some(mark) if !has_failed.load(Ordering::Relaxed) => {
-            retry::persist(manner, progress, || mark.clear())
+    );
+    copier.run_beside_walk(|| walk.run(made || marker.is_some()))?;
+    match marker {
+        Some(marker) if !has_failed.load(Ordering::Relaxed) => {
+            retry::retry(settings, progress, || marker.clear())
         }
         _ => Ok(()),
-    }
-}
-
-struct Walk<'a> {
-    origin: &'a dyn Origin,
-    target: &'a dyn Target,
-    manner: &'a Manner,
-    progress: &'a Progress,
-    on_error: OnError<'a>,
-    mover: &'a Mover<'a>,
-    /// Number of files found since all found files were moved last.
-    files: usize,
-    large: Vec<Vec<u8>>,
-    /// Directories and links found but not yet created; links with the times to set.
-    directories: Vec<(Vec<u8>, Facts)>,
-    links: Vec<(Vec<u8>, i64)>,
-    /// Directories still to be listed, the next one last.
-    open: Vec<Vec<u8>>,
-    /// Directories whose first parts have been listed, the next one last.
-    entered: Vec<(Vec<u8>, Page)>,
-    /// Created directories that get their attributes once everything below them is done; parents
-    /// come before their children. `None`: the tree's root, if it existed before the copy.
-    unfinished: Vec<(Vec<u8>, Option<Facts>)>,
-    /// Additional names of files with hard links: the first name, and the other one.
-    second_names: Vec<(Vec<u8>, Vec<u8>)>,
-    first_names: HashMap<(u64, u64), Vec<u8>>,
-    /// Estimated bytes of memory of the names that are still needed.
-    held: usize,
-    held_before: usize,
-    /// Whether the last batch failed as a whole; such an error is not reported per name.
-    has_no_session: Cell<bool>,
-    /// Device and inode number of the target's root.
-    target_root: (u64, u64),
-}
-
-/// Bytes of memory that a name takes in addition to its text.
-const EACH: usize = 64;
-
-impl Walk<'_> {
-    fn run(mut self, made_root: bool) -> Result<(), CopyError> {
-        let root = self.persist(|| self.origin.root().about(self.origin.name(b"")))?;
-        // A root that existed before keeps its attributes: they are the user's.
-        self.unfinished
-            .push((Vec::new(), made_root.then_some(root.facts)));
-        self.open.push(Vec::new());
-        while !self.mover.is_lost() {
-            if self.open.is_empty() {
-                self.make_found()?;
-            }
-            if self.open.is_empty() {
-                break;
-            }
-            self.list_next()?;
-            while let Some((at, first)) = self.entered.pop() {
-                self.held = self.held.saturating_sub(at.len() + EACH);
-                let entered = self.enter(&at, first);
-                self.survive(entered)?;
-                if self.held > HELD {
-                    return Err(Error::TooMuch(format!(
-                        "the names of its directories and hard links need more than {} MiB of \
-                         memory; copy it in parts",
-                        HELD >> 20
-                    )))
-                    .about(self.origin.name(b""));
-                }
-            }
-        }
-        if self.mover.is_lost() {
-            return self.mover.finish().map(drop);
-        }
-        self.move_and_finish(None)?;
-        if self.manner.stable == Stable::First {
-            let done =
-                self.persist(|| self.target.synchronise_above().about(self.target.name(b"")));
-            self.survive(done)?;
-        }
-        Ok(())
-    }
-
-    /// Retries an operation until it succeeds or fails with an error that no retry can cure.
-    fn persist<T>(&self, act: impl FnMut() -> Result<T, CopyError>) -> Result<T, CopyError> {
-        retry::persist(self.manner, self.progress, act)
-    }
-
-    /// Retries a batch of operations likewise; the results of its elements may be passed to
-    /// `survive`.
-    fn on_each<I: Clone, T>(
-        &self,
-        things: &[I],
-        name: impl Fn(&I) -> String,
-        act: impl Fn(&[I]) -> Each<T>,
-    ) -> Result<Vec<Result<T, CopyError>>, CopyError> {
-        let act = |some: &[I]| {
-            let done = act(some).about(some.first().map(&name).unwrap_or_default())?;
-            let done = some.iter().zip(done);
-            Ok(done
-                .map(|(one, done)| {
-                    done.map_err(|error| CopyError {
-                        subject: name(one),
-                        error,
-                    })
-                })
-                .collect())
-        };
-        let done = retry::persist_with_each(self.manner, self.progress, things, act);
-        self.has_no_session.set(done.is_err());
-        done
-    }
-
-    /// Lists the first parts of the next directories.
-    fn list_next(&mut self) -> Result<(), CopyError> {
-        let together = self.origin.together();
-        let mut next = self
-            .open
-            .split_off(self.open.len().saturating_sub(together));
-        next.retain(|at| match bounds::depth(at).about(self.origin.name(at)) {
-            Ok(()) => true,
-            Err(error) => {
-                (self.on_error)(error);
-                false
-            }
-        });
-        let name = |at: &Vec<u8>| self.origin.name(at);
-        let pages = self.on_each(&next, name, |some| self.origin.list_first(some))?;
-        for (at, page) in next.into_iter().zip(pages) {
-            let page = page.map(|page| self.entered.push((at, page)));
-            self.survive(page)?;
-        }
-        Ok(())
-    }
-
-    /// Creates the directories and links found so far, so that the walk can enter the directories.
-    fn make_found(&mut self) -> Result<(), CopyError> {
-        // The owner needs all permissions until the directory's contents are complete.
-        let modes = self.directories.iter();
-        let modes: Vec<_> = modes
-            .map(|(at, facts)| (at.clone(), facts.mode | 0o700))
-            .collect();
-        let name = |(at, _): &(Vec<u8>, u32)| self.target.name(at);
-        let made = self.on_each(&modes, name, |some| self.target.make_directories(some))?;
-        for ((at, facts), made) in std::mem::take(&mut self.directories).into_iter().zip(made) {
-            if made.is_ok() {
-                self.unfinished.push((at.clone(), Some(facts)));
-                self.open.push(at);
-            }
-            self.survive(made.map(drop))?;
-        }
-        let found: Vec<_> = std::mem::take(&mut self.links);
-        let (names, times): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let name = |at: &Vec<u8>| self.origin.name(at);
-        let texts = self.on_each(&names, name, |some| self.origin.read_links(some))?;
-        let mut links = Vec::new();
-        for ((at, modified), text) in names.into_iter().zip(times).zip(texts) {
-            let text = text.map(|text| links.push(Link { at, text, modified }));
-            self.survive(text)?;
-        }
-        let name = |link: &Link| self.target.name(&link.at);
-        for made in self.on_each(&links, name, |some| self.target.make_links(some))? {
-            self.survive(made)?;
-        }
-        Ok(())
-    }
-
-    /// Processes the entries of a directory, beginning with its first part.
-    fn enter(&mut self, at: &[u8], first: Page) -> Result<(), CopyError> {
-        let there = self.existing_items(at)?;
-        let mut names = Names::default();
-        let (mut items, mut next) = first;
-        loop {
-            for item in items {
-                if let Err(error) = names.take(&item.name).about(self.origin.name(at)) {
-                    (self.on_error)(error);
-                    names.may_go_on().about(self.origin.name(at))?;
-                    continue;
-                }
-                let path = join(at, &item.name);
-                if !self
-                    .manner
-                    .choice
-                    .takes(&path, item.kind == Kind::Directory)
-                {
-                    continue;
-                }
-                let done = self.take(path, item, &there);
-                self.survive(done)?;
-                if self.directories.len() >= NAMES || self.links.len() >= NAMES {
-                    self.make_found()?;
-                }
-            }
-            let is_much = self.held > self.held_before + HELD / 16;
-            if self.files >= BATCH || is_much {
-                self.move_and_finish(Some(at))?;
-            }
-            names.are_few().about(self.origin.name(at))?;
-            if next == 0 || self.held > HELD {
-                return Ok(());
-            }
-            let page = self.persist(|| self.origin.list(at, next).about(self.origin.name(at)));
-            (items, next) = page?;
-        }
-    }
-
-    /// Recounts the memory of the names that are still needed.
-    fn count_held(&mut self) {
-        let entered = self.entered.iter().map(|(at, _)| at);
-        let open = self.open.iter().chain(entered).map(|at| at.len() + EACH);
-        let unfinished = self.unfinished.iter().map(|(at, _)| at.len() + 3 * EACH);
-        let firsts = self.first_names.values().map(|at| at.len() + 2 * EACH);
-        let seconds = self.second_names.iter();
-        let seconds = seconds.map(|(one, other)| one.len() + other.len() + EACH);
-        self.held = open.chain(unfinished).chain(firsts).chain(seconds).sum();
-        self.held_before = self.held;
-    }
-
-    /// Moves everything found so far, then finishes the directories in which nothing more can be
-    /// found: all except `within`, whose entries are being processed, the directories still to be
-    /// listed, and the ancestors of these.
-    fn move_and_finish(&mut self, within: Option<&[u8]>) -> Result<(), CopyError> {
-        self.make_found()?;
-        self.files = 0;
-        self.large.append(&mut self.mover.finish()?);
-        for path in std::mem::take(&mut self.large) {
-            let moved = self.move_large(&path);
-            self.survive(moved)?;
-        }
-        for some in std::mem::take(&mut self.second_names).chunks(NAMES) {
-            let name = |(_, second): &(Vec<u8>, Vec<u8>)| self.target.name(second);
-            for made in self.on_each(some, name, |some| self.target.make_hard_links(some))? {
-                if made.is_ok() {
-                    self.progress.file();
-                }
-                self.survive(made)?;
-            }
-        }
-        let mut needed = HashSet::new();
-        let entered = self.entered.iter().map(|(at, _)| at);
-        let open = self.open.iter().chain(entered).map(Vec::as_slice);
-        for at in open.chain(within) {
-            let mut above = at;
-            while needed.insert(above.to_vec()) && !above.is_empty() {
-                above = split(above).0;
-            }
-        }
-        // Innermost first: a change in a directory changes the directory's time.
-        let unfinished = std::mem::take(&mut self.unfinished).into_iter();
-        let (kept, done) = unfinished.partition(|(at, _)| needed.contains(at));
-        self.unfinished = kept;
-        let done: Vec<(Vec<u8>, Option<Facts>)> = done;
-        // A root that existed before keeps its attributes.
-        let done = done.into_iter().rev();
-        let done: Vec<_> = done.filter_map(|(at, facts)| Some((at, facts?))).collect();
-        let (stable, name) = (self.manner.stable, |(at, _): &(Vec<u8>, Facts)| {
-            self.target.name(at)
-        });
-        for some in done.chunks(NAMES) {
-            let finish = |some: &[_]| self.target.finish_directories(some, stable);
-            for done in self.on_each(some, name, finish)? {
-                self.survive(done)?;
-            }
-        }
-        self.count_held();
-        Ok(())
-    }
-
-    /// Reports an error and continues, unless the connection or the whole batch is lost.
-    fn survive(&self, result: Result<(), CopyError>) -> Result<(), CopyError> {
-        match result {
-            Err(error) if error.is_loss() || self.has_no_session.get() => Err(error),
-            Err(error) => {
-                (self.on_error)(error);
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
-    }
-
-    /// Lists a directory of the target if existing files affect the copy.
-    fn existing_items(&self, at: &[u8]) -> Result<HashMap<Vec<u8>, Item>, CopyError> {
-        if self.manner.earlier == Earlier::Discard && self.manner.existing == Existing::Replace {
-            return Ok(HashMap::new());
-        }
-        let (mut found, mut cookie, mut bytes) = (HashMap::new(), 0, 0);
-        loop {
-            let page = self.persist(|| self.target.list(at, cookie).about(self.target.name(at)));
-            let (items, next) = page?;
-            for item in items {
-                bytes += 2 * item.name.len() + size_of::<Item>() + 64;
-                found.insert(item.name.clone(), item);
-            }
-            if next == 0 {
-                return Ok(found);
-            }
-            if bytes > HELD {
-                return Err(Error::TooMuch(format!(
-                    "the names in it need more than {} MiB of memory",
-                    HELD >> 20
-                )))
-                .about(self.target.name(at));
-            }
-            cookie = next;
-        }
-    }
-
-    fn take(
-        &mut self,
-        path: Vec<u8>,
-        item: Item,
-        there: &HashMap<Vec<u8>, Item>,
-    ) -> Result<(), CopyError> {
-        if let Some(have) = there.get(&item.name)
-            && self.stays(&item, have)
-        {
-            self.progress.left();
-            return Ok(());
-        }
-        match item.kind {
-            Kind::Directory => {
-                let is_target = || {
-                    let are_one = within::are_one(self.origin, &path, self.target);
-                    are_one.about(self.origin.name(&path))
-                };
-                if item.identity == self.target_root && self.persist(is_target)? {
-                    return Err(within::into_itself()).about(self.origin.name(&path));
-                }
-                self.held += 2 * path.len() + 4 * EACH;
-                self.directories.push((path, item.facts));
-            }
-            Kind::Link => self.links.push((path, item.facts.modified)),
-            Kind::File => {
-                if item.links > 1 {
-                    if let Some(first) = self.first_names.get(&item.identity) {
-                        self.held += first.len() + path.len() + EACH;
-                        self.second_names.push((first.clone(), path));
-                        return Ok(());
-                    }
-                    self.held += path.len() + 2 * EACH;
-                    self.first_names.insert(item.identity, path.clone());
-                }
-                if there
-                    .get(&item.name)
-                    .is_some_and(|have| self.is_same(&path, &item, have))
-                {
-                    if self.manner.stable == Stable::First {
-                        self.persist(|| {
-                            let done = self.target.synchronise_file(&path);
-                            done.about(self.target.name(&path))
-                        })?;
-                    }
-                    self.progress.expect(item.facts.size);
-                    self.progress.kept(item.facts.size);
-                    self.progress.file();
-                } else if item.facts.size <= self.target.most_whole()
-                    && !item.facts.is_sparse()
-                    // The pipeline continues a partial file of an earlier attempt.
-                    && !there.contains_key(&partial_name(&item.name))
-                {
-                    self.files += 1;
-                    self.mover.put(path, item.facts.size);
-                } else {
-                    self.files += 1;
-                    self.large.push(path);
-                }
-            }
-            Kind::Other(what) => {
-                self.progress.left_out();
-                let left_out = Err(Error::LeftOut(what));
-                return left_out.about(self.origin.name(&path));
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether an existing entry is left as it is. Directories are always entered.
-    fn stays(&self, item: &Item, have: &Item) -> bool {
-        let is_data = matches!(item.kind, Kind::File | Kind::Link);
-        // An entry of another type is not a newer version of the same one.
-        let compares = item.kind == have.kind || self.manner.existing == Existing::Keep;
-        is_data && compares && self.manner.existing.stays(&have.facts, &item.facts)
-    }
-
-    /// Returns whether an earlier attempt has already copied this file: by size, mode and time, and
-    /// by checksums too if written data is to be verified.
-    fn is_same(&self, path: &[u8], item: &Item, have: &Item) -> bool {
-        let alike = self.manner.earlier == Earlier::Continue
-            && have.kind == Kind::File
-            && have.facts.size == item.facts.size
-            && have.facts.modified == item.facts.modified
-            && have.facts.mode == item.facts.mode;
-        alike
-            && (self.manner.verification == Verification::Blocks
-                || self.has_same_bytes(path).unwrap_or(false))
-    }
-
-    fn has_same_bytes(&self, path: &[u8]) -> Result<bool, Error> {
-        let (one, other) = (self.origin.open(path)?, self.target.open(path)?);
-        let (block, size) = (one.block().min(other.block()), one.facts().size);
-        for segment in segments(size, block) {
-            if one.checksums(block, segment)? != other.checksums(block, segment)? {
-                return Ok(false);
-            }
-        }
-        Ok(one.unchanged().is_ok() && other.unchanged().is_ok())
-    }
-
-    fn move_large(&self, path: &[u8]) -> Result<(), CopyError> {
-        retry::persist_with_file(self.manner, self.progress, |manner, _| {
-            let source = self.origin.open(path).about(self.origin.name(path))?;
-            let sink = self.target.create(path, manner.earlier);
-            let sink = sink.about(self.target.name(path))?;
-            pipeline::copy(&*source, &*sink, manner, self.progress)
-        })
     }
 }
 
@@ -709,11 +281,11 @@ fn page_of(reply: Reply) -> Result<Listing, Error> {
             bounds::page_ends(listing.entries.len(), listing.cookie != 0)?;
             Ok(listing)
         }
-        other => Err(unexpected(&other)),
+        other => Err(Error::unexpected(&other)),
     }
 }
 
 /// Converts an error of a local operation.
 fn local<T>(result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(here)
+    result.map_err(local_error)
 }

@@ -11,21 +11,22 @@ use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::super::directory::split;
-use super::super::pipeline::{ExtendedAttributes, Facts, Sink, Source};
-use super::super::progress::{Progress, Route};
+use super::super::pipeline::{ExtendedAttributes, FileFacts, Sink, Source};
+use super::super::progress::{Progress, Transport};
 use super::super::remote::{
-    RemoteSink, RemoteSource, There, extended_in, set_extended, synchronise_directory,
+    RemoteServer, RemoteSink, RemoteSource, extended_in, set_extended, synchronise_directory,
 };
-use super::super::{Earlier, Extras, Manner, Stable, Verification};
-use super::small::{Fetched, Fetcher, Storer, Whole};
-use super::window::Window;
+use super::super::{CopySettings, Durability, EarlierAttempt, ExtraAttributes, Verification};
+use super::request_window::RequestWindow;
+use super::small_files::{FetchedFile, Fetcher, SmallFile, Storer};
 use super::{
-    Each, Item, Kind, Link, Origin, Page, SMALL, Target, kept_bits, list_request, page_of,
+    BatchResult, EntryKind, Link, Page, SMALL, SourceTree, TargetTree, TreeEntry, kept_bits,
+    list_request, page_of,
 };
 use crate::address::Address;
-use crate::error::{Error, unexpected};
-use crate::exchange::{Errand, Exchange, Ticket};
-use crate::pool::Pooled;
+use crate::connection::{MultiplexedConnection, Operation, PendingOperation};
+use crate::error::Error;
+use crate::pool::PooledSession;
 
 /// Directories that are listed together; their pages are held in memory at the same time.
 const TOGETHER: usize = 16;
@@ -35,11 +36,11 @@ const KEPT: usize = 16 << 10;
 
 /// A tree on a server.
 pub struct RemoteTree<'a> {
-    there: There<'a>,
+    there: RemoteServer<'a>,
     root: Path,
-    manner: &'a Manner,
+    settings: &'a CopySettings,
     /// Session for everything but data.
-    names: Mutex<Pooled>,
+    names: Mutex<PooledSession>,
     /// Largest payload of a request, in bytes.
     most_payload: u32,
 }
@@ -52,19 +53,19 @@ impl<'a> RemoteTree<'a> {
     pub fn connect(
         address: &'a Address,
         root: &Path,
-        manner: &'a Manner,
+        settings: &'a CopySettings,
         progress: &'a Progress,
     ) -> Result<Self, Error> {
-        let there = There {
+        let there = RemoteServer {
             address,
-            options: &manner.options,
+            options: &settings.options,
             progress,
         };
-        let session = there.take(&manner.sessions)?;
+        let session = there.take(&settings.sessions)?;
         Ok(Self {
             root: root.clone(),
-            manner,
-            most_payload: session.terms().most_payload,
+            settings,
+            most_payload: session.server_limits().most_payload,
             names: Mutex::new(session),
             there,
         })
@@ -79,12 +80,12 @@ impl<'a> RemoteTree<'a> {
         Path::new([root, slash, at].concat()).ok_or_else(|| Error::Setup("path too long".into()))
     }
 
-    fn session(&self) -> Result<Pooled, Error> {
-        self.there.take(&self.manner.sessions)
+    fn session(&self) -> Result<PooledSession, Error> {
+        self.there.take(&self.settings.sessions)
     }
 
     /// Returns the session for names, a new one if the previous one was lost.
-    pub(super) fn names(&self) -> Result<Arc<Exchange>, Error> {
+    pub(super) fn names(&self) -> Result<Arc<MultiplexedConnection>, Error> {
         let names = self.names.lock();
         let mut session = names.unwrap_or_else(|poison| poison.into_inner());
         if session.is_broken() {
@@ -101,20 +102,24 @@ impl<'a> RemoteTree<'a> {
         let path = self.path(at)?;
         match self.call(Request::LinkStatus(OnPath { path }))? {
             Reply::LinkStatus(about) => Ok(about.attributes),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
     /// Sends requests without data ahead of their replies; returns the results in the order of the
     /// requests.
-    fn on_each(&self, requests: impl Iterator<Item = Result<Request, Error>>) -> Each<Reply> {
+    fn on_each(
+        &self,
+        requests: impl Iterator<Item = Result<Request, Error>>,
+    ) -> BatchResult<Reply> {
         let session = self.names()?;
-        let (mut window, mut outcomes) = (Window::default(), Vec::new());
-        let mut due: VecDeque<Result<Ticket, Error>> = VecDeque::new();
-        let mut take = |due: &mut VecDeque<_>, window: &mut Window| {
+        let (mut window, mut outcomes) = (RequestWindow::default(), Vec::new());
+        let mut due: VecDeque<Result<PendingOperation, Error>> = VecDeque::new();
+        let mut take = |due: &mut VecDeque<_>, window: &mut RequestWindow| {
             let oldest = due.pop_front();
             window.remove();
-            outcomes.extend(oldest.map(|ticket: Result<Ticket, _>| Ok(ticket?.reply()?.0)));
+            outcomes
+                .extend(oldest.map(|pending: Result<PendingOperation, _>| Ok(pending?.reply()?.0)));
         };
         for request in requests {
             while !window.has_room() {
@@ -124,7 +129,7 @@ impl<'a> RemoteTree<'a> {
             window.add(length, 0);
             due.push_back(
                 request.and_then(|request| {
-                    session.begin_with_others(Errand::Call(request), Vec::new())
+                    session.begin_batched(Operation::Call(request), Vec::new())
                 }),
             );
         }
@@ -139,7 +144,7 @@ impl<'a> RemoteTree<'a> {
     ///
     /// # Errors
     /// Returns the server's error, or that of the connection.
-    pub(super) fn make_root(&self, mode: u32) -> Result<(bool, Item), Error> {
+    pub(super) fn make_root(&self, mode: u32) -> Result<(bool, TreeEntry), Error> {
         let path = self.root.clone();
         let make = Request::MakeDirectory(PathMode {
             path: path.clone(),
@@ -153,7 +158,7 @@ impl<'a> RemoteTree<'a> {
                 Ok((true, item(b"", &about.attributes)))
             }
             (Some(Ok(_)), Some(looked)) => Err(match looked {
-                Ok(other) => unexpected(&other),
+                Ok(other) => Error::unexpected(&other),
                 Err(error) => error,
             }),
             _ => {
@@ -204,9 +209,9 @@ impl<'a> RemoteTree<'a> {
 /// Returns `false` (not created) if an existing file is a directory, else the error to report. A
 /// symbolic link is never accepted as a directory, even if it leads to one.
 fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
-    match Kind::of_mode(mode) {
-        Kind::Directory => Ok(false),
-        Kind::Link => Err(Error::Setup(
+    match EntryKind::of_mode(mode) {
+        EntryKind::Directory => Ok(false),
+        EntryKind::Link => Err(Error::Setup(
             "a symbolic link is in the place of the directory; it is not followed".into(),
         )),
         _ => Err(error),
@@ -214,11 +219,11 @@ fn is_directory(mode: u32, error: Error) -> Result<bool, Error> {
 }
 
 /// Converts attributes into an entry of a tree.
-pub fn item(name: &[u8], about: &Attributes) -> Item {
-    Item {
+pub fn item(name: &[u8], about: &Attributes) -> TreeEntry {
+    TreeEntry {
         name: name.to_vec(),
-        kind: Kind::of_mode(about.mode),
-        facts: Facts {
+        kind: EntryKind::of_mode(about.mode),
+        facts: FileFacts {
             size: about.size,
             mode: kept_bits(about.mode),
             modified: about.modified,
@@ -239,21 +244,21 @@ fn page(reply: Reply) -> Result<Page, Error> {
     Ok((items.collect(), page.cookie))
 }
 
-impl Origin for RemoteTree<'_> {
+impl SourceTree for RemoteTree<'_> {
     fn name(&self, at: &[u8]) -> String {
         let shown = self.path(at).unwrap_or_default();
         format!("{}{shown}", self.there.address)
     }
 
-    fn root(&self) -> Result<Item, Error> {
+    fn root(&self) -> Result<TreeEntry, Error> {
         let path = self.root.clone();
         match self.call(Request::Status(OnPath { path }))? {
             Reply::Status(about) => Ok(item(b"", &about.attributes)),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         }
     }
 
-    fn directory(&self, at: &[u8]) -> Result<Item, Error> {
+    fn directory(&self, at: &[u8]) -> Result<TreeEntry, Error> {
         self.about(at).map(|about| item(b"", &about))
     }
 
@@ -265,27 +270,27 @@ impl Origin for RemoteTree<'_> {
         TOGETHER
     }
 
-    fn list_first(&self, directories: &[Vec<u8>]) -> Each<Page> {
+    fn list_first(&self, directories: &[Vec<u8>]) -> BatchResult<Page> {
         let requests = directories.iter();
         let requests = requests.map(|at| Ok(list_request(&self.path(at)?, 0)));
         let replies = self.on_each(requests)?.into_iter();
         Ok(replies.map(|reply| page(reply?)).collect())
     }
 
-    fn read_links(&self, links: &[Vec<u8>]) -> Each<Vec<u8>> {
+    fn read_links(&self, links: &[Vec<u8>]) -> BatchResult<Vec<u8>> {
         let requests = links.iter().map(|at| {
             let path = self.path(at)?;
             Ok(Request::ReadLink(OnPath { path }))
         });
         let text = |outcome: Result<Reply, Error>| match outcome? {
             Reply::Target(target) => Ok(target.path.as_bytes().to_vec()),
-            other => Err(unexpected(&other)),
+            other => Err(Error::unexpected(&other)),
         };
         Ok(self.on_each(requests)?.into_iter().map(text).collect())
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error> {
-        let source = RemoteSource::open(self.there.clone(), &self.path(at)?, self.manner.extras)?;
+        let source = RemoteSource::open(self.there.clone(), &self.path(at)?, self.settings.extras)?;
         Ok(Box::new(source))
     }
 
@@ -294,13 +299,13 @@ impl Origin for RemoteTree<'_> {
             tree: self,
             session: self.session()?,
             asked: VecDeque::new(),
-            window: Window::default(),
+            window: RequestWindow::default(),
         }))
     }
 }
 
-impl Target for RemoteTree<'_> {
-    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> Each<bool> {
+impl TargetTree for RemoteTree<'_> {
+    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> BatchResult<bool> {
         let requests = directories.iter().map(|(at, mode)| {
             let (path, mode) = (self.path(at)?, *mode);
             Ok(Request::MakeDirectory(PathMode { path, mode }))
@@ -322,7 +327,7 @@ impl Target for RemoteTree<'_> {
             Err(error) if error.errno() == Some(libc::EBUSY) && self.is_export(at) => Ok(false),
             Err(error) if is_there(&error) => match looks.next() {
                 Some(Ok(Reply::LinkStatus(about))) => is_directory(about.attributes.mode, error),
-                Some(Ok(other)) => Err(unexpected(&other)),
+                Some(Ok(other)) => Err(Error::unexpected(&other)),
                 Some(Err(error)) => Err(error),
                 None => Err(error),
             },
@@ -331,7 +336,11 @@ impl Target for RemoteTree<'_> {
         Ok(directories.iter().zip(made).map(outcome).collect())
     }
 
-    fn finish_directories(&self, directories: &[(Vec<u8>, Facts)], stable: Stable) -> Each<()> {
+    fn finish_directories(
+        &self,
+        directories: &[(Vec<u8>, FileFacts)],
+        stable: Durability,
+    ) -> BatchResult<()> {
         let requests = directories.iter().flat_map(|(at, facts)| {
             let mode = kept_bits(libc::S_IFDIR | facts.mode);
             let (accessed, modified) = (facts.modified, facts.modified);
@@ -342,7 +351,7 @@ impl Target for RemoteTree<'_> {
                 modified,
             });
             let synchronise = || self.path(at).map(|path| OnPath { path });
-            let synchronise = (stable == Stable::First).then(synchronise);
+            let synchronise = (stable == Durability::First).then(synchronise);
             [
                 Some(change_mode.map(Request::ChangeMode)),
                 Some(change_times.map(Request::ChangeTimes)),
@@ -351,7 +360,7 @@ impl Target for RemoteTree<'_> {
             .into_iter()
             .flatten()
         });
-        let each = 2 + usize::from(stable == Stable::First);
+        let each = 2 + usize::from(stable == Durability::First);
         let mut outcomes = self.on_each(requests)?.into_iter();
         let outcome = |_| {
             let mut of_one = Ok(());
@@ -364,7 +373,7 @@ impl Target for RemoteTree<'_> {
         Ok(directories.iter().map(outcome).collect())
     }
 
-    fn make_links(&self, links: &[Link]) -> Each<()> {
+    fn make_links(&self, links: &[Link]) -> BatchResult<()> {
         let requests = links.iter();
         let requests = requests.map(|link| self.link_request(&link.at, &link.text));
         let mut outcomes = Vec::new();
@@ -392,7 +401,7 @@ impl Target for RemoteTree<'_> {
         Ok(outcomes)
     }
 
-    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> Each<()> {
+    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> BatchResult<()> {
         let requests = links.iter();
         let requests = requests.map(|(existing, at)| self.hard_link_request(existing, at));
         let made = self.on_each(requests)?;
@@ -408,7 +417,7 @@ impl Target for RemoteTree<'_> {
         Ok(outcomes)
     }
 
-    fn create(&self, at: &[u8], earlier: Earlier) -> Result<Box<dyn Sink + '_>, Error> {
+    fn create(&self, at: &[u8], earlier: EarlierAttempt) -> Result<Box<dyn Sink + '_>, Error> {
         let path = self.path(at)?;
         let sink = RemoteSink::open(self.there.clone(), &path, earlier)?;
         Ok(Box::new(sink))
@@ -423,7 +432,7 @@ impl Target for RemoteTree<'_> {
             tree: self,
             session: self.session()?,
             put: VecDeque::new(),
-            window: Window::default(),
+            window: RequestWindow::default(),
         }))
     }
 
@@ -449,10 +458,10 @@ impl Target for RemoteTree<'_> {
 
 struct RemoteFetcher<'a> {
     tree: &'a RemoteTree<'a>,
-    session: Pooled,
+    session: PooledSession,
     /// Tickets for a file, and for its extended attributes if they are copied.
-    asked: VecDeque<(Ticket, Option<Ticket>)>,
-    window: Window,
+    asked: VecDeque<(PendingOperation, Option<PendingOperation>)>,
+    window: RequestWindow,
 }
 
 impl Fetcher for RemoteFetcher<'_> {
@@ -466,39 +475,39 @@ impl Fetcher for RemoteFetcher<'_> {
         // bytes than it announced.
         let most = size
             .min(SMALL)
-            .min(self.session.terms().most_payload.into()) as u32;
-        let fetch = Errand::Call(Request::Fetch(Fetch {
+            .min(self.session.server_limits().most_payload.into()) as u32;
+        let fetch = Operation::Call(Request::Fetch(Fetch {
             path: path.clone(),
             most,
         }));
-        self.tree.there.progress.went(Route::Stream);
+        self.tree.there.progress.record_transport(Transport::Stream);
         self.window.add(path.as_bytes().len(), most as usize);
         let memory = vec![0; most as usize];
-        let fetch = self.session.begin_with_others(fetch, memory)?;
-        let extended = match self.tree.manner.extras {
-            Extras::None => None,
-            Extras::Extended => {
-                let request = Errand::Call(Request::Extended(OnPath { path }));
-                Some(self.session.begin_with_others(request, Vec::new())?)
+        let fetch = self.session.begin_batched(fetch, memory)?;
+        let extended = match self.tree.settings.extras {
+            ExtraAttributes::None => None,
+            ExtraAttributes::Extended => {
+                let request = Operation::Call(Request::Extended(OnPath { path }));
+                Some(self.session.begin_batched(request, Vec::new())?)
             }
         };
         self.asked.push_back((fetch, extended));
         Ok(())
     }
 
-    fn take(&mut self) -> Result<Fetched, Error> {
+    fn take(&mut self) -> Result<FetchedFile, Error> {
         let Some((fetch, extended)) = self.asked.pop_front() else {
             return Err(Error::Setup("no file was asked for".into()));
         };
         self.window.remove();
         let fetched = fetch.reply();
-        let extended = extended.map(|ticket| extended_in(ticket.reply()?.0));
+        let extended = extended.map(|pending| extended_in(pending.reply()?.0));
         let (reply, bytes) = fetched?;
         let Reply::Fetched(fetched) = reply else {
-            return Err(unexpected(&reply));
+            return Err(Error::unexpected(&reply));
         };
         if !fetched.whole {
-            return Ok(Fetched::ForThePipeline);
+            return Ok(FetchedFile::ForThePipeline);
         }
         let found = checksum::crc32c(&bytes);
         if found != fetched.checksum {
@@ -508,7 +517,7 @@ impl Fetcher for RemoteFetcher<'_> {
                 found,
             });
         }
-        Ok(Fetched::Whole(Whole {
+        Ok(FetchedFile::SmallFile(SmallFile {
             bytes,
             checksum: fetched.checksum,
             mode: fetched.attributes.mode & 0o777,
@@ -520,9 +529,9 @@ impl Fetcher for RemoteFetcher<'_> {
 
 struct RemoteStorer<'a> {
     tree: &'a RemoteTree<'a>,
-    session: Pooled,
-    put: VecDeque<(Path, ExtendedAttributes, Ticket)>,
-    window: Window,
+    session: PooledSession,
+    put: VecDeque<(Path, ExtendedAttributes, PendingOperation)>,
+    window: RequestWindow,
 }
 
 impl Storer for RemoteStorer<'_> {
@@ -530,13 +539,13 @@ impl Storer for RemoteStorer<'_> {
         self.window.has_room()
     }
 
-    fn put(&mut self, at: &[u8], whole: Whole) -> Result<(), Error> {
+    fn put(&mut self, at: &[u8], whole: SmallFile) -> Result<(), Error> {
         let path = self.tree.path(at)?;
         let mut care = 0;
-        if self.tree.manner.stable == Stable::First {
+        if self.tree.settings.stable == Durability::First {
             care |= StoreCare::STABLE;
         }
-        if self.tree.manner.verification == Verification::Written {
+        if self.tree.settings.verification == Verification::Written {
             care |= StoreCare::READ_BACK;
         }
         let request = Request::Store(Store {
@@ -546,29 +555,29 @@ impl Storer for RemoteStorer<'_> {
             checksum: whole.checksum,
             care,
         });
-        self.tree.there.progress.went(Route::Stream);
-        let (store, length) = (Errand::Call(request), whole.bytes.len());
+        self.tree.there.progress.record_transport(Transport::Stream);
+        let (store, length) = (Operation::Call(request), whole.bytes.len());
         // Small data is kept until the reply arrives; larger data is sent at once, so that it need
         // not be kept.
-        let (ticket, kept) = match length > KEPT {
-            true => (self.session.lend(store, &whole.bytes)?, 0),
+        let (pending, kept) = match length > KEPT {
+            true => (self.session.begin_borrowed(store, &whole.bytes)?, 0),
             false => {
-                let ticket = self.session.begin_with_others(store, whole.bytes)?;
-                (ticket, length)
+                let pending = self.session.begin_batched(store, whole.bytes)?;
+                (pending, length)
             }
         };
         // An error reply may name the file.
         self.window.add(2 * path.as_bytes().len(), kept);
-        self.put.push_back((path, whole.extended, ticket));
+        self.put.push_back((path, whole.extended, pending));
         Ok(())
     }
 
     fn take(&mut self) -> Result<(), Error> {
-        let Some((path, extended, ticket)) = self.put.pop_front() else {
+        let Some((path, extended, pending)) = self.put.pop_front() else {
             return Err(Error::Setup("no file was put".into()));
         };
         self.window.remove();
-        ticket.reply()?;
+        pending.reply()?;
         if extended.is_empty() {
             return Ok(());
         }

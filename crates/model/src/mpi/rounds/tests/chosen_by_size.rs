@@ -14,7 +14,7 @@ fn library() -> Mpi {
 }
 
 /// A message: its length, and the members whose data its sender had.
-type Letter = (u64, Vec<bool>);
+type SentMessage = (u64, Vec<bool>);
 
 /// Plays a group's rounds, each member's in order, and returns for each member whose data have
 /// reached it.
@@ -25,7 +25,7 @@ fn played(all: Vec<Vec<Round>>) -> Vec<Vec<bool>> {
         .map(|own| (0..size).map(|other| own == other).collect())
         .collect();
     let mut sent = vec![false; size];
-    let mut ways = vec![vec![VecDeque::<Letter>::new(); size]; size];
+    let mut ways = vec![vec![VecDeque::<SentMessage>::new(); size]; size];
     loop {
         let mut moved = false;
         for own in 0..size {
