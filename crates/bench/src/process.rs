@@ -8,7 +8,7 @@ use crate::interrupt;
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::verbs::{
-    Hosts, JobGroup, OpenRequest, Ordering, Patience, Rendezvous, VerbsProcess, connect_to_hub,
+    Hosts, JobGroup, OpenRequest, Ordering, Rendezvous, VerbsProcess, WaitLimit, connect_to_hub,
 };
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
@@ -53,7 +53,7 @@ pub fn open(
         None => Clock::system(),
     };
     let Standing { rank, size, .. } = standing;
-    let mut patience = Patience::new(PATIENCE);
+    let mut patience = WaitLimit::new(PATIENCE);
     patience.stop = interrupt::flag();
     let mut slow = patience.clone();
     slow.limit = EXCHANGE_PATIENCE;

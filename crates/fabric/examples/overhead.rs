@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use verbena_fabric::FabricKind;
-use verbena_fabric::verbs::{JobGroup, OpenRequest, Patience, Rail, VerbsProcess, overhead};
+use verbena_fabric::verbs::{JobGroup, OpenRequest, Rail, VerbsProcess, WaitLimit, overhead};
 use verbena_measure::clock::Clock;
 use verbena_measure::processors;
 use verbena_verbs::Library;
@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if !processors::bind(&processors::allowed()[..1]) {
         eprintln!("not bound to a processor");
     }
-    let (clock, patience) = (Clock::best(), Patience::new(Duration::from_secs(10)));
-    let group = JobGroup::alone(clock.clone(), patience.clone());
+    let (clock, wait_limit) = (Clock::best(), WaitLimit::new(Duration::from_secs(10)));
+    let group = JobGroup::alone(clock.clone(), wait_limit.clone());
     let request = OpenRequest {
         kind: FabricKind::Software,
         rails: vec![Rail {
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         marks: Default::default(),
         ordering: Default::default(),
     };
-    let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, patience)?;
+    let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, wait_limit)?;
     let found = overhead(&process)?;
     println!(
         "a write of 8 bytes, posted and polled: bare {:.1} ns, through the seam {:.1} ns; the seam costs {:.1} ns",

@@ -11,7 +11,7 @@ use verbena_fabric::FabricKind;
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
 use verbena_fabric::executor::block_on;
 use verbena_fabric::verbs::{
-    Hub, JobGroup, JobPlacement, OpenRequest, Patience, Rail, Rendezvous, Secret, VerbsProcess,
+    Hub, JobGroup, JobPlacement, OpenRequest, Rail, Rendezvous, Secret, VerbsProcess, WaitLimit,
     connect_to_hub,
 };
 use verbena_measure::clock::Clock;
@@ -70,12 +70,12 @@ fn a_process() {
         panic!("{plan}");
     };
     let rank: usize = rank.parse().unwrap();
-    let mut patience = Patience::new(Duration::from_secs(10));
+    let mut wait_limit = WaitLimit::new(Duration::from_secs(10));
     // Two processes and their helper threads may share a core here.
-    patience.yielding = true;
+    wait_limit.yielding = true;
     let clock = Clock::system();
     let meet = || Ok(Rendezvous::at(hub, &Secret::told(secret)));
-    let exchange = connect_to_hub(meet, "conformance", rank, &patience).unwrap();
+    let exchange = connect_to_hub(meet, "conformance", rank, &wait_limit).unwrap();
     let placement = JobPlacement {
         rank,
         nodes: vec![0; 2],
@@ -87,7 +87,7 @@ fn a_process() {
         Some(exchange),
         None,
         clock.clone(),
-        patience.clone(),
+        wait_limit.clone(),
     );
     let request = OpenRequest {
         kind: FabricKind::Software,
@@ -100,7 +100,7 @@ fn a_process() {
         ordering: Default::default(),
     };
     let library = Library::open(library).unwrap();
-    let process = VerbsProcess::open(&library, &request, group, clock, patience).unwrap();
+    let process = VerbsProcess::open(&library, &request, group, clock, wait_limit).unwrap();
     for name in CHECKS {
         let outcome = block_on(check(&process, name));
         assert_eq!(outcome, Ok(Outcome::Holds), "{name}");

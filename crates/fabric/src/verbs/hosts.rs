@@ -6,7 +6,7 @@
 
 use super::exchange::Connection;
 use super::job::Placement;
-use super::patience::Patience;
+use super::wait_limit::WaitLimit;
 use crate::error::{Error, Result};
 use std::fs;
 use std::net::IpAddr;
@@ -80,11 +80,11 @@ impl Hosts {
         exchange: &mut Connection,
         rank: usize,
         size: usize,
-        patience: &Patience,
+        wait_limit: &WaitLimit,
     ) -> Result<Hosts> {
         let all_ranks: Vec<usize> = (0..size).collect();
         let mine = HostInfo::of(exchange).to_bytes();
-        let told = exchange.gather(&all_ranks, &mine, patience)?;
+        let told = exchange.gather(&all_ranks, &mine, wait_limit)?;
         let told: Vec<HostInfo> = told.iter().map(|one| HostInfo::from_bytes(one)).collect();
         // A process on the hub's node connects over loopback; its address is the one at which the
         // others reached the hub.
@@ -117,7 +117,7 @@ impl Hosts {
         &self,
         exchange: &mut Connection,
         path: &Path,
-        patience: &Patience,
+        wait_limit: &WaitLimit,
     ) -> Result<Option<SharedPage>> {
         if self.nodes.iter().any(|node| *node != 0) {
             return Ok(None);
@@ -129,7 +129,7 @@ impl Hosts {
         };
         // A process that failed takes part as well, so that no other waits for it.
         let all_ranks: Vec<usize> = (0..self.nodes.len()).collect();
-        let told = exchange.gather(&all_ranks, identity.as_bytes(), patience)?;
+        let told = exchange.gather(&all_ranks, identity.as_bytes(), wait_limit)?;
         let (page, _) = opened.map_err(|error| {
             Error::adapter(
                 format!("the shared page {}", path.display()),

@@ -8,7 +8,7 @@
 
 use super::clocks::{ClockPort, ClockPortInfo};
 use super::exchange::Connection;
-use super::patience::Patience;
+use super::wait_limit::WaitLimit;
 use crate::clock::Ticks;
 use crate::error::{Error, Result};
 use crate::group::Group;
@@ -61,8 +61,8 @@ pub struct JobGroup {
     page: Option<SharedPage>,
     slots: RefCell<HashMap<Vec<usize>, Slot>>,
     next_slot: RefCell<usize>,
-    patience: Patience,
-    at_barriers: Patience,
+    wait_limit: WaitLimit,
+    at_barriers: WaitLimit,
     clock: Clock,
     clock_port: OnceCell<ClockPort>,
     start_error: Cell<Option<f64>>,
@@ -77,7 +77,7 @@ struct Slot {
 
 impl JobGroup {
     /// Creates a job of one process, without an exchange.
-    pub fn alone(clock: Clock, patience: Patience) -> JobGroup {
+    pub fn alone(clock: Clock, wait_limit: WaitLimit) -> JobGroup {
         JobGroup::new(
             Placement {
                 rank: 0,
@@ -88,7 +88,7 @@ impl JobGroup {
             None,
             None,
             clock,
-            patience,
+            wait_limit,
         )
     }
 
@@ -98,10 +98,10 @@ impl JobGroup {
         exchange: Option<Connection>,
         page: Option<SharedPage>,
         clock: Clock,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> JobGroup {
-        let mut at_barriers = patience.clone();
-        at_barriers.limit = patience.limit.min(BARRIER_TIMEOUT);
+        let mut at_barriers = wait_limit.clone();
+        at_barriers.limit = wait_limit.limit.min(BARRIER_TIMEOUT);
         JobGroup {
             at_exchange: (0..placement.nodes.len()).collect(),
             placement,
@@ -109,7 +109,7 @@ impl JobGroup {
             page,
             slots: RefCell::default(),
             next_slot: RefCell::new(0),
-            patience,
+            wait_limit,
             at_barriers,
             clock,
             clock_port: OnceCell::new(),
@@ -160,7 +160,9 @@ impl JobGroup {
         match &self.exchange {
             Some(exchange) => {
                 let members: Vec<usize> = members.iter().map(|&m| self.at_exchange[m]).collect();
-                exchange.borrow_mut().gather(&members, mine, &self.patience)
+                exchange
+                    .borrow_mut()
+                    .gather(&members, mine, &self.wait_limit)
             }
             None if members == [self.placement.rank] => Ok(vec![mine.to_vec()]),
             None => Err(Error::invalid(
@@ -242,7 +244,7 @@ impl JobGroup {
             false => (self.clock.now(), f64::INFINITY),
         };
         self.start_error.set(Some(error));
-        self.patience.until("the agreed instant", || {
+        self.wait_limit.until("the agreed instant", || {
             (self.clock.now() >= start).then_some(())
         })?;
         Ok(Ticks(start))
@@ -398,7 +400,7 @@ impl Group for JobGroup {
         }
         self.barrier(members).await?;
         let start = instant.load(Ordering::Acquire);
-        self.patience.until("the agreed instant", || {
+        self.wait_limit.until("the agreed instant", || {
             (self.clock.now() >= start).then_some(())
         })?;
         Ok(Ticks(start))
@@ -442,16 +444,21 @@ mod tests {
                     let (path, clock) = (&path, clock.clone());
                     let rendezvous = Rendezvous::at(hub.address(), &secret);
                     scope.spawn(move || {
-                        let mut patience = Patience::new(Duration::from_secs(20));
-                        patience.yielding = true;
+                        let mut wait_limit = WaitLimit::new(Duration::from_secs(20));
+                        wait_limit.yielding = true;
                         let meet = || Ok(rendezvous.clone());
-                        let mut exchange = connect_to_hub(meet, "job", rank, &patience).unwrap();
-                        let hosts = Hosts::ask(&mut exchange, rank, size, &patience).unwrap();
+                        let mut exchange = connect_to_hub(meet, "job", rank, &wait_limit).unwrap();
+                        let hosts = Hosts::ask(&mut exchange, rank, size, &wait_limit).unwrap();
                         assert_eq!(hosts.placement().machines, vec![0; size]);
-                        let page = hosts.page(&mut exchange, path, &patience).unwrap();
+                        let page = hosts.page(&mut exchange, path, &wait_limit).unwrap();
                         assert!(page.is_some());
-                        let group =
-                            JobGroup::new(hosts.placement(), Some(exchange), page, clock, patience);
+                        let group = JobGroup::new(
+                            hosts.placement(),
+                            Some(exchange),
+                            page,
+                            clock,
+                            wait_limit,
+                        );
                         block_on(async {
                             let mut instants = Vec::new();
                             for _ in 0..5 {
@@ -484,16 +491,16 @@ mod tests {
         let hub = Hub::listen_with_timeout("127.0.0.1:0", "left", &secret, 4, absence).unwrap();
         let connected = Barrier::new(3);
         let group = |rank: usize| {
-            let patience = Patience::new(Duration::from_secs(20));
+            let wait_limit = WaitLimit::new(Duration::from_secs(20));
             let meet = || Ok(Rendezvous::at(hub.address(), &secret));
-            let exchange = connect_to_hub(meet, "left", rank, &patience).unwrap();
+            let exchange = connect_to_hub(meet, "left", rank, &wait_limit).unwrap();
             let placement = Placement {
                 rank,
                 nodes: vec![0, 0, 1, 1],
                 machines: vec![0; 4],
                 addresses: vec![None; 4],
             };
-            JobGroup::new(placement, Some(exchange), None, Clock::system(), patience)
+            JobGroup::new(placement, Some(exchange), None, Clock::system(), wait_limit)
         };
         let hung = group(1);
         let (group, connected) = (&group, &connected);
@@ -525,16 +532,16 @@ mod tests {
         let secret = Secret::random();
         let hub = Hub::listen("127.0.0.1:0", "apart", &secret, 2).unwrap();
         let starts = |rank: usize, clock: Clock| {
-            let patience = Patience::new(Duration::from_secs(20));
+            let wait_limit = WaitLimit::new(Duration::from_secs(20));
             let meet = || Ok(Rendezvous::at(hub.address(), &secret));
-            let exchange = connect_to_hub(meet, "apart", rank, &patience).unwrap();
+            let exchange = connect_to_hub(meet, "apart", rank, &wait_limit).unwrap();
             let placement = Placement {
                 rank,
                 nodes: vec![0, 1],
                 machines: vec![0, 0],
                 addresses: vec![None; 2],
             };
-            let group = JobGroup::new(placement, Some(exchange), None, clock.clone(), patience);
+            let group = JobGroup::new(placement, Some(exchange), None, clock.clone(), wait_limit);
             let real = Clock::system();
             let start = || {
                 let agreed = block_on(group.align(&[0, 1])).unwrap();

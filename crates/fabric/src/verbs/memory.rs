@@ -1,6 +1,6 @@
 //! Buffers and regions over verbs, in host or adapter memory.
 
-use super::patience::Patience;
+use super::wait_limit::WaitLimit;
 use crate::error::{Error, Result};
 use crate::region::{Region, RemoteRegion};
 use std::future::ready;
@@ -22,7 +22,7 @@ pub(super) enum Registered {
 /// Registered memory.
 pub struct VerbsRegion {
     pub(super) memory: Registered,
-    pub(super) patience: Patience,
+    pub(super) wait_limit: WaitLimit,
 }
 
 impl VerbsRegion {
@@ -120,13 +120,13 @@ impl Region for VerbsRegion {
     #[inline(always)]
     fn until_byte(&self, offset: usize, value: u8) -> impl Future<Output = Result<()>> {
         let arrived = || (self.load_byte(offset) == value).then_some(());
-        ready(self.patience.until("a byte in memory", arrived))
+        ready(self.wait_limit.until("a byte in memory", arrived))
     }
 
     #[inline(always)]
     fn until_word(&self, offset: usize, value: u64) -> impl Future<Output = Result<()>> {
         let arrived = || (self.load_word(offset) == value).then_some(());
-        ready(self.patience.until("a word in memory", arrived))
+        ready(self.wait_limit.until("a word in memory", arrived))
     }
 
     async fn copy(&self, to: usize, source: &Self, from: usize, length: usize) -> Result<()> {

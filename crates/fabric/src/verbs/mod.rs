@@ -13,10 +13,10 @@ mod job;
 mod marks;
 mod memory;
 mod overhead;
-mod patience;
 mod pinning;
 mod process;
 mod queues;
+mod wait_limit;
 
 pub use exchange::{AT_EXCHANGE, Hub, Rendezvous, Secret, connect_to_hub};
 pub use hosts::Hosts;
@@ -24,9 +24,9 @@ pub use job::{JobGroup, Placement as JobPlacement};
 pub use marks::{Marks, Ordering};
 pub use memory::{VerbsBuffer, VerbsRegion};
 pub use overhead::{Overhead, overhead};
-pub use patience::{Patience, StopFlag};
 pub use process::{OpenRequest, Rail, VerbsProcess};
 pub use queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive};
+pub use wait_limit::{StopFlag, WaitLimit};
 
 use crate::error::Error;
 

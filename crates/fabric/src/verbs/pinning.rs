@@ -72,7 +72,7 @@ impl CpuPinning {
 mod tests {
     use super::super::exchange::{Hub, Rendezvous, Secret, connect_to_hub};
     use super::super::job::{JobGroup, Placement};
-    use super::super::patience::Patience;
+    use super::super::wait_limit::WaitLimit;
     use super::*;
     use crate::executor::block_on;
     use std::time::Duration;
@@ -85,9 +85,9 @@ mod tests {
         let secret = Secret::random();
         let hub = Hub::listen("127.0.0.1:0", "pinning", &secret, size).unwrap();
         let pinning = |rank: usize| {
-            let patience = Patience::new(Duration::from_secs(20));
+            let wait_limit = WaitLimit::new(Duration::from_secs(20));
             let meet = || Ok(Rendezvous::at(hub.address(), &secret));
-            let exchange = connect_to_hub(meet, "pinning", rank, &patience).unwrap();
+            let exchange = connect_to_hub(meet, "pinning", rank, &wait_limit).unwrap();
             let placement = Placement {
                 rank,
                 // Processors are shared per machine.
@@ -95,7 +95,7 @@ mod tests {
                 machines: vec![0; size],
                 addresses: vec![None; size],
             };
-            let group = JobGroup::new(placement, Some(exchange), None, Clock::system(), patience);
+            let group = JobGroup::new(placement, Some(exchange), None, Clock::system(), wait_limit);
             let pinning = block_on(CpuPinning::agree(&group, None)).unwrap();
             assert_eq!(pinning.processors(), size - 1);
             let all_ranks: Vec<usize> = (0..size).collect();

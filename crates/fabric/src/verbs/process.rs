@@ -3,9 +3,9 @@
 use super::job::JobGroup;
 use super::marks::{Marks, Ordering};
 use super::memory::{Registered, VerbsBuffer, VerbsRegion};
-use super::patience::Patience;
 use super::pinning::CpuPinning;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
+use super::wait_limit::WaitLimit;
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
@@ -113,7 +113,7 @@ pub struct VerbsProcess {
     source: ClockSource,
     group: JobGroup,
     pinning: CpuPinning,
-    patience: Patience,
+    wait_limit: WaitLimit,
     psn: Cell<u32>,
     ordering: Ordering,
 }
@@ -129,13 +129,13 @@ impl VerbsProcess {
         request: &OpenRequest,
         group: JobGroup,
         clock: Clock,
-        patience: Patience,
+        wait_limit: WaitLimit,
     ) -> Result<VerbsProcess> {
         let rail = request.rail(&group)?;
         // First, so that the library's threads inherit the processor binding.
         let pinning = executor::block_on(CpuPinning::agree(&group, rail.near()))?;
         let all_ranks: Vec<usize> = (0..group.size()).collect();
-        patience.crowd(pinning.pin(&all_ranks));
+        wait_limit.set_yielding(pinning.pin(&all_ranks));
         let context = library.device(rail.device.as_deref())?.open()?;
         let attributes = context.attributes()?;
         let port = context.port(rail.port)?;
@@ -225,7 +225,7 @@ impl VerbsProcess {
             source,
             group,
             pinning,
-            patience,
+            wait_limit,
             psn,
             ordering: request.ordering,
         })
@@ -243,12 +243,12 @@ impl VerbsProcess {
         library: &Arc<v::Library>,
         request: &OpenRequest,
     ) -> Result<VerbsProcess> {
-        let (group, clock, patience) = self.close();
-        VerbsProcess::open(library, request, group.among(left), clock, patience)
+        let (group, clock, wait_limit) = self.close();
+        VerbsProcess::open(library, request, group.among(left), clock, wait_limit)
     }
 
-    fn close(self) -> (JobGroup, Clock, Patience) {
-        (self.group, self.clock, self.patience)
+    fn close(self) -> (JobGroup, Clock, WaitLimit) {
+        (self.group, self.clock, self.wait_limit)
     }
 
     /// Returns the number of processors available to the processes of this machine together.
@@ -369,7 +369,7 @@ impl Fabric for VerbsProcess {
         };
         Ok(VerbsRegion {
             memory,
-            patience: self.patience.clone(),
+            wait_limit: self.wait_limit.clone(),
         })
     }
 
@@ -390,7 +390,7 @@ impl Fabric for VerbsProcess {
             .completion_queue(request.depth, channel.as_ref())?;
         Ok(VerbsCompletions {
             inner,
-            patience: self.patience.clone(),
+            wait_limit: self.wait_limit.clone(),
         })
     }
 
@@ -479,7 +479,7 @@ impl Fabric for VerbsProcess {
 
     fn pin_cpu(&self, members: &[usize]) -> Pinning {
         let pinning = self.pinning.pin(members);
-        self.patience.crowd(pinning);
+        self.wait_limit.set_yielding(pinning);
         pinning
     }
 
@@ -495,7 +495,7 @@ impl Fabric for VerbsProcess {
     }
 
     fn stopping(&self) -> bool {
-        self.patience
+        self.wait_limit
             .stop
             .load(std::sync::atomic::Ordering::Relaxed)
     }

@@ -5,8 +5,8 @@
 //! which stalls the processor. That took 15 ns per call, where a whole read takes 130 ns.
 
 use super::memory::VerbsRegion;
-use super::patience::Patience;
 use super::process::VerbsProcess;
+use super::wait_limit::WaitLimit;
 use crate::completion::{Completion, CompletionKind, CompletionQueue, Status, Wait};
 use crate::error::{Error, Result};
 use crate::operation::{
@@ -28,7 +28,7 @@ const EVENT_SLICE: Duration = Duration::from_millis(50);
 /// A completion queue.
 pub struct VerbsCompletions {
     pub(super) inner: Arc<v::CompletionQueue>,
-    pub(super) patience: Patience,
+    pub(super) wait_limit: WaitLimit,
 }
 
 #[inline]
@@ -83,7 +83,7 @@ impl VerbsCompletions {
             Ok(false) => None,
             other => Some(other.map(drop)),
         };
-        Ok(self.patience.until("a completion", arrived)??)
+        Ok(self.wait_limit.until("a completion", arrived)??)
     }
 
     fn wait_for_event(&self, into: &mut [Completion]) -> Result<usize> {
@@ -104,7 +104,7 @@ impl VerbsCompletions {
                 return Ok(count);
             }
             while !channel.wait(EVENT_SLICE)? {
-                self.patience.look("a completion event", &mut since)?;
+                self.wait_limit.look("a completion event", &mut since)?;
             }
         }
     }
@@ -143,7 +143,7 @@ impl CompletionQueue for VerbsCompletions {
                     Ok(0) => None,
                     other => Some(other),
                 };
-                Ok(self.patience.until("a completion", arrived)??)
+                Ok(self.wait_limit.until("a completion", arrived)??)
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::frame::{self, GATHERED, LEFT_BEHIND, LOST, REFUSED, word};
 use super::handshake::{Secret, authenticate};
 use crate::error::{Error, Result};
-use crate::verbs::patience::Patience;
+use crate::verbs::wait_limit::WaitLimit;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub fn connect_to_hub(
     mut rendezvous: impl FnMut() -> std::result::Result<Rendezvous, String>,
     job: &str,
     rank: usize,
-    patience: &Patience,
+    wait_limit: &WaitLimit,
 ) -> Result<Connection> {
     let fail = |reason: String| Error::adapter("connecting to the exchange", reason);
     let since = Instant::now();
@@ -72,10 +72,10 @@ pub fn connect_to_hub(
                 }
             }
         }
-        if patience.stop.load(Ordering::Relaxed) {
+        if wait_limit.stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        if since.elapsed() > patience.limit {
+        if since.elapsed() > wait_limit.limit {
             return Err(fail(trouble));
         }
         std::thread::sleep(AGAIN);
@@ -85,8 +85,8 @@ pub fn connect_to_hub(
         .map_err(|error| fail(error.to_string()))?;
     let (sender, replies) = channel();
     let (lost, left_behind) = (
-        Arc::clone(&patience.lost),
-        Arc::clone(&patience.left_behind),
+        Arc::clone(&wait_limit.lost),
+        Arc::clone(&wait_limit.left_behind),
     );
     std::thread::spawn(move || listen(reader, &sender, &lost, &left_behind));
     Ok(Connection { stream, replies })
@@ -154,12 +154,12 @@ impl Connection {
     /// # Errors
     ///
     /// Returns [`Error::Adapter`] if the hub refuses or the connection fails, and the errors of
-    /// [`Patience::look`].
+    /// [`WaitLimit::look`].
     pub fn gather(
         &mut self,
         members: &[usize],
         mine: &[u8],
-        patience: &Patience,
+        wait_limit: &WaitLimit,
     ) -> Result<Vec<Vec<u8>>> {
         let mut body = Vec::with_capacity(4 + 4 * members.len() + mine.len());
         body.extend((members.len() as u32).to_le_bytes());
@@ -173,9 +173,9 @@ impl Connection {
         let frame = loop {
             match self.replies.recv_timeout(Duration::from_millis(20)) {
                 Ok(frame) => break frame,
-                Err(RecvTimeoutError::Timeout) => patience.look(AT_EXCHANGE, &mut since)?,
+                Err(RecvTimeoutError::Timeout) => wait_limit.look(AT_EXCHANGE, &mut since)?,
                 Err(RecvTimeoutError::Disconnected) => {
-                    patience.look(AT_EXCHANGE, &mut since)?;
+                    wait_limit.look(AT_EXCHANGE, &mut since)?;
                     return Err(gone("the hub closed the connection".to_owned()));
                 }
             }

@@ -5,7 +5,7 @@ use super::handshake::authenticate;
 use super::hub::take;
 use super::*;
 use crate::error::Error;
-use crate::verbs::patience::Patience;
+use crate::verbs::wait_limit::WaitLimit;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use std::time::Duration;
 /// at once; a shorter time might end before a busy machine has scheduled all of them.
 const ABSENCE: Duration = Duration::from_secs(2);
 
-fn patience() -> Patience {
-    Patience::new(Duration::from_secs(20))
+fn wait_limit() -> WaitLimit {
+    WaitLimit::new(Duration::from_secs(20))
 }
 
 fn secret() -> Secret {
@@ -27,7 +27,7 @@ fn at(address: SocketAddr) -> Rendezvous {
 }
 
 fn join(address: SocketAddr, rank: usize) -> Connection {
-    connect_to_hub(|| Ok(at(address)), "job", rank, &patience()).unwrap()
+    connect_to_hub(|| Ok(at(address)), "job", rank, &wait_limit()).unwrap()
 }
 
 #[test]
@@ -37,15 +37,15 @@ fn subsets_gather_independently_and_in_order() {
     std::thread::scope(|scope| {
         for rank in 0..4usize {
             scope.spawn(move || {
-                let patience = patience();
+                let wait_limit = wait_limit();
                 let mut end = join(address, rank);
                 let half = if rank < 2 { [0, 1] } else { [2, 3] };
                 for turn in 0..50u8 {
-                    let got = end.gather(&half, &[rank as u8, turn], &patience).unwrap();
+                    let got = end.gather(&half, &[rank as u8, turn], &wait_limit).unwrap();
                     assert_eq!(got[0], [half[0] as u8, turn]);
                     assert_eq!(got[1], [half[1] as u8, turn]);
                 }
-                let all = end.gather(&[0, 1, 2, 3], &vec![rank as u8; rank], &patience);
+                let all = end.gather(&[0, 1, 2, 3], &vec![rank as u8; rank], &wait_limit);
                 let lengths: Vec<usize> = all.unwrap().iter().map(Vec::len).collect();
                 assert_eq!(lengths, [0, 1, 2, 3]);
             });
@@ -56,12 +56,12 @@ fn subsets_gather_independently_and_in_order() {
 #[test]
 fn losing_a_process_ends_the_wait_of_the_others() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
-    let patience = patience();
+    let wait_limit = wait_limit();
     let places = || Ok(at(hub.address()));
-    let mut first = connect_to_hub(places, "job", 0, &patience).unwrap();
+    let mut first = connect_to_hub(places, "job", 0, &wait_limit).unwrap();
     let second = join(hub.address(), 1);
     second.stream.shutdown(std::net::Shutdown::Both).unwrap();
-    let outcome = first.gather(&[0, 1], b"x", &patience);
+    let outcome = first.gather(&[0, 1], b"x", &wait_limit);
     assert!(
         matches!(&outcome, Err(Error::PeerLost(peer)) if peer.rank == 1),
         "{outcome:?}"
@@ -73,16 +73,16 @@ fn losing_a_process_ends_the_wait_of_the_others() {
 fn waiting_for_an_absent_process_times_out() {
     let hub = Hub::listen_with_timeout("127.0.0.1:0", "job", &secret(), 3, ABSENCE).unwrap();
     let address = hub.address();
-    let mut awake = patience();
+    let mut awake = wait_limit();
     awake.limit = Duration::from_secs(3600);
     let mut hung = connect_to_hub(|| Ok(at(address)), "job", 1, &awake).unwrap();
     let ends = [0, 2].map(|rank| join(address, rank));
     std::thread::scope(|scope| {
         for mut end in ends {
             scope.spawn(move || {
-                let patience = patience();
+                let wait_limit = wait_limit();
                 for turn in 0..3u8 {
-                    let got = end.gather(&[0, 1, 2], &[turn], &patience).unwrap();
+                    let got = end.gather(&[0, 1, 2], &[turn], &wait_limit).unwrap();
                     assert_eq!(got, [vec![turn], vec![], vec![turn]]);
                 }
             });
@@ -101,12 +101,12 @@ fn waiting_for_an_absent_process_times_out() {
 /// bytes.
 fn gathered_beside(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
-    let patience = patience();
+    let wait_limit = wait_limit();
     let rendezvous = || Ok(at(hub.address()));
-    let mut honest = connect_to_hub(rendezvous, "job", 0, &patience).unwrap();
+    let mut honest = connect_to_hub(rendezvous, "job", 0, &wait_limit).unwrap();
     let mut liar = join(hub.address(), 1);
     liar.stream.write_all(bytes).unwrap();
-    honest.gather(&[0, 1], b"x", &patience)
+    honest.gather(&[0, 1], b"x", &wait_limit)
 }
 
 /// Returns a frame with a set and a part.
@@ -152,7 +152,7 @@ fn an_incomplete_frame_counts_as_absent() {
     let frame = framed(&[0, 1], &[7; 100]);
     half.stream.write_all(&frame[..50]).unwrap();
     let mut whole = join(hub.address(), 0);
-    let got = whole.gather(&[0, 1], b"x", &patience()).unwrap();
+    let got = whole.gather(&[0, 1], b"x", &wait_limit()).unwrap();
     assert_eq!(got, [&b"x"[..], b""]);
     assert_eq!(hub.absent(), [1]);
 }
@@ -167,12 +167,12 @@ fn a_process_that_never_reads_does_not_block_the_others() {
     std::thread::scope(|scope| {
         for end in &mut ends {
             scope.spawn(|| {
-                let got = end.gather(&[0, 1, 2], &large, &patience()).unwrap();
+                let got = end.gather(&[0, 1, 2], &large, &wait_limit()).unwrap();
                 assert_eq!(
                     got.iter().map(Vec::len).collect::<Vec<_>>(),
                     [large.len(), large.len(), 0]
                 );
-                let got = end.gather(&[0, 1, 2], b"x", &patience()).unwrap();
+                let got = end.gather(&[0, 1, 2], b"x", &wait_limit()).unwrap();
                 assert_eq!(got, [&b"x"[..], b"x", b""]);
             });
         }
@@ -198,7 +198,7 @@ fn refused_ranks_get_a_reason() {
         (1, "another process 1 is already connected"),
         (7, "the job's last process is 1"),
     ] {
-        let refused = join(hub.address(), rank).gather(&[rank], b"", &patience());
+        let refused = join(hub.address(), rank).gather(&[rank], b"", &wait_limit());
         let words = refused.unwrap_err().to_string();
         assert!(words.contains(why), "{words}");
     }
@@ -229,7 +229,7 @@ fn a_process_that_gave_up_takes_no_rank() {
     told.join().unwrap();
     drop(stream);
     let mut again = join(hub.address(), 0);
-    assert_eq!(again.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    assert_eq!(again.gather(&[0], b"x", &wait_limit()).unwrap(), [b"x"]);
     assert_eq!(hub.lost(), None);
 }
 
@@ -257,15 +257,15 @@ fn addresses_without_the_jobs_hub_are_skipped() {
             }),
         }
     };
-    let mut end = connect_to_hub(rendezvous, "job", 0, &patience()).unwrap();
-    assert_eq!(end.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    let mut end = connect_to_hub(rendezvous, "job", 0, &wait_limit()).unwrap();
+    assert_eq!(end.gather(&[0], b"x", &wait_limit()).unwrap(), [b"x"]);
     assert_eq!((other.lost(), false_one.lost()), (None, None));
 }
 
 #[test]
 fn a_process_without_the_secret_takes_no_rank() {
     let hub = Hub::listen("127.0.0.1:0", "job", &secret(), 2).unwrap();
-    let brief = Patience::new(Duration::from_millis(1));
+    let brief = WaitLimit::new(Duration::from_millis(1));
     for (job, told) in [
         ("job", Secret::random()),
         ("job", Secret::told("")),
@@ -283,12 +283,12 @@ fn a_process_without_the_secret_takes_no_rank() {
     // the hub has admitted all processes by now, else at its first frame.
     let second = || Ok(at(hub.address()));
     let told = connect_to_hub(second, "job", 1, &brief)
-        .and_then(|mut end| end.gather(&[0, 1], &[9], &patience()));
+        .and_then(|mut end| end.gather(&[0, 1], &[9], &wait_limit()));
     assert!(told.is_err(), "{told:?}");
     std::thread::scope(|scope| {
         for (rank, end) in ends.iter_mut().enumerate() {
             scope.spawn(move || {
-                let got = end.gather(&[0, 1], &[rank as u8], &patience()).unwrap();
+                let got = end.gather(&[0, 1], &[rank as u8], &wait_limit()).unwrap();
                 assert_eq!(got, [[0], [1]]);
             });
         }
@@ -308,7 +308,7 @@ fn foreign_connections_do_not_delay_the_job() {
         })
         .collect();
     let mut end = join(hub.address(), 0);
-    assert_eq!(end.gather(&[0], b"x", &patience()).unwrap(), [b"x"]);
+    assert_eq!(end.gather(&[0], b"x", &wait_limit()).unwrap(), [b"x"]);
     // Dropped clients received no proof.
     for mut stream in strangers {
         let mut heard = Vec::new();
@@ -334,7 +334,7 @@ fn a_slow_false_hub_delays_no_longer_than_a_silent_one() {
             }
             spoken
         });
-        let brief = Patience::new(Duration::ZERO);
+        let brief = WaitLimit::new(Duration::ZERO);
         assert!(connect_to_hub(|| Ok(places.clone()), "job", 0, &brief).is_err());
         speaker.join().unwrap()
     });

@@ -21,7 +21,7 @@ pub type StopFlag = Arc<AtomicBool>;
 
 /// Time limit and flags of a process's waits.
 #[derive(Debug, Clone)]
-pub struct Patience {
+pub struct WaitLimit {
     /// Time limit without progress.
     pub limit: Duration,
     /// Stop request.
@@ -36,10 +36,10 @@ pub struct Patience {
     pub crowded: Arc<AtomicBool>,
 }
 
-impl Patience {
+impl WaitLimit {
     /// Creates it with a time limit, without yielding.
-    pub fn new(limit: Duration) -> Patience {
-        Patience {
+    pub fn new(limit: Duration) -> WaitLimit {
+        WaitLimit {
             limit,
             stop: StopFlag::default(),
             lost: Arc::default(),
@@ -50,7 +50,7 @@ impl Patience {
     }
 
     /// Sets whether waits yield the core from now on.
-    pub(super) fn crowd(&self, pinning: Pinning) {
+    pub(super) fn set_yielding(&self, pinning: Pinning) {
         self.crowded
             .store(pinning == Pinning::InTurns, Ordering::Relaxed);
     }
@@ -60,7 +60,7 @@ impl Patience {
     ///
     /// # Errors
     ///
-    /// As [`Patience::look`].
+    /// As [`WaitLimit::look`].
     #[inline]
     pub fn until<T>(&self, what: &'static str, mut ready: impl FnMut() -> Option<T>) -> Result<T> {
         let yielding = self.yielding || self.crowded.load(Ordering::Relaxed);
@@ -117,24 +117,24 @@ mod tests {
 
     #[test]
     fn timeouts_and_flags_end_a_wait() {
-        let mut patience = Patience::new(Duration::from_millis(1));
-        let stalled = patience.until::<()>("nothing", || None);
+        let mut wait_limit = WaitLimit::new(Duration::from_millis(1));
+        let stalled = wait_limit.until::<()>("nothing", || None);
         assert!(matches!(
             stalled,
             Err(Error::Stalled(stalled)) if stalled.what == "nothing"
         ));
-        patience.limit = Duration::from_secs(3600);
-        patience.lost.store(3, Ordering::Relaxed);
-        let lost = patience.until::<()>("nothing", || None);
+        wait_limit.limit = Duration::from_secs(3600);
+        wait_limit.lost.store(3, Ordering::Relaxed);
+        let lost = wait_limit.until::<()>("nothing", || None);
         assert!(matches!(lost, Err(Error::PeerLost(peer)) if peer.rank == 2));
-        patience.left_behind.store(true, Ordering::Relaxed);
+        wait_limit.left_behind.store(true, Ordering::Relaxed);
         assert_eq!(
-            patience.until::<()>("nothing", || None),
+            wait_limit.until::<()>("nothing", || None),
             Err(Error::LeftBehind)
         );
-        patience.stop.store(true, Ordering::Relaxed);
+        wait_limit.stop.store(true, Ordering::Relaxed);
         assert_eq!(
-            patience.until::<()>("nothing", || None),
+            wait_limit.until::<()>("nothing", || None),
             Err(Error::Interrupted)
         );
     }
