@@ -13,14 +13,14 @@
 use crate::alarm::Alarm;
 use crate::local_stream::LocalStream;
 use crate::mad;
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::no_listener::{answer_unknown_exchange, decline};
 use crate::outbox::send;
 use crate::path::mapped;
 use crate::peer_transport::PeerTransport;
 use crate::receive;
 use crate::state::State;
-use crate::state_machine::Heard;
+use crate::state_machine::ReceiveOutcome;
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::{CmMad, SLOT_BITS};
 use verbena_hca_os::clock;
@@ -57,13 +57,13 @@ impl State {
             cm::Message::Drep(drep) => drep.remote_comm_id,
             cm::Message::SidrRep(rep) => rep.request_id,
         };
-        if !self.hear(ours, &cm_mad, transaction, &message) && is_of_this_process(ours) {
+        if !self.receive(ours, &cm_mad, transaction, &message) && is_of_this_process(ours) {
             answer_unknown_exchange(&cm_mad, transaction, &message);
         }
     }
 
     /// Passes a MAD to the exchange with a local ID. Returns false if there is none.
-    fn hear(
+    fn receive(
         &mut self,
         number: u32,
         cm_mad: &CmMad,
@@ -75,18 +75,21 @@ impl State {
         let peer_transport = owner
             .and_then(|owner| self.identifiers.get_mut(owner))
             .and_then(|identifier| identifier.peer_transport.as_mut());
-        let (heard, deadline, path) = match peer_transport.and_then(PeerTransport::state_machine) {
+        let (outcome, deadline, path) = match peer_transport.and_then(PeerTransport::state_machine)
+        {
             Some(machine) => {
-                let heard = machine.hear(cm_mad.source, transaction, message, now);
-                (heard, machine.deadline(), *machine.path())
+                let outcome = machine.receive(cm_mad.source, transaction, message, now);
+                (outcome, machine.deadline(), *machine.path())
             }
-            None => return self.hear_pending_dreq(number, cm_mad, transaction, message, now),
+            None => {
+                return self.receive_for_pending_dreq(number, cm_mad, transaction, message, now);
+            }
         };
         self.schedule_retransmission(number, deadline);
-        match (heard, owner) {
-            (Heard::Message(told), Some(owner)) => receive::receive(self, owner, &told),
-            (Heard::Elsewhere(due), Some(_)) => self.carry_out(number, *due),
-            (Heard::Again(again), Some(owner)) => {
+        match (outcome, owner) {
+            (ReceiveOutcome::Message(told), Some(owner)) => receive::receive(self, owner, &told),
+            (ReceiveOutcome::Elsewhere(due), Some(_)) => self.carry_out(number, *due),
+            (ReceiveOutcome::Again(again), Some(owner)) => {
                 send(&again);
                 if let Some(identifier) = self.identifiers.get_mut(owner) {
                     // A REJ may have reduced the MTU.
@@ -99,7 +102,7 @@ impl State {
         true
     }
 
-    fn hear_pending_dreq(
+    fn receive_for_pending_dreq(
         &mut self,
         number: u32,
         cm_mad: &CmMad,
@@ -110,10 +113,10 @@ impl State {
         let Some(pending_dreq) = self.connections.pending_dreqs.get_mut(&number) else {
             return false;
         };
-        let heard = pending_dreq.hear(cm_mad.source, transaction, message, now);
-        if let Heard::Message(told) = &heard {
-            if told.kind == Kind::Dreq
-                && let Ok(answer) = pending_dreq.say(&Message::bare(Kind::Drep), now)
+        let outcome = pending_dreq.receive(cm_mad.source, transaction, message, now);
+        if let ReceiveOutcome::Message(told) = &outcome {
+            if told.kind == MessageKind::Dreq
+                && let Ok(answer) = pending_dreq.send(&Message::bare(MessageKind::Drep), now)
             {
                 send(&answer);
             }
@@ -138,7 +141,7 @@ impl State {
                 if let Ok(mut peer_transport) = LocalStream::new(stream) {
                     // A listener that does not take it has just exited; the request is
                     // retransmitted.
-                    let _ = peer_transport.hand_on(&cm_mad);
+                    let _ = peer_transport.forward(&cm_mad);
                 }
             }
             Err(Errno(libc::ECONNREFUSED)) if clock::now() < deadline => {
@@ -162,9 +165,9 @@ impl State {
     }
 
     /// Processes a retransmitted request for which an exchange exists.
-    pub fn hear_again(&mut self, number: u32, cm_mad: &CmMad) {
+    pub fn receive_again(&mut self, number: u32, cm_mad: &CmMad) {
         if let Some((transaction, message)) = mad::read(&cm_mad.mad) {
-            self.hear(number, cm_mad, transaction, &message);
+            self.receive(number, cm_mad, transaction, &message);
         }
     }
 }

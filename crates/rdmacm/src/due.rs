@@ -4,7 +4,7 @@
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};
 use crate::inbox::PrivatePorts;
-use crate::message::Kind;
+use crate::message::MessageKind;
 use crate::outbox::send;
 use crate::receive;
 use crate::service::Service;
@@ -113,11 +113,11 @@ impl State {
 
     /// Raises the event for a message that stayed unanswered (events and status as in Linux'
     /// rdma_cm).
-    fn unanswered(&mut self, owner: u32, kind: Kind, why: Errno) {
+    fn unanswered(&mut self, owner: u32, kind: MessageKind, why: Errno) {
         let Some(identifier) = self.identifiers.get_mut(owner) else {
             return;
         };
-        if kind == Kind::Dreq {
+        if kind == MessageKind::Dreq {
             self.raise(owner, Event::plain(EventKind::Disconnected, -why.0));
             self.begin_time_wait(owner);
         } else {

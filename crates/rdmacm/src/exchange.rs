@@ -3,7 +3,7 @@
 use crate::alarm::Alarm;
 use crate::connection_state::ConnectionState;
 use crate::connection_table::ConnectionTable;
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::outbox::send;
 use crate::peer_transport::PeerTransport;
 use crate::state::State;
@@ -58,7 +58,7 @@ impl State {
         let machine = peer_transport
             .and_then(PeerTransport::state_machine)
             .ok_or(Errno::EINVAL)?;
-        let cm_mad = machine.say(message, clock::now())?;
+        let cm_mad = machine.send(message, clock::now())?;
         let (number, deadline) = (machine.number(), machine.deadline());
         // Before the MAD leaves: a process killed in between has sent less than its record says,
         // never more.
@@ -97,7 +97,7 @@ impl State {
         self.connections.forget(&machine);
         match state {
             ConnectionState::Established if machine.is_connected() => {
-                if let Ok(cm_mad) = machine.say(&Message::bare(Kind::Dreq), clock::now()) {
+                if let Ok(cm_mad) = machine.send(&Message::bare(MessageKind::Dreq), clock::now()) {
                     send(&cm_mad);
                 }
             }

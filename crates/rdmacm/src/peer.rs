@@ -1,7 +1,7 @@
 //! Messages to the peer of an identifier, and the end of the identifier's connection.
 
 use crate::connection_state::ConnectionState;
-use crate::event::{Event, Kind};
+use crate::event::{Event, EventKind};
 use crate::message::{self, Message};
 use crate::peer_transport::PeerTransport;
 use crate::state::State;
@@ -69,21 +69,21 @@ impl State {
             ConnectionState::Connecting if datagram => {
                 self.raise(
                     number,
-                    Event::plain(Kind::Unreachable, message::SIDR_REJECTED as i32),
+                    Event::plain(EventKind::Unreachable, message::SIDR_REJECTED as i32),
                 );
             }
             ConnectionState::Connecting | ConnectionState::Replied | ConnectionState::Accepted => {
                 self.raise(
                     number,
-                    Event::plain(Kind::Rejected, message::CONSUMER_DEFINED as i32),
+                    Event::plain(EventKind::Rejected, message::CONSUMER_DEFINED as i32),
                 );
             }
             ConnectionState::Established => {
                 identifier.state = ConnectionState::Disconnected;
-                self.raise(number, Event::plain(Kind::Disconnected, 0));
+                self.raise(number, Event::plain(EventKind::Disconnected, 0));
             }
             ConnectionState::Disconnecting => {
-                self.raise(number, Event::plain(Kind::Disconnected, 0));
+                self.raise(number, Event::plain(EventKind::Disconnected, 0));
                 self.begin_time_wait(number);
             }
             // Its exchange is over already.
@@ -100,14 +100,14 @@ impl State {
         let identifier = self.identifiers.get_mut(number).ok_or(Errno::EINVAL)?;
         match identifier.peer_transport.as_mut().ok_or(Errno::EINVAL)? {
             PeerTransport::Local(local_stream) => {
-                local_stream.say(message).map_err(|_| Errno::EINVAL)
+                local_stream.send(message).map_err(|_| Errno::EINVAL)
             }
             PeerTransport::Remote(_) => self.write(number, message),
         }
     }
 
     /// Sends a message to a peer that may be dead; then the identifier's connection is lost.
-    pub fn say(&mut self, number: u32, message: &Message) {
+    pub fn send(&mut self, number: u32, message: &Message) {
         if self.tell(number, message).is_err() {
             self.lost(number);
         }

@@ -3,7 +3,7 @@
 use crate::abi::{ConnectionParameters, DatagramParameters};
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind, Parameters};
-use crate::message::{Kind, Message};
+use crate::message::{Message, MessageKind};
 use crate::path::Path;
 use crate::state::State;
 
@@ -26,7 +26,7 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
         return;
     };
     match (message.kind, identifier.state) {
-        (Kind::Rep, ConnectionState::Connecting) if !identifier.space.is_datagram() => {
+        (MessageKind::Rep, ConnectionState::Connecting) if !identifier.space.is_datagram() => {
             let (retry, rnr) = (identifier.agreement.retry_count, message.rnr_retry_count);
             identifier.learn(message);
             identifier.agreement.retry_count = retry;
@@ -34,7 +34,7 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             identifier.state = ConnectionState::Replied;
             raise_connection(state, number, EventKind::ConnectResponse, message, 0);
         }
-        (Kind::SidrRep, ConnectionState::Connecting) if identifier.space.is_datagram() => {
+        (MessageKind::SidrRep, ConnectionState::Connecting) if identifier.space.is_datagram() => {
             if message.status == 0 {
                 identifier.state = ConnectionState::Established;
                 let event = Event {
@@ -52,12 +52,12 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
                 state.raise(number, Event::plain(EventKind::Unreachable, status));
             }
         }
-        (Kind::Rtu, ConnectionState::Accepted) => {
+        (MessageKind::Rtu, ConnectionState::Accepted) => {
             identifier.state = ConnectionState::Established;
             state.raise(number, Event::plain(EventKind::Established, 0));
         }
         (
-            Kind::Rej,
+            MessageKind::Rej,
             ConnectionState::Connecting | ConnectionState::Replied | ConnectionState::Accepted,
         ) => {
             identifier.state = ConnectionState::Over;
@@ -65,13 +65,13 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
             raise_connection(state, number, EventKind::Rejected, message, status);
         }
         // It ended when it was about to be connected.
-        (Kind::Rej, ConnectionState::Established) if !identifier.space.is_datagram() => {
+        (MessageKind::Rej, ConnectionState::Established) if !identifier.space.is_datagram() => {
             identifier.state = ConnectionState::Disconnected;
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
         }
-        (Kind::Dreq, before) if before.is_connected() => {
+        (MessageKind::Dreq, before) if before.is_connected() => {
             identifier.state = ConnectionState::Disconnected;
-            state.say(number, &Message::bare(Kind::Drep));
+            state.send(number, &Message::bare(MessageKind::Drep));
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
             // Both sides sent a DREQ at once.
             if before == ConnectionState::Disconnecting {
@@ -80,12 +80,12 @@ pub fn receive(state: &mut State, number: u32, message: &Message) {
         }
         // The peer has missed the end, or retransmits its DREQ.
         (
-            Kind::Dreq,
+            MessageKind::Dreq,
             ConnectionState::Disconnected | ConnectionState::TimeWait | ConnectionState::Over,
         ) => {
-            let _ = state.tell(number, &Message::bare(Kind::Drep));
+            let _ = state.tell(number, &Message::bare(MessageKind::Drep));
         }
-        (Kind::Drep, ConnectionState::Disconnecting) => {
+        (MessageKind::Drep, ConnectionState::Disconnecting) => {
             state.raise(number, Event::plain(EventKind::Disconnected, 0));
             state.begin_time_wait(number);
         }

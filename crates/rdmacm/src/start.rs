@@ -1,7 +1,7 @@
 //! The start of a process's connection manager, at its first use.
 
+use crate::at_exit;
 use crate::inbox::Inbox;
-use crate::leave;
 use crate::service::{CURRENT, Service};
 use crate::state::State;
 use crate::thread;
@@ -52,7 +52,7 @@ impl Service {
         if result.is_ok() {
             set_agent(AGENT);
             service.open_to_other_hosts()?;
-            leave::at_exit();
+            at_exit::register();
         }
         Ok(service)
     }
