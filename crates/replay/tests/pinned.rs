@@ -14,16 +14,13 @@ use verbena_replay::host::{Costs, Machine, TimeCurve, run as run_on_host};
 use verbena_replay::recorded::{Replay, goal, programs, run, timeline};
 use verbena_replay::{Act, Program, Step};
 
-const TRACES: [&str; 10] = [
+const TRACES: [&str; 7] = [
     "hpl-2",
     "lammps-rhodo-2",
-    "lammps-rhodo-4",
     "lattice-qcd-8",
-    "nas-cg-2",
     "nas-is-4",
     "nas-is-8",
     "nas-lu-2",
-    "nas-lu-4",
     "nas-mg-4",
 ];
 const SYSTEMS: [&str; 4] = [

@@ -11,4 +11,4 @@ pub mod sensitivity;
 pub mod suite;
 pub mod table;
 pub mod validation;
-mod workers;
+pub mod workers;

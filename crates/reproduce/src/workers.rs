@@ -5,7 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Computes `compute(0)` to `compute(count - 1)` on `threads` threads. The result does not depend
 /// on their number.
-pub(crate) fn in_order<T: Send>(
+///
+/// # Panics
+///
+/// If a computation panics.
+pub fn in_order<T: Send>(
     threads: usize,
     count: usize,
     compute: impl Fn(usize) -> T + Sync,

@@ -18,7 +18,7 @@ pub use table::{TARGET, text, unanswered, verdict};
 
 use crate::system::{Fit, Free, Identified, fit, identify};
 use verbena_fabric::model::Machine;
-use verbena_model::profile::{Error, Library, Overrides, ProfileKind, Recorded, Tag};
+use verbena_model::profile::{Error, Library, ProfileKind, Recorded, Tag};
 
 /// Input of the loop.
 #[derive(Debug, Clone)]
@@ -144,14 +144,9 @@ pub enum Open {
 /// measurements are too few.
 pub fn close(task: &SoftwareTask<'_>) -> Result<Closed, Open> {
     let chosen = chosen(task)?;
-    let free: Vec<Free> = chosen.iter().map(free).collect();
+    let free: Vec<Free> = chosen.iter().map(Free::of).collect();
     let with = |values: &[f64]| -> Result<Machine, Open> {
-        let paths = free.iter().map(|free| free.path.as_str());
-        let overrides = paths
-            .zip(values)
-            .fold(Overrides::none(), |all, (path, value)| {
-                all.with(path, *value)
-            });
+        let overrides = Free::overrides(&free, values);
         machine(&task.library.with(&overrides)?, task.profile)
     };
     // Every value stays within its bounds, so any error shows at the start.
@@ -219,16 +214,6 @@ fn chosen(task: &SoftwareTask<'_>) -> Result<Vec<Recorded>, Open> {
         })
     };
     task.free.iter().map(found).collect()
-}
-
-fn free(recorded: &Recorded) -> Free {
-    let (low, high) = recorded.bounds.expect("fitted values have bounds");
-    Free {
-        path: recorded.path.clone(),
-        low,
-        high,
-        start: recorded.value,
-    }
 }
 
 fn curves(machine: &Machine, observed: &[Observed]) -> Vec<BenchmarkErrors> {

@@ -6,15 +6,15 @@
 //! arrive; existing results are not computed again, and the parts of several tasks merge into one
 //! table. A directory belongs to one study on one set of profiles.
 
+mod definition;
 mod file;
 mod point;
 mod store;
-mod study;
 mod suite;
 
+pub use definition::Study;
 pub use point::{PointError, Setting, StudyFigure, StudyPoint};
 pub use store::{Done, Store, StoreError};
-pub use study::Study;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

@@ -5,8 +5,8 @@
 //! coordinates from 0 to 1. Derivatives are central differences over a wide step, because a model
 //! in whole picoseconds is a step function at small scale.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use verbena_model::profile::{Overrides, Recorded};
+use verbena_reproduce::workers::in_order;
 
 /// A value to fit, within its physical bounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +22,29 @@ pub struct Free {
 }
 
 impl Free {
+    /// Returns the parameter of a profile's value.
+    ///
+    /// # Panics
+    ///
+    /// If the value has no bounds.
+    pub(crate) fn of(recorded: &Recorded) -> Free {
+        let (low, high) = recorded.bounds.expect("a value to fit has bounds");
+        Free {
+            path: recorded.path.clone(),
+            low,
+            high,
+            start: recorded.value,
+        }
+    }
+
+    /// Returns the changes of profiles that give the parameters these values.
+    pub(crate) fn overrides(free: &[Free], values: &[f64]) -> Overrides {
+        let each = free.iter().zip(values);
+        each.fold(Overrides::none(), |all, (free, value)| {
+            all.with(&free.path, *value)
+        })
+    }
+
     fn logarithmic(&self) -> bool {
         self.low > 0.0
     }
@@ -140,36 +163,18 @@ fn derive(
     residuals: &(impl Fn(&[f64]) -> Vec<f64> + Sync),
     threads: usize,
 ) -> Vec<Vec<f64>> {
-    let columns: Vec<Mutex<Vec<f64>>> = at.iter().map(|_| Mutex::default()).collect();
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, at.len().max(1)) {
-            scope.spawn(|| {
-                loop {
-                    let column = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(&here) = at.get(column) else {
-                        return;
-                    };
-                    let mut moved = at.to_vec();
-                    let (below, above) = ((here - STEP).max(0.0), (here + STEP).min(1.0));
-                    moved[column] = below;
-                    let low = residuals(&values_at(&moved));
-                    moved[column] = above;
-                    let high = residuals(&values_at(&moved));
-                    let slope = low
-                        .iter()
-                        .zip(&high)
-                        .map(|(low, high)| (high - low) / (above - below))
-                        .collect();
-                    *columns[column].lock().expect("no derivative panicked") = slope;
-                }
-            });
-        }
+    let columns: Vec<Vec<f64>> = in_order(threads, at.len(), |column| {
+        let (here, mut moved) = (at[column], at.to_vec());
+        let (below, above) = ((here - STEP).max(0.0), (here + STEP).min(1.0));
+        moved[column] = below;
+        let low = residuals(&values_at(&moved));
+        moved[column] = above;
+        let high = residuals(&values_at(&moved));
+        let slopes = low.iter().zip(&high);
+        slopes
+            .map(|(low, high)| (high - low) / (above - below))
+            .collect()
     });
-    let columns: Vec<Vec<f64>> = columns
-        .into_iter()
-        .map(|column| column.into_inner().expect("no derivative panicked"))
-        .collect();
     let rows = columns.first().map_or(0, Vec::len);
     (0..rows)
         .map(|row| columns.iter().map(|column| column[row]).collect())

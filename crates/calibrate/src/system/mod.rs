@@ -21,7 +21,7 @@ pub use table::text;
 pub(crate) use table::{limits, values};
 
 use std::collections::HashMap;
-use verbena_model::profile::{Error, Library, Overrides, Recorded, System, Tag};
+use verbena_model::profile::{Error, Library, Recorded, System, Tag};
 use verbena_reproduce::validation::{self, ValidationError};
 
 /// Input of a calibration.
@@ -116,25 +116,9 @@ pub fn calibrate(task: &Task<'_>) -> Result<Calibrated, Unfit> {
             parameters: chosen.len(),
         });
     }
-    let free: Vec<Free> = chosen
-        .iter()
-        .map(|recorded| {
-            let (low, high) = recorded.bounds.expect("chosen for its bounds");
-            Free {
-                path: recorded.path.clone(),
-                low,
-                high,
-                start: recorded.value,
-            }
-        })
-        .collect();
+    let free: Vec<Free> = chosen.iter().map(Free::of).collect();
     let with = |values: &[f64]| -> Result<System, Error> {
-        let overrides = free
-            .iter()
-            .zip(values)
-            .fold(Overrides::none(), |all, (free, value)| {
-                all.with(&free.path, *value)
-            });
+        let overrides = Free::overrides(&free, values);
         task.library.with(&overrides)?.system(task.system)
     };
     // Every value stays within its bounds, so any error shows at the start.
