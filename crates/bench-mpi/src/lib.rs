@@ -9,12 +9,14 @@
 //! checks by counters that the selected transport was used.
 //!
 //! Applications ([`app`]) use the same transports. [`recorder`] builds the recorder of MPI calls,
-//! and [`validation`] compares predicted with measured run times.
+//! [`import`] reads traces of other recorders, and [`validation`] compares predicted with measured
+//! run times.
 #![forbid(unsafe_code)]
 
 pub mod app;
 pub mod catalogue;
 mod failure;
+pub mod import;
 mod launch;
 pub mod library;
 mod lines;

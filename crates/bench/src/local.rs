@@ -55,7 +55,7 @@ pub fn launch(
         .map_err(system("listen for the exchange"))?;
     let directory = RuntimeDirectory::open(host)?;
     let page = Page::new(&directory);
-    let mut job = Job {
+    let mut launched = Launched {
         children: Vec::new(),
         hub: &hub,
     };
@@ -75,7 +75,7 @@ pub fn launch(
         if rank == 0 {
             output = child.stdout.take();
         }
-        job.children.push(child);
+        launched.children.push(child);
     }
     let records = listen(output.expect("process 0 has its output piped"));
     let started = Instant::now();
@@ -84,7 +84,7 @@ pub fn launch(
     let mut signalled = false;
     let mut told = false;
     let mut open = true;
-    while open || !job.all_ended() {
+    while open || !launched.all_ended() {
         match records.recv_timeout(Duration::from_millis(20)) {
             Ok(Line::End(end)) => {
                 if end.outcome == "complete" {
@@ -100,7 +100,7 @@ pub fn launch(
                 std::thread::sleep(Duration::from_millis(2));
             }
         }
-        if let Some(found) = job.look() {
+        if let Some(found) = launched.look() {
             if found.signalled && !signalled {
                 signalled = true;
                 trouble = Some(found.reason);
@@ -112,13 +112,13 @@ pub fn launch(
         if stop.load(Ordering::Relaxed) && !told {
             told = true;
             deadline = deadline.min(Instant::now() + STOP_GRACE);
-            job.interrupt();
+            launched.interrupt();
         }
-        if job.only_hung_left() {
+        if launched.only_hung_left() {
             trouble.get_or_insert_with(|| hanging(&hub.absent()));
             // The signal that ends it is then not the cause.
             signalled = true;
-            job.end();
+            launched.end();
         }
         if Instant::now() > deadline {
             let late = format!(
@@ -127,7 +127,7 @@ pub fn launch(
             );
             trouble.get_or_insert(late);
             signalled = true;
-            job.end();
+            launched.end();
         }
     }
     if stop.load(Ordering::Relaxed) {
@@ -181,12 +181,13 @@ struct Trouble {
     signalled: bool,
 }
 
-struct Job<'a> {
+/// The processes of a launch.
+struct Launched<'a> {
     children: Vec<Child>,
     hub: &'a Hub,
 }
 
-impl Job<'_> {
+impl Launched<'_> {
     fn all_ended(&mut self) -> bool {
         self.children
             .iter_mut()
@@ -252,7 +253,7 @@ impl Job<'_> {
     }
 }
 
-impl Drop for Job<'_> {
+impl Drop for Launched<'_> {
     fn drop(&mut self) {
         self.end();
         for child in &mut self.children {

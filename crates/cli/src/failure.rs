@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use verbena_bench::Failure as BenchFailure;
-use verbena_bench_mpi::{Failure as MpiFailure, recorder};
+use verbena_bench_mpi::{Failure as MpiFailure, import, recorder};
 use verbena_hca_shm::registry;
 
 use crate::exit::Exit;
@@ -45,7 +45,7 @@ pub enum Failure {
     Recorder(#[from] recorder::Failure),
 
     #[error(transparent)]
-    Import(#[from] crate::import::Failure),
+    Import(#[from] import::Failure),
 
     #[error(transparent)]
     Trace(#[from] verbena_mpi_trace::Error),
@@ -105,9 +105,9 @@ impl Failure {
             | Failure::Registry { .. }
             | Failure::Directory { .. } => Exit::Environment,
             Failure::Recorder(recorder::Failure::Taken(_)) | Failure::Trace(_) => Exit::WrongInput,
-            Failure::Import(
-                crate::import::Failure::NoPrinter | crate::import::Failure::Unrunnable(_),
-            ) => Exit::Environment,
+            Failure::Import(import::Failure::NoPrinter | import::Failure::Unrunnable(_)) => {
+                Exit::Environment
+            }
             Failure::Import(_) => Exit::WrongInput,
             Failure::Recorder(_) => Exit::Environment,
             Failure::UnknownOption { .. } | Failure::Results(_) | Failure::Input(_) => {

@@ -17,7 +17,6 @@ mod exit;
 mod expect;
 mod failure;
 mod host;
-mod import;
 mod info;
 mod interrupt;
 mod launch;

@@ -87,7 +87,7 @@ impl Applications {
                 return Ok(Ended::Well);
             }
         };
-        let job = Job {
+        let runs = Runs {
             ready,
             application,
             found: &found,
@@ -96,7 +96,7 @@ impl Applications {
         for processes in crews(task, wanted) {
             let parameters = parameters(processes);
             let told_of = parameters.clone();
-            match self.checked(&job, processes)? {
+            match self.checked(&runs, processes)? {
                 Ran::Interrupted => return Ok(Ended::Interrupted),
                 Ran::Badly(reason) => take(fail(reason, parameters, false))?,
                 Ran::To(outcome, counted) => {
@@ -121,10 +121,10 @@ impl Applications {
                     let crowd = Warning::OversubscribedCores { processes, cores };
                     point.warnings.extend(is_crowded.then_some(crowd));
                     take(Line::Point(Box::new(point)))?;
-                    if task.budget().sweep == Sweep::Coarse || !self.first(&job, processes) {
+                    if task.budget().sweep == Sweep::Coarse || !self.first(&runs, processes) {
                         continue;
                     }
-                    if let Some(summary) = job.recorded(processes)? {
+                    if let Some(summary) = runs.recorded(processes)? {
                         let told = recorded::findings(benchmark.name, number, &told_of, &summary);
                         told.into_iter()
                             .try_for_each(|one| take(Line::Finding(one)))?;
@@ -136,19 +136,19 @@ impl Applications {
     }
 
     /// Returns whether this run's communication was not recorded before, and notes it.
-    fn first(&mut self, job: &Job<'_>, processes: usize) -> bool {
-        let name = job.application.benchmark.name;
+    fn first(&mut self, runs: &Runs<'_>, processes: usize) -> bool {
+        let name = runs.application.benchmark.name;
         self.recorded
-            .insert((name, job.ready.transport().name(), processes))
+            .insert((name, runs.ready.transport().name(), processes))
     }
 
     /// Runs the program, checks that its messages used the requested transport, and compares its
     /// result with that over shared memory.
-    fn checked(&mut self, job: &Job<'_>, processes: usize) -> Result<Ran, Failure> {
-        let transport = job.ready.transport();
-        let key = (job.application.benchmark.name, processes);
+    fn checked(&mut self, runs: &Runs<'_>, processes: usize) -> Result<Ran, Failure> {
+        let transport = runs.ready.transport();
+        let key = (runs.application.benchmark.name, processes);
         if transport != Transport::SharedMemory && !self.computed.contains_key(&key) {
-            match job.run(Transport::SharedMemory, processes)? {
+            match runs.run(Transport::SharedMemory, processes)? {
                 Ran::To(outcome, _) => self.computed.insert(key, outcome.computed),
                 Ran::Badly(reason) => {
                     return Ok(Ran::Badly(format!(
@@ -158,7 +158,7 @@ impl Applications {
                 Ran::Interrupted => return Ok(Ran::Interrupted),
             };
         }
-        let (outcome, counted) = match job.run(transport, processes)? {
+        let (outcome, counted) = match runs.run(transport, processes)? {
             Ran::To(outcome, counted) => (outcome, counted),
             other => return Ok(other),
         };
@@ -178,14 +178,15 @@ impl Applications {
     }
 }
 
-struct Job<'a> {
+/// Runs of an application in one launch.
+struct Runs<'a> {
     ready: &'a Ready,
     application: &'a Application,
     found: &'a Found,
     stop: &'a AtomicBool,
 }
 
-impl Job<'_> {
+impl Runs<'_> {
     fn run(&self, transport: Transport, processes: usize) -> Result<Ran, Failure> {
         self.run_with(transport, processes, |_| ())
     }

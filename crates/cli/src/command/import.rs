@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::import;
 use crate::output::{out, outln};
 use crate::tables::trace::Table;
+use verbena_bench_mpi::import;
 use verbena_bench_mpi::recorder::{Failure as Refusal, new_directory};
 use verbena_mpi_trace::Trace;
 

@@ -10,26 +10,31 @@ use std::thread;
 
 use verbena_mpi_trace::otf2::{self, Definitions, Imported};
 
+/// The reason why an archive cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
+    /// There is no archive.
     #[error(
         "{0} is not an OTF2 archive; name its anchor file, which ends in .otf2, or the directory \
          that holds traces.otf2"
     )]
     NoArchive(PathBuf),
 
+    /// `otf2-print` is not installed.
     #[error(
         "cannot find otf2-print, which reads OTF2; install it (Debian: otf2-tools; also part of \
          Score-P)"
     )]
     NoPrinter,
 
+    /// `otf2-print` cannot be started.
     #[error("cannot run otf2-print: {0}")]
     Unrunnable(io::Error),
 
     /// `otf2-print` did not reach the end of the archive.
     #[error("otf2-print cannot read {archive}: {words}")]
     Unreadable {
+        /// The archive.
         archive: PathBuf,
         /// Its error message.
         words: String,
@@ -38,7 +43,9 @@ pub enum Failure {
     /// The archive's content cannot be imported.
     #[error("cannot import {archive}: {source}")]
     Refused {
+        /// The archive.
         archive: PathBuf,
+        /// The defect.
         source: otf2::Error,
     },
 }
