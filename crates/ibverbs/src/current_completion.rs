@@ -12,19 +12,19 @@ use verbena_hca::cq::Polled;
 pub struct Current {
     polled: Polled,
     taken: AtomicBool,
-    pub(crate) place: UnsafeCell<Place>,
+    pub(crate) completion: UnsafeCell<CurrentCompletion>,
 }
 
 /// A completion.
 #[derive(Default)]
-pub(crate) struct Place {
+pub(crate) struct CurrentCompletion {
     pub(crate) wc: ibv_wc,
     /// Time of the adapter's clock, in nanoseconds.
     pub(crate) timestamp: u64,
 }
 
-// SAFETY: `place` is only accessed by the thread that holds `taken`, or by the only polling thread,
-// as the program promises.
+// SAFETY: `completion` is only accessed by the thread that holds `taken`, or by the only polling
+// thread, as the program promises by the flag IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
 unsafe impl Sync for Current {}
 
 // SAFETY: plain data.
@@ -36,7 +36,7 @@ impl Current {
         Current {
             polled,
             taken: AtomicBool::new(false),
-            place: UnsafeCell::default(),
+            completion: UnsafeCell::default(),
         }
     }
 
