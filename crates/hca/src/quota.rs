@@ -4,8 +4,8 @@
 //! numbers are the one resource that the processes of a host share: 2^24 less one block, so that
 //! 127 processes can each have all the queue pairs that the device advertises.
 
-use crate::device::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
 use crate::errno::Result;
+use crate::limits::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
 use crate::refused;
 use std::sync::atomic::{AtomicU32, Ordering};
 

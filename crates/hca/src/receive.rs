@@ -6,6 +6,7 @@ use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::fault_injection::{self, Fault};
+use crate::limits::{MAX_SGE, MAX_SRQ_WR};
 use crate::quota;
 use crate::refused;
 use crate::shm::context_table::QpRecord;
@@ -206,11 +207,6 @@ struct SrqState {
     ring: ReceiveRing,
     limit: u32,
 }
-
-/// Largest number of requests of a shared receive queue.
-pub const MAX_SRQ_WR: u32 = 1 << 16;
-/// Largest number of buffers of a receive request.
-pub const MAX_SGE: u32 = 32;
 
 impl Srq {
     /// Creates a shared receive queue; with `xrc`, one that XRC senders can address by number and

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use verbena_abi::ibv_ah_attr;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::context::{Context, Pd};
-use verbena_hca::device::{Device, FIRST_PORT};
+use verbena_hca::device::Device;
 use verbena_hca::errno::{Errno, Result};
+use verbena_hca::link::FIRST_PORT;
 
 /// Makes objects until the adapter refuses.
 fn all<T>(mut make: impl FnMut() -> Result<T>) -> Vec<T> {

@@ -4,9 +4,9 @@
 
 use libc::{c_int, ssize_t};
 use verbena_abi::*;
-use verbena_hca::device::{self, Device, GIDS, PKEY, PKEYS, gid_at};
+use verbena_hca::device::{self, Device, PKEY, PKEYS, gid_at};
 use verbena_hca::errno::{Errno, Result};
-use verbena_hca::link;
+use verbena_hca::link::{self, GIDS};
 use verbena_hca::refused;
 use verbena_hca::sys::clock;
 

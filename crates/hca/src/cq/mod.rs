@@ -14,6 +14,7 @@ pub(crate) use ring::Retired;
 use crate::context::Context;
 use crate::errno::Result;
 use crate::event::{AsyncEvent, CompletionChannel};
+use crate::limits::MAX_CQE;
 use crate::lock::{Guard, Lock};
 use crate::moderation::{Moderation, ModerationVerdict};
 use crate::process::SeenChannels;
@@ -27,9 +28,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use verbena_abi::*;
-
-/// Largest completion queue, in completions.
-pub const MAX_ENTRIES: u32 = 1 << 22;
 
 /// A completion.
 #[derive(Clone, Copy)]
@@ -170,10 +168,10 @@ impl Cq {
     /// EINVAL for a size of zero or beyond the limit; ENOMEM beyond the device's number of queues.
     pub fn create_with(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
         let capacity = init.entries;
-        if capacity == 0 || capacity > MAX_ENTRIES {
+        if capacity == 0 || capacity > MAX_CQE {
             return Err(refused!(
                 EINVAL,
-                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed"
+                "cqe is {capacity}: 1 to {MAX_CQE} (max_cqe of ibv_query_device) are allowed"
             ));
         }
         let quota_share = quota::COMPLETION_QUEUES.take()?;
@@ -226,10 +224,10 @@ impl Cq {
         let mut emptying = self.emptying();
         let mut filling = self.push.lock();
         let (head, tail) = self.ends();
-        if capacity == 0 || capacity > MAX_ENTRIES || tail - head > u64::from(capacity) {
+        if capacity == 0 || capacity > MAX_CQE || tail - head > u64::from(capacity) {
             return Err(refused!(
                 EINVAL,
-                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed, \
+                "cqe is {capacity}: 1 to {MAX_CQE} (max_cqe of ibv_query_device) are allowed, \
                  and at least the number of queued completions, {}",
                 tail - head
             ));

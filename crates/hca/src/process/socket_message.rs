@@ -17,7 +17,6 @@
 //! would stay in flight for ever, and the kernel limits a user's descriptors in flight, to
 //! all destinations together (unix(7), ETOOMANYREFS).
 
-use crate::describe;
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::peer::Introduction;
@@ -309,6 +308,9 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
     }
 }
 
+/// Longest description of a process in bytes. Queue pairs that do not fit are only counted.
+pub(crate) const MOST_DESCRIPTION: usize = 128 << 10;
+
 /// Asks the process behind a fresh socket for its state; the answer is a JSON object.
 ///
 /// # Errors
@@ -317,7 +319,7 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
 pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
     SocketMessage::bare(SocketMessageKind::Describe, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
-    let mut buffer = vec![0u8; describe::MAX_LENGTH];
+    let mut buffer = vec![0u8; MOST_DESCRIPTION];
     let received = socket.receive(&mut buffer)?;
     buffer.truncate(received.length);
     String::from_utf8(buffer).map_err(|_| Errno::EPROTO)

@@ -8,7 +8,8 @@
 use crate::context::Context;
 use crate::device::Device;
 use crate::event::AsyncEvent;
-use crate::link::{self, PortChange, down};
+use crate::link::{self, PortChange};
+use crate::port_switch;
 use crate::process::{CURRENT, Process};
 use crate::shm::registry;
 use crate::sys::monitor::Monitor;
@@ -69,7 +70,7 @@ impl Process {
 pub fn look_at_ports() {
     match CURRENT.get() {
         Some(process) => process.look_at_ports(),
-        None => drop(link::learn_down(down::now(&registry::directory()))),
+        None => drop(link::learn_down(port_switch::now(&registry::directory()))),
     }
 }
 
@@ -79,7 +80,7 @@ impl Process {
     pub fn look_at_ports(&self) {
         let word = match self.member.get() {
             Some(member) => member.registry.ports_down().load(Ordering::SeqCst),
-            None => down::now(&registry::directory()),
+            None => port_switch::now(&registry::directory()),
         };
         for (port, change) in link::learn_down(word) {
             for queue_pair in self.queue_pairs.all() {

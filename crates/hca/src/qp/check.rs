@@ -5,7 +5,7 @@ use super::QpInit;
 use crate::ah;
 use crate::device::{self, Device, port_name};
 use crate::errno::{Errno, Result};
-use crate::receive::MAX_SGE;
+use crate::limits::MAX_SGE;
 use crate::refused;
 use std::ffi::c_int;
 use std::fmt;

@@ -4,13 +4,12 @@
 use super::fallback::frame::Envelope;
 use super::fallback::reachability::Reachability;
 use super::fallback::{self, Fallback};
-use super::group;
 use super::port_probe::ProbeCache;
 use super::receive::ReceivedPacket;
 use super::udp_port::UdpPort;
-use crate::device::GIDS;
+use crate::device;
 use crate::errno::{Errno, Result};
-use crate::link::{self, is_link_local};
+use crate::link::{self, GIDS, is_link_local};
 use crate::sys::udp::{Address, Udp};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -238,7 +237,7 @@ const CODE_POINT: u8 = 0b11;
 
 /// Returns whether an address vector leads to another host, and to that alone.
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
-    link::is_ethernet() && group::address(vector.grh.dgid).is_none() && own_port(vector).is_none()
+    link::is_ethernet() && link::ip_group(vector.grh.dgid).is_none() && own_port(vector).is_none()
 }
 
 /// Returns the local port that has an address vector's destination, if any.
@@ -247,7 +246,7 @@ fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
         true => {
             link::locate_gid_from(vector.port_num, vector.grh.dgid).map(|location| location.port)
         }
-        false => link::infiniband_port(vector),
+        false => device::port_towards(vector),
     }
 }
 
@@ -271,7 +270,7 @@ pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
 /// Returns the IP address of an address vector's destination.
 pub fn destination(vector: &ibv_ah_attr) -> Ipv6Addr {
     let ip = Ipv6Addr::from(vector.grh.dgid.bytes());
-    group::address(vector.grh.dgid).unwrap_or(ip)
+    link::ip_group(vector.grh.dgid).unwrap_or(ip)
 }
 
 impl Path {

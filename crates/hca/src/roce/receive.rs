@@ -2,7 +2,7 @@
 
 use super::path::{gid, route, with_identification};
 use super::port::Port;
-use super::{allow, group, port_probe};
+use super::{allow, port_probe};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
 use crate::process::Process;
@@ -46,7 +46,7 @@ impl ReceivedPacket<'_> {
     }
 
     fn destination_is_group(&self) -> bool {
-        group::address(gid(self.destination)).is_some()
+        link::ip_group(gid(self.destination)).is_some()
     }
 }
 
@@ -336,7 +336,7 @@ fn operation(datagram: &[u8]) -> Option<Operation> {
 /// through, except that link-local and multicast addresses are only valid with their interface.
 /// Datagrams that this host sent to a group have already been delivered through shared memory.
 fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
-    let is_group = group::address(gid(arrived.destination)).is_some();
+    let is_group = link::ip_group(gid(arrived.destination)).is_some();
     let needs_its_own = is_group || is_link_local(&arrived.destination);
     let concerns = |interface: &Interface| {
         let has = |ip| interface.index_of(gid(ip)).is_some();

@@ -187,7 +187,7 @@ impl Qp {
         let source = source.unwrap_or(device::gid(vector.port_num));
         // A LID leads to a port of this host.
         let destination = match vector.is_global {
-            0 => link::infiniband_port(vector).map_or(source, device::gid),
+            0 => device::port_towards(vector).map_or(source, device::gid),
             _ => vector.grh.dgid,
         };
         route(
