@@ -1,9 +1,11 @@
 //! Address handles: ibv_create_ah(3).
 
-use crate::context::Pd;
+use crate::context::Context;
 use crate::device::{gid_at, port_name};
 use crate::errno::Result;
 use crate::link;
+use crate::memory::domain::Pd;
+use crate::process::Process;
 use crate::quota::{self, QuotaShare};
 use crate::refusal;
 use crate::refused;
@@ -27,14 +29,19 @@ impl AddressHandle {
     /// # Errors
     /// EINVAL for a port or source GID that the device does not have, or with Ethernet without a
     /// global route; ENOMEM at the advertised limit.
-    pub fn create(pd: &Arc<Pd>, attributes: &ibv_ah_attr) -> Result<Arc<AddressHandle>> {
+    pub fn create(
+        context: &Context,
+        pd: &Arc<Pd>,
+        attributes: &ibv_ah_attr,
+    ) -> Result<Arc<AddressHandle>> {
         let mut attributes = *attributes;
-        let device = pd.context().device;
-        attributes.port_num = device.port("ah_attr.port_num", attributes.port_num)?;
+        attributes.port_num = context
+            .device
+            .port("ah_attr.port_num", attributes.port_num)?;
         check(&attributes)?;
         let quota_share = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        probe_path(pd, &attributes);
+        probe_path(&context.process, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes,
@@ -69,11 +76,10 @@ impl AddressHandle {
 }
 
 /// Over RoCE, probes the path to an unknown host: the loss of a datagram is never reported.
-fn probe_path(pd: &Pd, attributes: &ibv_ah_attr) {
+fn probe_path(process: &Arc<Process>, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
     }
-    let process = pd.process();
     if let Some(port) = process.roce.get()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {

@@ -1,12 +1,13 @@
 //! Receive work requests and shared receive queues (ibv_post_recv(3), ibv_post_srq_recv(3),
 //! ibv_create_srq(3)).
 
-use crate::context::{Context, Pd};
+use crate::context::Context;
 use crate::cq::Cq;
 use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::fault_injection::{self, Fault};
 use crate::limits::{MAX_SGE, MAX_SRQ_WR};
+use crate::memory::domain::Pd;
 use crate::quota;
 use crate::refused;
 use crate::shm::context_table::QpRecord;
@@ -216,6 +217,7 @@ impl Srq {
     /// EINVAL for sizes beyond the device's limits; ENOMEM at the device's limit of queues or
     /// numbers.
     pub fn create(
+        context: &Arc<Context>,
         pd: &Arc<Pd>,
         max_wr: u32,
         max_sge: u32,
@@ -229,7 +231,7 @@ impl Srq {
             ));
         }
         let quota_share = quota::SHARED_RECEIVE_QUEUES.take()?;
-        let process = pd.process();
+        let process = &context.process;
         let number = if xrc.is_some() {
             process.allocate_number()?
         } else {
@@ -241,7 +243,7 @@ impl Srq {
             xrcd.retain();
         }
         let srq = Arc::new(Srq {
-            context: pd.context().clone(),
+            context: context.clone(),
             pd: pd.clone(),
             number,
             xrc,
@@ -262,7 +264,7 @@ impl Srq {
 
     /// Publishes the queue's domains to peers, in the context table's record of its number.
     fn publish(&self) {
-        let record = self.context.process.contexts.queue_pair(self.number);
+        let record = self.pd.memory().contexts().queue_pair(self.number);
         let xrcd = self.xrc.as_ref().map_or(0, |(xrcd, _)| xrcd.identity());
         record.pd.store(self.pd.number(), Ordering::Relaxed);
         record.xrcd.store(xrcd, Ordering::Relaxed);
@@ -396,7 +398,7 @@ impl Srq {
             ));
         }
         if self.number != 0 {
-            let record = self.context.process.contexts.queue_pair(self.number);
+            let record = self.pd.memory().contexts().queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
             self.context.process.srqs.remove(self.number);
             self.context.process.release_number(self.number);

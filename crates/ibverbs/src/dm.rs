@@ -72,8 +72,8 @@ pub unsafe extern "C" fn alloc_dm(
                     attributes.log_align_req
                 ));
             }
-            let process = &handle.object.context.process;
-            let memory = Arc::new(DeviceMemory::allocate(process, attributes.length as u64)?);
+            let owner = &handle.object.context.process.memory;
+            let memory = Arc::new(DeviceMemory::allocate(owner, attributes.length as u64)?);
             let number = MEMORIES.add(&memory);
             Ok(hand_out(context, memory, number))
         })

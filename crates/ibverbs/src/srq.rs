@@ -160,7 +160,9 @@ unsafe fn create(
 ) -> Result<*mut ibv_srq> {
     // SAFETY: callers promise a null or live `pd`.
     let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
-    let srq = Srq::create(domain, attributes.max_wr, attributes.max_sge, xrc)?;
+    // SAFETY: the context of a live domain is live.
+    let adapter = unsafe { &context::of(context)?.object.context };
+    let srq = Srq::create(adapter, domain, attributes.max_wr, attributes.max_sge, xrc)?;
     let actual = srq.query();
     attributes.max_wr = actual.max_wr;
     attributes.max_sge = actual.max_sge;

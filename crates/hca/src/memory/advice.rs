@@ -1,7 +1,7 @@
 //! Advice about memory that is paged in on demand: ibv_advise_mr(3).
 
-use crate::context::Pd;
 use crate::errno::Result;
+use crate::memory::domain::Pd;
 use crate::memory::explain::explain;
 use crate::memory::resolve::{AccessRequest, Refusal, check, grant};
 use crate::refused;
@@ -42,10 +42,10 @@ impl Pd {
 
     /// Returns the address of the range, if advice on it is allowed.
     fn demanded(&self, range: &ibv_sge, intent: Option<Use>) -> Result<u64> {
-        let record = self.process().keys.record(range.lkey);
+        let record = self.memory().keys().record(range.lkey);
         let access_request = AccessRequest::to_buffer(range.lkey, self.number(), 0);
         let length = u64::from(range.length);
-        let section = self.process().own_marks.enter(range.lkey);
+        let section = self.memory().own_marks().enter(range.lkey);
         let resolved = match grant(&section, record, access_request, range.addr, length) {
             Ok(resolved) => resolved,
             Err(refusal) => {

@@ -2,7 +2,7 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::PAGE;
-use crate::process::Process;
+use crate::memory::process_memory::ProcessMemory;
 use crate::refused;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub const CAPACITY: u64 = 1 << 20;
 
 /// A piece of device memory, freed when dropped.
 pub struct DeviceMemory {
-    process: Arc<Process>,
+    memory: Arc<ProcessMemory>,
     offset: u64,
     length: u64,
 }
@@ -21,7 +21,7 @@ impl DeviceMemory {
     ///
     /// # Errors
     /// EINVAL for length 0; ENOMEM beyond the device's capacity.
-    pub fn allocate(process: &Arc<Process>, length: u64) -> Result<DeviceMemory> {
+    pub fn allocate(memory: &Arc<ProcessMemory>, length: u64) -> Result<DeviceMemory> {
         if length == 0 {
             return Err(refused!(EINVAL, "length is 0: give 1 or more"));
         }
@@ -32,7 +32,7 @@ impl DeviceMemory {
                  (max_dm_size of ibv_query_device_ex)"
             ));
         }
-        let arena = process.arena.as_ref().ok_or_else(|| {
+        let arena = memory.arena().ok_or_else(|| {
             refused!(
                 ENOMEM,
                 "the process has no shared memory for device memory: see `verbena doctor`"
@@ -40,7 +40,7 @@ impl DeviceMemory {
         })?;
         let offset = arena.allocate(length.next_multiple_of(PAGE))?;
         Ok(DeviceMemory {
-            process: process.clone(),
+            memory: memory.clone(),
             offset,
             length,
         })
@@ -79,9 +79,8 @@ impl DeviceMemory {
 
     /// Returns the address in the adapter's own view; not an address for the application.
     pub(crate) fn address(&self) -> u64 {
-        self.process
-            .arena
-            .as_ref()
+        self.memory
+            .arena()
             .map_or(0, |arena| arena.base() + self.offset)
     }
 
@@ -94,14 +93,14 @@ impl DeviceMemory {
                 self.length
             ));
         }
-        let arena = self.process.arena.as_ref().ok_or(Errno::EIO)?;
+        let arena = self.memory.arena().ok_or(Errno::EIO)?;
         Ok(arena.pointer(self.offset + offset))
     }
 }
 
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
-        if let Some(arena) = self.process.arena.as_ref() {
+        if let Some(arena) = self.memory.arena() {
             arena.free(self.offset..self.offset + self.length.next_multiple_of(PAGE));
         }
     }

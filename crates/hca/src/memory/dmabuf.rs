@@ -8,12 +8,12 @@
 //! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their
 //! order.
 
-use crate::context::Pd;
 use crate::errno::{Errno, Result};
 use crate::memory::arena::PAGE;
+use crate::memory::domain::Pd;
 use crate::memory::explain::access_names;
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::region::{ANY_WRITE, Region, check_access};
-use crate::process::Process;
 use crate::refused;
 use crate::sys::dmabuf::{self, Nature};
 use crate::sys::mapping::{Mapping, MappingRights};
@@ -48,7 +48,7 @@ pub struct Request {
 
 /// A dma-buf mapped from its beginning to the end of the registered part; unmapped when dropped.
 pub(super) struct DmaBuf {
-    process: Arc<Process>,
+    memory: Arc<ProcessMemory>,
     mapping: ManuallyDrop<Mapping>,
     offset: u64,
     length: u64,
@@ -90,7 +90,7 @@ pub fn register(pd: &Arc<Pd>, fd: RawFd, request: Request) -> Result<Region> {
     // SAFETY: the descriptor was just found open. If the program closes it meanwhile, mapping fails
     // or maps another of the program's files.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let buffer = DmaBuf::map(pd.process(), fd, request)?;
+    let buffer = DmaBuf::map(pd.memory(), fd, request)?;
     Region::of_dma_buf(pd, buffer, request.iova, request.access)
 }
 
@@ -128,7 +128,7 @@ fn check(request: Request) -> Result<u64> {
 }
 
 impl DmaBuf {
-    fn map(process: &Arc<Process>, fd: BorrowedFd<'_>, request: Request) -> Result<DmaBuf> {
+    fn map(memory: &Arc<ProcessMemory>, fd: BorrowedFd<'_>, request: Request) -> Result<DmaBuf> {
         let end = request.offset + request.length;
         let length = usize::try_from(end.next_multiple_of(PAGE)).map_err(|_| Errno::ENOMEM)?;
         let is_denied = |error| matches!(error, Errno(libc::EACCES | libc::EPERM));
@@ -163,7 +163,7 @@ impl DmaBuf {
             error => error,
         })?;
         Ok(DmaBuf {
-            process: process.clone(),
+            memory: memory.clone(),
             mapping: ManuallyDrop::new(mapping),
             offset: request.offset,
             length: request.length,
@@ -182,7 +182,7 @@ impl DmaBuf {
 impl Drop for DmaBuf {
     fn drop(&mut self) {
         // A forked child has not inherited the mapping, and may have mapped other memory there.
-        if !self.process.is_inherited() {
+        if !self.memory.is_inherited() {
             // SAFETY: dropped only here.
             unsafe { ManuallyDrop::drop(&mut self.mapping) };
         }

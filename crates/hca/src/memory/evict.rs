@@ -9,10 +9,10 @@ use crate::errno::{Errno, Result};
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
 use crate::memory::pins::HoldId;
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::quarantine::Release;
 use crate::memory::quiet::Quiet;
 use crate::memory::restore::{MappedPart, mapped_parts};
-use crate::process::{Channels, Process};
 use crate::shm::section::WordUnderWay;
 use crate::shm::tombstone;
 use crate::sys::remap;
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::atomic::{self, AtomicU64};
 
 /// Limit on words of one piece with an atomic in progress: one for each peer that was stopped in
 /// one.
@@ -35,19 +35,25 @@ const MOST_WORDS: usize = 128;
 /// memory); the system's when memory is short; EPERM or EOPNOTSUPP when other threads of this
 /// process cannot be held; EBUSY when a device may hold the pages. After an error some of the pages
 /// are where they were, under their keys.
-pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -> Result<()> {
-    let arena = process.arena.as_ref().ok_or(Errno::EOPNOTSUPP)?;
+pub fn evict(memory: &ProcessMemory, key: u32, fence: &dyn Fn(), release: &Release) -> Result<()> {
+    let arena = memory.arena().ok_or(Errno::EOPNOTSUPP)?;
     let leaving = {
-        let _registration = process.registration.lock();
-        begin(process, arena, key, release)?
+        let _registration = memory.registration().lock();
+        begin(memory, arena, key, release)?
     };
     fence();
-    let _registration = process.registration.lock();
-    let channels = process.channels();
-    let words = words_under_way(&channels);
-    let moved = leaving
-        .iter()
-        .try_for_each(|range| move_range(arena, range, &words, release));
+    let _registration = memory.registration().lock();
+    let mut moved = Ok(());
+    let mut move_all = |words: &[WordUnderWay<'_>]| {
+        let mut ranges = leaving.iter();
+        moved = ranges.try_for_each(|range| move_range(arena, range, words, release));
+    };
+    // The offsets of the words have been removed from all keys before.
+    atomic::fence(SeqCst);
+    match memory.peers() {
+        Some(peers) => peers.with_words_under_way(&mut move_all),
+        None => move_all(&[]),
+    }
     // All registrations, because any may cover pages of these ranges, by their old place or the new
     // one.
     let mut pins = arena.pins();
@@ -56,13 +62,18 @@ pub fn evict(process: &Process, key: u32, fence: &dyn Fn(), release: &Release) -
         arena.end_leaving(range);
     }
     let all: Vec<HoldId> = pins.holders(&(0..u64::MAX));
-    process.keys.relocate(&all, &pins);
+    memory.keys().relocate(&all, &pins);
     moved
 }
 
 /// Removes the offsets of the pages from all keys that name them. Returns their ranges.
-fn begin(process: &Process, arena: &Arena, key: u32, release: &Release) -> Result<Vec<Range<u64>>> {
-    let entry = process.keys.entry(key).ok_or(Errno::ENOENT)?;
+fn begin(
+    memory: &ProcessMemory,
+    arena: &Arena,
+    key: u32,
+    release: &Release,
+) -> Result<Vec<Range<u64>>> {
+    let entry = memory.keys().entry(key).ok_or(Errno::ENOENT)?;
     let hold = entry.hold.ok_or(Errno::EOPNOTSUPP)?;
     let mut pins = arena.pins();
     let leaving: Vec<Range<u64>> = pins
@@ -77,19 +88,8 @@ fn begin(process: &Process, arena: &Arena, key: u32, release: &Release) -> Resul
         pins.set_moving(range.clone(), true);
         arena.begin_leaving(range.clone(), release.clone());
     }
-    process.keys.hide_segments(&holders);
+    memory.keys().hide_segments(&holders);
     Ok(leaving)
-}
-
-/// Returns the words on which stopped peers have atomics in progress; their offsets have been
-/// removed from all keys before.
-fn words_under_way(channels: &Channels) -> Vec<WordUnderWay<'_>> {
-    fence(SeqCst);
-    channels
-        .inbound
-        .iter()
-        .flat_map(|inbound| inbound.channel.requester_sections().words_under_way())
-        .collect()
 }
 
 /// Moves the pages of a range that are still pinned there.

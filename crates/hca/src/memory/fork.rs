@@ -11,20 +11,16 @@
 //! sockets, so that objects that the child inherited can be dropped without harm while peers still
 //! see the parent's death when it happens.
 
-use crate::capture;
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
+use crate::memory::fork_mutex::GENERATION;
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::restore::mapped_parts;
-use crate::process::CURRENT;
-use crate::sync::wait_a_little;
 use crate::sys::populate::{Use, populate};
 use crate::sys::{mm, remap};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};
-
-/// Counts forks on the child's side; an object made under another count belongs to an ancestor.
-pub static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 /// A child's copy of registered pages.
 struct Copy {
@@ -39,10 +35,24 @@ struct Copy {
 struct Plan {
     copies: Vec<Copy>,
     nothing: Vec<(usize, usize)>,
-    sockets: Vec<i32>,
+    sockets: Vec<RawFd>,
     null: Option<OwnedFd>,
 }
 
+/// The adapter, as the handlers of fork(2) see it.
+#[derive(Clone, Copy)]
+pub struct Adapter {
+    /// Returns its memory, if there is an adapter.
+    pub memory: fn() -> Option<Arc<ProcessMemory>>,
+    /// Returns the ranges that a child must not touch.
+    pub mappings: fn() -> Vec<(usize, usize)>,
+    /// Returns the descriptors by whose closing peers notice this process's death.
+    pub descriptors: fn() -> Vec<RawFd>,
+    /// Forgets the adapter, in the child. Async-signal-safe.
+    pub abandon: fn(),
+}
+
+static ADAPTER: OnceLock<Adapter> = OnceLock::new();
 static PLAN: Mutex<Option<Plan>> = Mutex::new(None);
 static HELD: AtomicBool = AtomicBool::new(false);
 static LEFT_OUT: AtomicBool = AtomicBool::new(false);
@@ -63,11 +73,12 @@ pub fn is_registered_left_out() -> bool {
 }
 
 /// Makes forks of this process safe from now on.
-pub fn watch() {
+pub fn watch(adapter: Adapter) {
     static ONCE: Once = Once::new();
     // Evaluated now, and not in the middle of a fork.
     is_registered_left_out();
     ONCE.call_once(|| {
+        let _ = ADAPTER.set(adapter);
         // SAFETY: the handlers are functions of this library, which stays loaded (see `ibverbs`'
         // link flags).
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
@@ -75,16 +86,19 @@ pub fn watch() {
 }
 
 extern "C" fn prepare() {
-    let Some(process) = CURRENT.get() else { return };
+    let Some(adapter) = ADAPTER.get() else { return };
+    let Some(memory) = (adapter.memory)() else {
+        return;
+    };
     // Held until after the fork, so that no range moves between the copy and the fork.
-    let registration = process.registration.lock();
+    let registration = memory.registration().lock();
     let plan = Plan {
-        copies: match process.arena.as_ref() {
+        copies: match memory.arena() {
             Some(arena) if !is_registered_left_out() => copy_registered(arena),
             _ => Vec::new(),
         },
-        nothing: process.shared_mappings(),
-        sockets: process.sockets(),
+        nothing: (adapter.mappings)(),
+        sockets: (adapter.descriptors)(),
         null: std::fs::File::open("/dev/null").ok().map(OwnedFd::from),
     };
     if let Ok(mut slot) = PLAN.lock() {
@@ -93,7 +107,7 @@ extern "C" fn prepare() {
     std::mem::forget(registration);
     HELD.store(true, Ordering::Relaxed);
     // Kept alive across the fork: the parent handler releases the lock through it.
-    std::mem::forget(process);
+    std::mem::forget(memory);
 }
 
 extern "C" fn parent() {
@@ -113,12 +127,14 @@ extern "C" fn parent() {
 }
 
 fn release_registration() {
-    let Some(process) = CURRENT.get() else { return };
+    let Some(memory) = ADAPTER.get().and_then(|adapter| (adapter.memory)()) else {
+        return;
+    };
     // SAFETY: `prepare` on this very thread took the lock and forgot its guard, and a count of the
-    // process.
+    // memory.
     unsafe {
-        process.registration.force_unlock();
-        Arc::decrement_strong_count(Arc::as_ptr(&process));
+        memory.registration().force_unlock();
+        Arc::decrement_strong_count(Arc::as_ptr(&memory));
     }
 }
 
@@ -161,8 +177,9 @@ extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::SeqCst);
     // The parent's adapter is unusable here. Its remains are never freed: the threads that would do
     // so do not exist in the child.
-    CURRENT.abandon();
-    capture::forget();
+    if let Some(adapter) = ADAPTER.get() {
+        (adapter.abandon)();
+    }
 }
 
 /// Copies the registered pages that the application has mapped to the shadows. Pages that fail are
@@ -204,50 +221,4 @@ fn copy_registered(arena: &Arena) -> Vec<Copy> {
         }
     }
     copies
-}
-
-/// A mutex that can be unlocked without its guard: std's cannot be held across a fork.
-pub struct ForkMutex {
-    raw: std::sync::atomic::AtomicU32,
-}
-
-/// Holds a [`ForkMutex`].
-pub struct ForkGuard<'a>(&'a ForkMutex);
-
-impl ForkMutex {
-    /// Returns an unlocked mutex.
-    pub const fn new() -> ForkMutex {
-        ForkMutex {
-            raw: std::sync::atomic::AtomicU32::new(0),
-        }
-    }
-
-    /// Waits for the lock. Registration is slow and rare, so waiting polls instead of queueing.
-    pub fn lock(&self) -> ForkGuard<'_> {
-        let mut looks = 0;
-        while self.raw.swap(1, Ordering::Acquire) != 0 {
-            wait_a_little(&mut looks);
-        }
-        ForkGuard(self)
-    }
-
-    /// Unlocks without a guard.
-    ///
-    /// # Safety
-    /// The caller holds the lock through a guard that it forgot.
-    pub unsafe fn force_unlock(&self) {
-        self.raw.store(0, Ordering::Release);
-    }
-}
-
-impl Default for ForkMutex {
-    fn default() -> ForkMutex {
-        ForkMutex::new()
-    }
-}
-
-impl Drop for ForkGuard<'_> {
-    fn drop(&mut self) {
-        self.0.raw.store(0, Ordering::Release);
-    }
 }

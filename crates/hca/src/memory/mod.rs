@@ -9,9 +9,11 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
+//! | [`process_memory`], [`peers`] | the memory part of a process, and its view of peers |
+//! | [`domain`], [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
 //! | [`key`], [`resolve`] | keys, their meaning, and their check |
 //! | [`adopt`], [`restore`], [`evict`], [`fork`] | page moves: in, out, in the arena, to a child |
+//! | [`fence`] | waits for accesses under ended rights |
 //! | [`pages`] | the rule for when pages may move |
 //! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
 //! | [`quiet`] | keeps other threads from pages that move |
@@ -22,16 +24,21 @@ pub mod advice;
 pub mod arena;
 pub mod device;
 pub mod dmabuf;
+pub mod domain;
 pub mod evict;
 pub(crate) mod explain;
 pub mod extents;
+pub mod fence;
 pub mod fork;
+pub mod fork_mutex;
 pub mod interval;
 pub mod key;
 pub mod pages;
+pub mod peers;
 pub mod pins;
 #[cfg(test)]
 mod private_tests;
+pub mod process_memory;
 pub mod quarantine;
 pub mod quiet;
 pub mod region;
@@ -39,36 +46,3 @@ pub mod resolve;
 pub mod restore;
 pub mod transfer;
 pub mod window;
-
-use crate::fault_injection::{self, Fault};
-use crate::process::Process;
-use crate::process::fence::Held;
-use quarantine::Release;
-use std::sync::Arc;
-
-/// Peers that are stopped inside an access.
-struct Stopped(Arc<[Held]>);
-
-impl Stopped {
-    /// Returns the condition that they have all left it.
-    fn release(&self) -> Release {
-        let held = self.0.clone();
-        Arc::new(move || held.iter().all(Held::is_over))
-    }
-
-    /// Waits for them, and cuts off those that do not go on: for memory that cannot be moved away
-    /// from them.
-    fn wait_or_cut_off(&self) {
-        self.0.iter().for_each(Held::wait_or_cut_off);
-    }
-}
-
-/// Waits until no thread touches memory by a key that was revoked before, except for stopped peers,
-/// which are returned. Holds no lock, because a thread that serves a peer may need it.
-fn fence(process: &Process) -> Option<Stopped> {
-    if fault_injection::is(Fault::DeregFence) {
-        return None;
-    }
-    let held = process.wait_for_sections();
-    (!held.is_empty()).then(|| Stopped(held.into()))
-}

@@ -4,7 +4,7 @@
 
 use crate::memory::adopt::adopt;
 use crate::memory::arena::{Arena, PAGE};
-use crate::memory::fork::ForkMutex;
+use crate::memory::fork_mutex::ForkMutex;
 use crate::memory::pins::HoldId;
 use crate::memory::restore::depart;
 use crate::sys::userfault::{Rights, UserFault};

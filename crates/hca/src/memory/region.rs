@@ -1,16 +1,17 @@
 //! Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_alloc_null_mr(3), ibv_reg_dm_mr.
 
-use crate::context::Pd;
 use crate::errno::{Errno, Result};
 use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
 use crate::memory::dmabuf::DmaBuf;
+use crate::memory::domain::Pd;
 use crate::memory::explain::access_names;
+use crate::memory::fence::Stopped;
 use crate::memory::key::{KeyEntry, KeyKind};
 use crate::memory::pins::{HoldId, Segment};
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
-use crate::memory::{Stopped, fence, restore};
-use crate::process::Process;
+use crate::memory::restore;
 use crate::refused;
 use crate::shm::context_table::SEGMENTS;
 use crate::sys::vma::{self, Vma};
@@ -111,7 +112,7 @@ impl Region {
         access: u32,
     ) -> Result<Region> {
         check_access(access)?;
-        let key = pd.process().keys.allocate(KeyKind::Region)?;
+        let key = pd.memory().keys().allocate(KeyKind::Region)?;
         let range = Range {
             address,
             length,
@@ -121,7 +122,7 @@ impl Region {
         match describe(pd, range) {
             Ok(entry) => Ok(Region::publish(pd, key, entry, Backing::Application)),
             Err(error) => {
-                pd.process().keys.release(key, KeyKind::Region);
+                pd.memory().keys().release(key, KeyKind::Region);
                 Err(error)
             }
         }
@@ -139,7 +140,7 @@ impl Region {
             length: u64::MAX,
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(KeyKind::Region)?;
+        let key = pd.memory().keys().allocate(KeyKind::Region)?;
         Ok(Region::publish(pd, key, entry, Backing::Application))
     }
 
@@ -186,7 +187,7 @@ impl Region {
             }],
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(KeyKind::Region)?;
+        let key = pd.memory().keys().allocate(KeyKind::Region)?;
         let backing = Backing::Device {
             _memory: memory.clone(),
         };
@@ -211,7 +212,7 @@ impl Region {
             address: buffer.address(),
             ..KeyEntry::default()
         };
-        let key = pd.process().keys.allocate(KeyKind::Region)?;
+        let key = pd.memory().keys().allocate(KeyKind::Region)?;
         let backing = Backing::DmaBuf { _buffer: buffer };
         Ok(Region::publish(pd, key, entry, backing))
     }
@@ -228,7 +229,7 @@ impl Region {
             windows: 0,
             pending: Vec::new(),
         };
-        show(pd.process(), key, entry);
+        show(pd.memory(), key, entry);
         Region {
             inner: Mutex::new(inner),
         }
@@ -253,7 +254,7 @@ impl Region {
         let mut inner = self.lock();
         match &inner.stage {
             RegionStage::Registered | RegionStage::Reserved => {
-                let entry = inner.pd.process().keys.entry(inner.key);
+                let entry = inner.pd.memory().keys().entry(inner.key);
                 narrow(&entry.ok_or_else(gone)?)?
             }
             RegionStage::Changing(next) => narrow(next)?,
@@ -273,7 +274,7 @@ impl Region {
         let mut inner = self.lock();
         match inner.stage {
             RegionStage::Registered | RegionStage::Reserved => {
-                let keys = &inner.pd.process().keys;
+                let keys = &inner.pd.memory().keys();
                 keys.derive(key, inner.key, |entry| narrow(entry))
             }
             RegionStage::Changing(_) => {
@@ -288,7 +289,7 @@ impl Region {
     pub(crate) fn revoke_window(&self, key: u32) {
         let mut inner = self.lock();
         inner.pending.retain(|(pending, _)| *pending != key);
-        inner.pd.process().keys.revoke(key);
+        inner.pd.memory().keys().revoke(key);
     }
 
     /// Ends the binding of a window.
@@ -337,7 +338,7 @@ impl Region {
             iova,
             access: change.access.unwrap_or(old.access),
         };
-        let process = pd.process();
+        let memory = pd.memory();
         let entry = match check_access(range.access).and_then(|()| describe(&pd, range)) {
             Ok(entry) => entry,
             Err(error) => {
@@ -351,16 +352,16 @@ impl Region {
             if inner.windows > 0 {
                 inner.stage = RegionStage::Registered;
                 drop(inner);
-                depart(process, entry.hold, None);
+                depart(memory, entry.hold, None);
                 return Err(bound(1));
             }
             inner.stage = RegionStage::Changing(entry.clone());
             inner.hold
         };
-        process.keys.revoke(key);
-        let stopped = fence(process);
+        memory.keys().revoke(key);
+        let stopped = memory.fence_revoked();
         let (range, hold) = (Range::of(&entry), entry.hold);
-        show(process, key, entry);
+        show(memory, key, entry);
         pd.retain();
         {
             let mut inner = self.lock();
@@ -368,10 +369,10 @@ impl Region {
             inner.stage = RegionStage::Registered;
             for (window, narrow) in std::mem::take(&mut inner.pending) {
                 // It was found to fit when it was reserved.
-                let _ = process.keys.derive(window, key, |entry| narrow(entry));
+                let _ = memory.keys().derive(window, key, |entry| narrow(entry));
             }
         }
-        depart(process, old_hold, stopped);
+        depart(memory, old_hold, stopped);
         old_pd.release();
         Ok(())
     }
@@ -390,11 +391,11 @@ impl Region {
             let backing = std::mem::replace(&mut inner.backing, Backing::Application);
             (inner.key, inner.hold, inner.pd.clone(), backing)
         };
-        let process = pd.process();
-        process.keys.revoke(key);
-        let stopped = fence(process);
-        process.keys.release(key, KeyKind::Region);
-        depart(process, hold, stopped);
+        let memory = pd.memory();
+        memory.keys().revoke(key);
+        let stopped = memory.fence_revoked();
+        memory.keys().release(key, KeyKind::Region);
+        depart(memory, hold, stopped);
         drop(backing);
         pd.release();
         Ok(())
@@ -447,27 +448,27 @@ impl Range {
 
 /// Publishes a key whose pages were adopted earlier. An eviction may have moved them since, so
 /// their offsets are read again.
-fn show(process: &Process, key: u32, mut entry: KeyEntry) {
-    let _registration = process.registration.lock();
-    if let (Some(hold), Some(arena)) = (entry.hold, process.arena.as_ref()) {
+fn show(memory: &ProcessMemory, key: u32, mut entry: KeyEntry) {
+    let _registration = memory.registration().lock();
+    if let (Some(hold), Some(arena)) = (entry.hold, memory.arena()) {
         entry.segments = arena.pins().places(hold).to_vec();
     }
-    process.keys.publish(key, entry);
+    memory.keys().publish(key, entry);
 }
 
 /// Ends the registration of pages. Stopped peers may still write to them.
-fn depart(process: &Process, hold: Option<HoldId>, stopped: Option<Stopped>) {
+fn depart(memory: &ProcessMemory, hold: Option<HoldId>, stopped: Option<Stopped>) {
     // A forked child must not restore pages that its ancestor registered: it has copies of them
     // already.
-    if process.is_inherited() {
+    if memory.is_inherited() {
         return;
     }
-    let (Some(hold), Some(arena)) = (hold, process.arena.as_ref()) else {
+    let (Some(hold), Some(arena)) = (hold, memory.arena()) else {
         return;
     };
     let release = stopped.as_ref().map(Stopped::release);
     let is_given = {
-        let _registration = process.registration.lock();
+        let _registration = memory.registration().lock();
         restore::depart(arena, hold, release.as_ref())
     };
     // Pages that stayed in place belong to the application alone; they cannot be quarantined.
@@ -532,9 +533,9 @@ fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
     if on_demand || length == 0 {
         return Ok(entry);
     }
-    let process = pd.process();
-    let _registration = process.registration.lock();
-    let Some(arena) = process.arena.as_ref() else {
+    let memory = pd.memory();
+    let _registration = memory.registration().lock();
+    let Some(arena) = memory.arena() else {
         check_mapped(&vma::overlapping(address, end)?, address, end, access)?;
         return Ok(entry);
     };

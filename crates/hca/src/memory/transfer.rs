@@ -1,9 +1,9 @@
 //! Moves bytes between local buffers and a peer's memory.
 
 use crate::errno::{Errno, Result};
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, Piece, Refusal, ResolvedRange, grant};
 use crate::peer::{AccessMethod, Direction, Peer};
-use crate::process::Process;
 use crate::shm::section::Section;
 use crate::sys::{copy, own_memory, process_vm};
 use std::marker::PhantomData;
@@ -114,7 +114,7 @@ impl<'a> Runs<'a> {
     /// The refusal of the first buffer that does not allow it.
     pub fn resolve(
         section: &'a Section<'_>,
-        process: &'a Process,
+        memory: &'a ProcessMemory,
         pd: u32,
         sges: &[ibv_sge],
         access: u32,
@@ -124,7 +124,7 @@ impl<'a> Runs<'a> {
             if sge.length == 0 {
                 continue;
             }
-            let record = process.keys.record(sge.lkey);
+            let record = memory.keys().record(sge.lkey);
             let access_request = AccessRequest::to_buffer(sge.lkey, pd, access);
             let range = grant(
                 section,
@@ -134,7 +134,7 @@ impl<'a> Runs<'a> {
                 u64::from(sge.length),
             )?;
             for piece in range.pieces() {
-                runs.push(run_of(process, piece));
+                runs.push(run_of(memory, piece));
             }
         }
         Ok(runs)
@@ -143,12 +143,12 @@ impl<'a> Runs<'a> {
     /// Returns the runs of a local range that was granted to a peer.
     pub fn of(
         _section: &'a Section<'_>,
-        process: &'a Process,
+        memory: &'a ProcessMemory,
         range: ResolvedRange<'a>,
     ) -> Runs<'a> {
         let mut runs = Runs::new();
         for piece in range.pieces() {
-            runs.push(run_of(process, piece));
+            runs.push(run_of(memory, piece));
         }
         runs
     }
@@ -329,8 +329,8 @@ impl Default for Runs<'_> {
     }
 }
 
-fn run_of(process: &Process, piece: Piece) -> Run {
-    let (pointer, location) = match (piece, &process.arena) {
+fn run_of(memory: &ProcessMemory, piece: Piece) -> Run {
+    let (pointer, location) = match (piece, memory.arena()) {
         (Piece::Arena { offset, .. }, Some(arena)) => (arena.pointer(offset), RunLocation::Arena),
         (Piece::Mapping { address, .. }, _) => (address as *mut u8, RunLocation::Mapping),
         (Piece::Address { address, .. }, _) => (address as *mut u8, RunLocation::Application),

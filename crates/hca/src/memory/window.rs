@@ -1,9 +1,10 @@
 //! Memory windows: ibv_alloc_mw(3), ibv_bind_mw(3), and the bind work request.
 
-use crate::context::Pd;
 use crate::errno::Result;
+use crate::memory::domain::Pd;
 use crate::memory::explain::{access_names, range_name};
 use crate::memory::key::{KeyEntry, KeyKind, next_tag, with_chosen_tag};
+use crate::memory::process_memory::Invalidate;
 use crate::memory::region::{Narrow, Region};
 use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -51,7 +52,7 @@ impl Window {
                 "type is {kind}: give IBV_MW_TYPE_1 or IBV_MW_TYPE_2"
             ));
         }
-        let key = pd.process().keys.allocate(KeyKind::Window)?;
+        let key = pd.memory().keys().allocate(KeyKind::Window)?;
         pd.retain();
         let state = WindowState {
             key,
@@ -65,7 +66,9 @@ impl Window {
             state: Mutex::new(state),
             changed: Condvar::new(),
         });
-        pd.process().windows.insert(key, &window);
+        pd.memory()
+            .windows()
+            .insert(key, &(window.clone() as Arc<dyn Invalidate>));
         Ok(window)
     }
 
@@ -109,7 +112,7 @@ impl Window {
         access: u32,
         queue_pair: u32,
     ) -> Result<()> {
-        let process = self.pd.process();
+        let memory = self.pd.memory();
         let mut state = self.lock_when_unchanging();
         let unbinds = length == 0;
         if state.freed || (self.kind == IBV_MW_TYPE_2 && (state.binding.is_some() || unbinds)) {
@@ -141,7 +144,7 @@ impl Window {
             state = self.wait_for_peers(state);
         }
         let key = with_chosen_tag(old_key, key);
-        process.windows.rename(old_key, key);
+        memory.windows().rename(old_key, key);
         state.key = key;
         let mut bound = Ok(());
         if let Some(region) = wanted {
@@ -156,13 +159,64 @@ impl Window {
         bound
     }
 
-    /// Ends the binding of a type 2 window (local invalidate, send with invalidate), requested
-    /// through a queue pair and its protection domain.
-    ///
-    /// # Errors
-    /// EINVAL for a type 1 window, an unbound one, and a key that is not its present one; EPERM for
-    /// another protection domain or queue pair.
-    pub fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
+    /// Deallocates the window; its key stops working at once.
+    pub fn free(&self) {
+        let mut state = self.lock_when_unchanging();
+        if std::mem::replace(&mut state.freed, true) {
+            return;
+        }
+        let memory = self.pd.memory();
+        let old = state.binding.take();
+        if let Some((region, _)) = &old {
+            region.revoke_window(state.key);
+            state = self.wait_for_peers(state);
+        }
+        let key = state.key;
+        drop(state);
+        memory.windows().remove(key);
+        memory.keys().release(key, KeyKind::Window);
+        release(old);
+        self.pd.release();
+    }
+
+    /// Returns the number of the protection domain.
+    pub fn pd(&self) -> u32 {
+        self.pd.number()
+    }
+
+    /// Waits for accesses by a revoked key, without the lock; no other thread changes the window
+    /// meanwhile. The key's memory stays registered, so a peer that is stopped there writes only to
+    /// the region.
+    fn wait_for_peers<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, WindowState>,
+    ) -> MutexGuard<'a, WindowState> {
+        state.changing = true;
+        drop(state);
+        self.pd.memory().fence();
+        let mut state = self.lock();
+        state.changing = false;
+        self.changed.notify_all();
+        state
+    }
+
+    /// Locks the state, once no thread is changing it.
+    fn lock_when_unchanging(&self) -> MutexGuard<'_, WindowState> {
+        let mut state = self.lock();
+        while state.changing {
+            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+        state
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WindowState> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Invalidate for Window {
+    /// Ends the binding of a type 2 window (local invalidate, send with invalidate).
+    fn invalidate(&self, key: u32, pd: u32, queue_pair: u32) -> Result<()> {
         let mut state = self.lock_when_unchanging();
         let Some((region, bound_through)) = &state.binding else {
             return Err(refused!(
@@ -189,60 +243,6 @@ impl Window {
         drop(self.wait_for_peers(state));
         release(old);
         Ok(())
-    }
-
-    /// Deallocates the window; its key stops working at once.
-    pub fn free(&self) {
-        let mut state = self.lock_when_unchanging();
-        if std::mem::replace(&mut state.freed, true) {
-            return;
-        }
-        let process = self.pd.process();
-        let old = state.binding.take();
-        if let Some((region, _)) = &old {
-            region.revoke_window(state.key);
-            state = self.wait_for_peers(state);
-        }
-        let key = state.key;
-        drop(state);
-        process.windows.remove(key);
-        process.keys.release(key, KeyKind::Window);
-        release(old);
-        self.pd.release();
-    }
-
-    /// Returns the number of the protection domain.
-    pub fn pd(&self) -> u32 {
-        self.pd.number()
-    }
-
-    /// Waits for accesses by a revoked key, without the lock; no other thread changes the window
-    /// meanwhile. The key's memory stays registered, so a peer that is stopped there writes only to
-    /// the region.
-    fn wait_for_peers<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, WindowState>,
-    ) -> MutexGuard<'a, WindowState> {
-        state.changing = true;
-        drop(state);
-        self.pd.process().fence();
-        let mut state = self.lock();
-        state.changing = false;
-        self.changed.notify_all();
-        state
-    }
-
-    /// Locks the state, once no thread is changing it.
-    fn lock_when_unchanging(&self) -> MutexGuard<'_, WindowState> {
-        let mut state = self.lock();
-        while state.changing {
-            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
-        }
-        state
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WindowState> {
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }
 

@@ -158,9 +158,13 @@ impl Attempt {
             process.forced,
         )?);
         let socket = peer.socket().ok_or(Errno::EIO)?;
-        let descriptors = our_descriptors(process, Some(file.as_fd()));
-        SocketMessage::about(process, member, SocketMessageKind::Introduction)
-            .send(socket, &descriptors)?;
+        let descriptors = our_descriptors(&process.memory, Some(file.as_fd()));
+        SocketMessage::about(
+            &process.memory,
+            member.identity,
+            SocketMessageKind::Introduction,
+        )
+        .send(socket, &descriptors)?;
         self.stage = AttemptStage::IntroductionSent(peer, channel);
         Ok(Some(AttemptProgress::More))
     }

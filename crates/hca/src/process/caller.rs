@@ -98,8 +98,8 @@ impl Caller {
         if identity == member.identity || !member.registry.is_alive(identity) {
             return Err(Errno::EPROTO);
         }
-        SocketMessage::about(process, member, SocketMessageKind::Welcome)
-            .send(&self.socket, &our_descriptors(process, None))?;
+        SocketMessage::about(&process.memory, member.identity, SocketMessageKind::Welcome)
+            .send(&self.socket, &our_descriptors(&process.memory, None))?;
         self.welcomed = Some(identity);
         Ok(CallerProgress::More(self))
     }

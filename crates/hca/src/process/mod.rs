@@ -18,24 +18,22 @@ pub mod flight;
 mod handshakes;
 mod idle_policy;
 pub mod link;
+pub(crate) mod moderated;
 mod next_record;
 pub mod numbers;
 pub(crate) mod poller;
 pub mod progress;
 pub(crate) mod socket_message;
-pub mod tables;
 pub mod thread;
 pub mod timers;
 pub mod watch;
 
-use crate::capture::Capture;
+use crate::capture::{self, Capture};
 use crate::counters::Counters;
+use crate::current::Current;
 use crate::errno::{Errno, Result};
-use crate::memory::arena::Arena;
-use crate::memory::fork::{self, ForkMutex};
-use crate::memory::key::Keys;
-use crate::memory::pages::Pages;
-use crate::memory::window::Window;
+use crate::memory::fork;
+use crate::memory::process_memory::ProcessMemory;
 use crate::peer::{Forced, Peer};
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
@@ -43,81 +41,34 @@ use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcMessageStates;
 use crate::receive::Srq;
 use crate::roce::port::Port;
-use crate::shm::context_table::ContextTable;
 use crate::shm::registry::{self, BLOCK, Identity, Registry};
-use crate::shm::section::OwnMarks;
 use crate::shm::sleep;
-use crate::sys::apart::Apart;
 use crate::sys::doorbell::Doorbell;
-use crate::sys::memfd::Memfd;
 use crate::sys::{barrier, clock};
+use crate::tables::{NumberTable, WeakTable};
 use connect::ConnectRequests;
 use handshakes::Handshakes;
 use link::{Inbound, Outbound};
+use moderated::ModeratedQueues;
 use numbers::Numbers;
 use poller::Poller;
 use progress::Dead;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
-use tables::{ModeratedQueues, NumberTable, WeakTable};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use timers::Timers;
 use watch::Watch;
 
 /// The adapter of this process, made when the device is first opened.
-pub static CURRENT: Current = Current {
-    process: AtomicPtr::new(std::ptr::null_mut()),
-};
-
-/// Holds the process's adapter. A forked child can drop it without a lock.
-pub struct Current {
-    process: AtomicPtr<Process>,
-}
-
-impl Current {
-    /// Returns the adapter, if the device was opened.
-    pub fn get(&self) -> Option<Arc<Process>> {
-        let process = self.process.load(Ordering::Acquire);
-        if process.is_null() {
-            return None;
-        }
-        // SAFETY: a pointer stored here comes from Arc::into_raw and its reference is never
-        // dropped, so the count is positive.
-        unsafe {
-            Arc::increment_strong_count(process);
-            Some(Arc::from_raw(process))
-        }
-    }
-
-    fn set(&self, process: Arc<Process>) {
-        self.process
-            .store(Arc::into_raw(process).cast_mut(), Ordering::Release);
-    }
-
-    /// Forgets the adapter without freeing it.
-    pub fn abandon(&self) {
-        self.process.store(std::ptr::null_mut(), Ordering::Release);
-    }
-}
+pub static CURRENT: Current<Process> = Current::none();
 
 /// The adapter's state in this process.
 pub struct Process {
-    /// The context table: records that peers may read.
-    pub contexts: Arc<ContextTable>,
-    contexts_file: Memfd,
-    /// Memory that backs registered pages; None where the system refuses so much address space.
-    pub arena: Option<Apart<Arena>>,
-    /// Memory keys.
-    pub keys: Keys,
-    /// Memory windows by key.
-    pub windows: WeakTable<Window>,
-    /// Section marks of local threads for access to local memory outside a channel.
-    pub own_marks: OwnMarks,
+    /// Keys, windows and registered pages.
+    pub memory: Arc<ProcessMemory>,
     next_incarnation: AtomicU32,
-    /// Held while pages move into or out of the arena.
-    pub registration: ForkMutex,
     /// The path that the environment forces.
     pub forced: Option<Forced>,
     /// Queue pairs by number.
@@ -156,14 +107,12 @@ pub struct Process {
     pub(crate) is_polled: AtomicBool,
     /// Set while the progress thread makes progress: polling threads yield to it now and then.
     pub(crate) thread_works: AtomicBool,
-    pub(crate) probe: Box<AtomicU64>,
     /// Notifies the application of changes to the port.
     pub(crate) watch: Watch,
     /// The RoCE port (UDP port 4791).
     pub(crate) roce: OnceLock<Port>,
     /// Copies this process's packets to a capturer.
-    pub(crate) capture: Capture,
-    fork_generation: u64,
+    pub(crate) capture: Arc<Capture>,
     pub(crate) stopping: AtomicBool,
 }
 
@@ -214,36 +163,28 @@ impl Process {
             return Ok(process);
         }
         let process = Arc::new(Process::create()?);
+        let peers: Weak<Process> = Arc::downgrade(&process);
+        process.memory.set_peers(peers);
         barrier::prepare();
-        fork::watch();
+        fork::watch(FORKING);
+        capture::set(process.capture.clone());
         CURRENT.set(process.clone());
         Ok(process)
     }
 
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
-        let pages = Pages::from_environment()?;
+        let memory = Arc::new(ProcessMemory::create()?);
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
         crate::roce::fallback::chosen()?;
-        let (contexts, contexts_file) = ContextTable::create()?;
-        let contexts = Arc::new(contexts);
         let doorbell = Doorbell::new()?;
-        let arena = Arena::create(pages).ok();
-        if let Some(arena) = &arena {
-            arena.is_harmless(contexts_file.as_fd());
-            arena.is_harmless(doorbell.as_fd());
-        }
+        memory.is_harmless(doorbell.as_fd());
         Ok(Process {
-            contexts_file,
-            arena,
-            keys: Keys::new(contexts.clone()),
-            windows: WeakTable::default(),
-            own_marks: OwnMarks::default(),
+            memory,
             next_incarnation: AtomicU32::new(
                 std::process::id().rotate_left(16) ^ clock::now() as u32,
             ),
-            registration: ForkMutex::new(),
             forced,
             queue_pairs: NumberTable::default(),
             srqs: WeakTable::default(),
@@ -266,19 +207,11 @@ impl Process {
             armings: AtomicUsize::new(0),
             is_polled: AtomicBool::new(false),
             thread_works: AtomicBool::new(false),
-            probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
             watch: Watch::default(),
             roce: OnceLock::new(),
-            capture: Capture::default(),
-            fork_generation: fork::GENERATION.load(Ordering::SeqCst),
+            capture: Arc::default(),
             stopping: AtomicBool::new(false),
-            contexts,
         })
-    }
-
-    /// Returns whether this adapter belongs to an ancestor of the calling process.
-    pub fn is_inherited(&self) -> bool {
-        self.fork_generation != fork::GENERATION.load(Ordering::Relaxed)
     }
 
     /// Joins the host's registry and starts the progress thread, if that is not done yet.
@@ -315,10 +248,8 @@ impl Process {
             identity,
             listener,
         });
-        if let Some(arena) = &self.arena {
-            arena.is_harmless(member.registry.as_fd());
-            arena.is_harmless(member.listener.as_fd());
-        }
+        self.memory.is_harmless(member.registry.as_fd());
+        self.memory.is_harmless(member.listener.as_fd());
         let _ = begin.send(());
         self.look_at_ports();
         self.follow_link();
@@ -351,8 +282,8 @@ impl Process {
         let doorbell = self.doorbell.share()?;
         let peer = Arc::new(Peer::own(
             identity,
-            self.contexts.clone(),
-            self.arena.as_deref(),
+            self.memory.contexts().clone(),
+            self.memory.arena(),
             doorbell,
             self.forced,
         ));
@@ -400,12 +331,12 @@ impl Process {
     /// Counts a completion queue that wants an event: peers ring from now on.
     pub(crate) fn queue_armed(&self) {
         self.armed_queues.fetch_add(1, Ordering::SeqCst);
-        sleep::want_rings(self.contexts.armed(), &self.armings);
+        sleep::want_rings(self.memory.contexts().armed(), &self.armings);
     }
 
     /// Notes that an armed queue is armed once more: the arming thread may be about to sleep.
     pub(crate) fn queue_armed_again(&self) {
-        sleep::want_rings_still(self.contexts.armed(), &self.armings);
+        sleep::want_rings_still(self.memory.contexts().armed(), &self.armings);
     }
 
     /// Notes that a queue had its event or is destroyed.
@@ -507,12 +438,7 @@ impl Process {
 
     /// Returns the ranges that a forked child must not touch.
     pub(crate) fn shared_mappings(&self) -> Vec<(usize, usize)> {
-        let mut ranges = vec![self.contexts.range()];
-        ranges.extend(
-            self.arena
-                .as_ref()
-                .map(|arena| (arena.base() as usize, arena.length())),
-        );
+        let mut ranges = self.memory.shared_mappings();
         let channels = self.channels();
         ranges.extend(
             channels
@@ -555,13 +481,9 @@ impl Process {
             .collect()
     }
 
-    pub(crate) fn contexts_file(&self) -> &Memfd {
-        &self.contexts_file
-    }
-
     /// Leaves the host: releases the registry slot.
     pub fn leave(&self) {
-        if self.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
+        if self.memory.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
             return;
         }
         self.answer_last_packets();
@@ -570,6 +492,25 @@ impl Process {
         }
     }
 }
+
+/// The adapter for the handlers of fork(2).
+const FORKING: fork::Adapter = fork::Adapter {
+    memory: || CURRENT.get().map(|process| process.memory.clone()),
+    mappings: || {
+        CURRENT
+            .get()
+            .map_or_else(Vec::new, |process| process.shared_mappings())
+    },
+    descriptors: || {
+        CURRENT
+            .get()
+            .map_or_else(Vec::new, |process| process.sockets())
+    },
+    abandon: || {
+        CURRENT.abandon();
+        capture::forget();
+    },
+};
 
 extern "C" fn leave_at_exit() {
     if let Some(process) = CURRENT.get() {

@@ -4,7 +4,7 @@
 use crate::lock::Guard;
 use crate::peer::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
-use crate::process::tables::ModeratedQueues;
+use crate::process::moderated::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Progress, QpCache};

@@ -19,12 +19,11 @@
 
 use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
+use crate::memory::process_memory::ProcessMemory;
 use crate::peer::Introduction;
-use crate::process::{Member, Process};
 use crate::shm::registry::{Identity, SLOTS};
 use crate::sys::socket::{Received, Socket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Changes with the format of the messages.
@@ -107,17 +106,18 @@ impl SocketMessage {
 
     /// Returns a message of `kind` that describes this process's context table and arena.
     pub(super) fn about(
-        process: &Process,
-        member: &Member,
+        memory: &ProcessMemory,
+        identity: Identity,
         kind: SocketMessageKind,
     ) -> SocketMessage {
-        let arena = process.arena.as_deref();
+        let arena = memory.arena();
+        let (probe_address, probe_value) = memory.probe();
         SocketMessage {
             arena_length: arena.map_or(0, |arena| arena.length() as u64),
             arena_base: arena.map_or(0, Arena::base),
-            probe_address: (&raw const *process.probe) as u64,
-            probe_value: process.probe.load(Ordering::Relaxed),
-            ..SocketMessage::bare(kind, member.identity)
+            probe_address,
+            probe_value,
+            ..SocketMessage::bare(kind, identity)
         }
     }
 
@@ -246,12 +246,12 @@ impl ReceivedMessage {
 /// Returns the descriptors of this process's context table and arena (if it has one), with
 /// `between` in between.
 pub(super) fn our_descriptors<'a>(
-    process: &'a Process,
+    memory: &'a ProcessMemory,
     between: Option<BorrowedFd<'a>>,
 ) -> Vec<BorrowedFd<'a>> {
-    let mut descriptors = vec![process.contexts_file().as_fd()];
+    let mut descriptors = vec![memory.contexts_file().as_fd()];
     descriptors.extend(between);
-    descriptors.extend(process.arena.as_ref().map(|arena| arena.fd()));
+    descriptors.extend(memory.arena().map(Arena::fd));
     descriptors
 }
 

@@ -44,7 +44,7 @@ fn waits_for_event(process: &Process, policy: &IdlePolicy) -> bool {
 /// Runs the thread. No failure here ends it, or threads that wait for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // By this, peers that access this process's memory themselves see when it ends.
-    process.contexts.hold();
+    process.memory.contexts().hold();
     poller.watch_port(process);
     poller.watch_capturer(process);
     be_punctual();
@@ -69,7 +69,9 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             false
         } else {
             policy.note_wake_up(process.progress());
-            sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
+            sleep::before_sleep(process.memory.contexts().armed(), || {
+                process.progress_before_sleep()
+            })
         };
         process.thread_works.store(false, Ordering::Relaxed);
         poller.set_packet_wake_up(process, !is_idle);
@@ -81,7 +83,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             poller.sleep(policy.next_interval());
         }
         poller.wait(process, member, timeout);
-        sleep::after_sleep(process.contexts.armed(), || {
+        sleep::after_sleep(process.memory.contexts().armed(), || {
             waits_for_event(process, &policy)
         });
     }

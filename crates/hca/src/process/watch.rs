@@ -5,9 +5,8 @@
 //! adapter. Either can happen without the other: a program that only waits for events has no queue
 //! pair, and one that only listens for connections has not opened the device.
 
-use crate::context::Context;
 use crate::device::Device;
-use crate::event::AsyncEvent;
+use crate::event::{AsyncEvent, EventQueue};
 use crate::link::{self, PortChange};
 use crate::port_switch;
 use crate::process::{CURRENT, Process};
@@ -21,16 +20,16 @@ use verbena_abi::*;
 /// The opened devices that receive port events.
 #[derive(Default)]
 pub(crate) struct Watch {
-    contexts: Mutex<Vec<Weak<Context>>>,
+    opened: Mutex<Vec<(Device, Weak<EventQueue<AsyncEvent>>)>>,
     has_thread: AtomicBool,
 }
 
 impl Watch {
     /// Adds an opened device, which receives events until it is closed.
-    pub(crate) fn add(&self, context: &Arc<Context>) {
-        let mut contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        contexts.retain(|one| one.strong_count() > 0);
-        contexts.push(Arc::downgrade(context));
+    pub(crate) fn add(&self, device: Device, events: &Arc<EventQueue<AsyncEvent>>) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.retain(|(_, events)| events.strong_count() > 0);
+        opened.push((device, Arc::downgrade(events)));
     }
 
     /// Sends an event to the contexts of the port's device, with the port's number there.
@@ -41,10 +40,10 @@ impl Watch {
             PortChange::Gids => IBV_EVENT_GID_CHANGE,
         };
         let (device, number) = Device::of_port(port);
-        let contexts = self.contexts.lock().unwrap_or_else(PoisonError::into_inner);
-        let opened = contexts.iter().filter_map(Weak::upgrade);
-        for context in opened.filter(|context| context.device == device) {
-            context.events.push(AsyncEvent {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_device = opened.iter().filter(|(opened, _)| *opened == device);
+        for events in of_device.filter_map(|(_, events)| events.upgrade()) {
+            events.push(AsyncEvent {
                 kind,
                 element: number.into(),
             });

@@ -24,7 +24,7 @@ mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
 
-use crate::context::{Context, Pd};
+use crate::context::Context;
 use crate::cq::{Completion, Cq};
 use crate::device;
 use crate::errno::Result;
@@ -32,6 +32,8 @@ use crate::event::AsyncEvent;
 use crate::fault_injection::{self, Fault};
 use crate::link;
 use crate::lock::{Guard, Lock};
+use crate::memory::domain::Pd;
+use crate::memory::process_memory::ProcessMemory;
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{Receive, ReceiveRing, Srq};
@@ -73,6 +75,7 @@ pub struct QpInit {
 pub struct Qp {
     context: Arc<Context>,
     process: Arc<Process>,
+    memory: Arc<ProcessMemory>,
     number: u32,
     kind: ibv_qp_type,
     pd: Option<Arc<Pd>>,
@@ -121,6 +124,7 @@ impl Qp {
         let queue_pair = Arc::new(Qp {
             context: context.clone(),
             process: process.clone(),
+            memory: process.memory.clone(),
             number,
             kind: init.kind,
             pd: init.pd,
@@ -260,7 +264,7 @@ impl Qp {
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
             let fences = ends && from != IBV_QPS_RESET || revokes;
             if fences && !fault_injection::is(Fault::ModifyFence) {
-                self.process.fence();
+                self.memory.fence();
             }
         }
         if matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND)
@@ -324,7 +328,7 @@ impl Qp {
 
     /// Publishes the attributes that peers need, before the state permits peers to act on them.
     fn show_attributes(&self, attributes: &ibv_qp_attr, interfaces: Interfaces) {
-        let record = self.process.contexts.queue_pair(self.number);
+        let record = self.memory.contexts().queue_pair(self.number);
         let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
         record
             .destination
@@ -354,8 +358,8 @@ impl Qp {
         self.set_state(send, IBV_QPS_RESET);
         self.incarnation
             .store(self.process.next_incarnation(), Ordering::Release);
-        self.process
-            .contexts
+        self.memory
+            .contexts()
             .queue_pair(self.number)
             .incarnation
             .store(self.incarnation(), Ordering::SeqCst);
@@ -381,7 +385,7 @@ impl Qp {
     /// Publishes the state, and whether the port is up.
     fn show_state(&self, send: &mut SendQueue) {
         send.is_cut = link::is_down(send.port);
-        let record = self.process.contexts.queue_pair(self.number);
+        let record = self.memory.contexts().queue_pair(self.number);
         let cut = if send.is_cut { QpRecord::CUT } else { 0 };
         let word = QpRecord::PRESENT | cut | self.kind << 8 | self.state();
         record.state.store(word, Ordering::SeqCst);
@@ -631,11 +635,11 @@ impl Qp {
         {
             let mut send = self.lock_send();
             self.reset(&mut send);
-            let record = self.process.contexts.queue_pair(self.number);
+            let record = self.memory.contexts().queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
         }
         self.process.queue_pairs.set(self.number, None);
-        self.process.fence();
+        self.memory.fence();
         self.for_each_cq(|cq| cq.detach(self.number));
         if let Some(pd) = &self.pd {
             pd.release();

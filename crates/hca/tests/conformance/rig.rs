@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_abi::*;
-use verbena_hca::context::{Context, Pd};
+use verbena_hca::context::Context;
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::device::Device;
+use verbena_hca::memory::domain::Pd;
 use verbena_hca::memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
@@ -19,6 +20,7 @@ pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
 
 /// One side.
 pub struct Side {
+    pub context: Arc<Context>,
     pub pd: Arc<Pd>,
     pub cq: Arc<Cq>,
     pub qp: Arc<Qp>,
@@ -38,7 +40,7 @@ pub fn pages(length: usize) -> &'static mut [u8] {
 impl Side {
     pub fn new(kind: ibv_qp_type, access: u32) -> Side {
         let context = Context::open(Device::FIRST).unwrap();
-        let pd = Pd::allocate(&context).unwrap();
+        let pd = Pd::allocate(&context.process.memory).unwrap();
         let cq = Cq::create(&context, 256, None, Timestamps::Off).unwrap();
         let cap = ibv_qp_cap {
             max_send_wr: 64,
@@ -63,6 +65,7 @@ impl Side {
         let address = buffer.as_ptr() as u64;
         let region = Region::register(&pd, address, BUFFER as u64, address, access).unwrap();
         Side {
+            context,
             pd,
             cq,
             qp,

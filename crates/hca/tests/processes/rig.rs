@@ -9,9 +9,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_abi::*;
-use verbena_hca::context::{Context, Pd};
+use verbena_hca::context::Context;
 use verbena_hca::cq::{Cq, Timestamps};
 use verbena_hca::device::Device;
+use verbena_hca::memory::domain::Pd;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::shm::registry::{self, Registry};
@@ -99,7 +100,7 @@ impl Adapter {
     pub fn open() -> Adapter {
         let context = Context::open(Device::FIRST).unwrap();
         Adapter {
-            pd: Pd::allocate(&context).unwrap(),
+            pd: Pd::allocate(&context.process.memory).unwrap(),
             cq: Cq::create(&context, 1024, None, Timestamps::Off).unwrap(),
             context,
         }

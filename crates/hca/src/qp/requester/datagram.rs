@@ -27,7 +27,7 @@ impl Qp {
         let Some(address) = request.address else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         };
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         let runs = match self.runs(&section, request, 0) {
             Ok(runs) => runs,
             Err(outcome) => return outcome,

@@ -144,7 +144,7 @@ impl Qp {
             return Outcome::Order;
         }
         self.process.counters.shard().other_operations.add(1);
-        let window = self.process.windows.find(request.immediate);
+        let window = self.memory.windows().find(request.immediate);
         if window.is_none() {
             refusal::note(format_args!(
                 "rkey {:#x} belongs to no window: use mw->rkey as it is after the bind",
@@ -205,7 +205,7 @@ impl Qp {
         }
         Runs::resolve(
             section,
-            &self.process,
+            &self.memory,
             self.pd_number(),
             request.sges,
             access,
@@ -223,7 +223,7 @@ impl Qp {
             }
             _ => 0,
         };
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         match self.runs(&section, request, access) {
             Ok(_) => outcome,
             Err(fault) => fault,

@@ -82,10 +82,10 @@ impl Qp {
             let from = buffer.addr as *const u8;
             via.push(self, header, length as usize, acknowledge, fill(from))
         } else {
-            let arena = self.process.arena.as_ref()?;
+            let arena = self.memory.arena()?;
             let section = via.section(0);
             let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
-            let key = self.process.keys.record(buffer.lkey);
+            let key = self.memory.keys().record(buffer.lkey);
             let range = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
             let Some(Piece::Arena { offset, .. }) = range.sole() else {
                 return None;

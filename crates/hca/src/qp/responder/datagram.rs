@@ -129,13 +129,13 @@ impl Call<'_> {
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
-            self.process,
+            self.memory(),
             pd,
             receive.sges.as_slice(),
             IBV_ACCESS_LOCAL_WRITE,
         );
         let unusable = || {
-            why::note_buffers(self.process, pd, receive.sges.as_slice());
+            why::note_buffers(self.memory(), pd, receive.sges.as_slice());
             IBV_WC_LOC_PROT_ERR
         };
         let Ok(runs) = runs else {

@@ -273,13 +273,13 @@ impl<'a> Call<'a> {
         }
         let sges = current.receive.sges.as_slice();
         let failed = || {
-            why::note_buffers(self.process, receiver.pd, sges);
+            why::note_buffers(self.memory(), receiver.pd, sges);
             NotStored::Failed(Fault::ReceiveProtection)
         };
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
-            self.process,
+            self.memory(),
             receiver.pd,
             sges,
             verbena_abi::IBV_ACCESS_LOCAL_WRITE,
@@ -324,7 +324,7 @@ impl<'a> Call<'a> {
                 wc.imm = ibv_wc_imm { imm_data };
             }
             Extra::Invalidate(key) => {
-                let window = self.process.windows.find(key).ok_or(())?;
+                let window = self.memory().windows().find(key).ok_or(())?;
                 window
                     .invalidate(key, receiver.pd, receiver.number)
                     .map_err(|_| ())?;

@@ -27,6 +27,7 @@ pub use message_state::{MessageState, XrcMessageStates};
 use crate::cq::{Completion, Cq};
 use crate::fault_injection::{self, Fault};
 use crate::lock::Guard;
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::process::Process;
 use crate::process::link::{Inbound, Serving};
@@ -140,6 +141,10 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    fn memory(&self) -> &'a ProcessMemory {
+        &self.process.memory
+    }
+
     /// Serves a record on the general path.
     fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
         let Some(request) = Request::parse(&self.record.header) else {
@@ -235,7 +240,7 @@ impl<'a> Call<'a> {
     /// none, that of the shared receive queue in the request (architecture specification, annex
     /// A14).
     fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
-        let record = self.process.contexts.queue_pair(queue_pair.number);
+        let record = queue_pair.memory.contexts().queue_pair(queue_pair.number);
         let allowed = record.access.load(Ordering::Relaxed);
         if allowed & right == 0 {
             why::note_right(allowed, right);
@@ -265,7 +270,7 @@ impl<'a> Call<'a> {
     fn grant<'s>(
         &'s self,
         section: &'s Section<'_>,
-        queue_pair: &Qp,
+        queue_pair: &'s Qp,
         remote: &Remote,
         right: u32,
         length: u64,
@@ -276,7 +281,7 @@ impl<'a> Call<'a> {
             queue_pair: queue_pair.number,
             access: right,
         };
-        let key = self.process.keys.named_record(remote.key);
+        let key = queue_pair.memory.keys().named_record(remote.key);
         grant(section, key, access_request, remote.address, length).map_err(|_| {
             why::note_access_request(key, access_request, remote.address, length);
             Failure::by(fault::Fault::RemoteAccess)
@@ -300,7 +305,7 @@ impl<'a> Call<'a> {
             queue_pair: queue_pair.number,
             access: flush.access(),
         };
-        let key = self.process.keys.named_record(remote.key);
+        let key = queue_pair.memory.keys().named_record(remote.key);
         let range = (remote.address, remote.length.into());
         flush::check(&section, key, access_request, flush, range)
             .map_err(|_| Failure::by(fault::Fault::RemoteAccess))
@@ -332,7 +337,7 @@ impl Qp {
     /// Returns whether requests on this route are for this incarnation of the queue pair, from the
     /// one that it is connected to.
     fn is_connected_to(&self, route: &Route) -> bool {
-        let record = self.process.contexts.queue_pair(self.number);
+        let record = self.memory.contexts().queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
                 || fault_injection::is(Fault::Incarnation))

@@ -10,6 +10,7 @@ use super::flush;
 use super::why::{self, event_name};
 use crate::cq::{Completion, Cq};
 use crate::device::active_mtu;
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::memory::transfer::Runs;
 use crate::process::Process;
@@ -439,6 +440,10 @@ impl ResponderMemory<'_> {
         }
     }
 
+    fn memory(&self) -> &ProcessMemory {
+        &self.queue_pair.memory
+    }
+
     fn process(&self) -> &Process {
         &self.queue_pair.process
     }
@@ -466,7 +471,7 @@ impl ResponderMemory<'_> {
         region: Region,
         right: u32,
     ) -> Result<ResolvedRange<'s>, AccessError> {
-        let record = self.process().contexts.queue_pair(self.queue_pair.number);
+        let record = self.memory().contexts().queue_pair(self.queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
             return Err(AccessError);
         }
@@ -476,7 +481,7 @@ impl ResponderMemory<'_> {
             queue_pair: self.queue_pair.number,
             access: right,
         };
-        let key = self.process().keys.named_record(region.key.0);
+        let key = self.memory().keys().named_record(region.key.0);
         let (address, length) = (region.address, region.length.into());
         grant(section, key, access_request, address, length).map_err(|_| {
             why::note_access_request(key, access_request, address, length);
@@ -485,11 +490,11 @@ impl ResponderMemory<'_> {
     }
 
     fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, AtomicError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let range = self
             .grant(&section, region, right)
             .map_err(|_| AtomicError::Access)?;
-        perform(self.process(), operation, range).map_err(|_| AtomicError::Operation)
+        perform(self.memory(), operation, range).map_err(|_| AtomicError::Operation)
     }
 
     /// Returns the completion queue of the taken receive.
@@ -510,7 +515,7 @@ impl ResponderMemory<'_> {
 
 impl ResponderAccess for ResponderMemory<'_> {
     fn supports(&mut self, access: Access) -> bool {
-        let record = self.process().contexts.queue_pair(self.queue_pair.number);
+        let record = self.memory().contexts().queue_pair(self.queue_pair.number);
         // Every XRC request must name a queue of the domain.
         let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
         if allowed & right == 0 {
@@ -520,22 +525,22 @@ impl ResponderAccess for ResponderMemory<'_> {
     }
 
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         self.grant(&section, region, right_to(access)).map(drop)
     }
 
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), AccessError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let range = self.grant(&section, region, IBV_ACCESS_REMOTE_WRITE)?;
-        let runs = Runs::of(&section, self.process(), range);
+        let runs = Runs::of(&section, self.memory(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
         unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| AccessError)
     }
 
     fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), AccessError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let range = self.grant(&section, region, IBV_ACCESS_REMOTE_READ)?;
-        let runs = Runs::of(&section, self.process(), range);
+        let runs = Runs::of(&section, self.memory(), range);
         // SAFETY: `into` is writable for its length, which equals the range's.
         unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| AccessError)
     }
@@ -567,7 +572,7 @@ impl ResponderAccess for ResponderMemory<'_> {
     }
 
     fn flush(&mut self, region: Region, feth: Feth) -> Result<(), AccessError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let flush = Flush::from(feth);
         let access_request = AccessRequest {
             key: region.key.0,
@@ -575,7 +580,7 @@ impl ResponderAccess for ResponderMemory<'_> {
             queue_pair: self.queue_pair.number,
             access: flush.access(),
         };
-        let key = self.process().keys.named_record(region.key.0);
+        let key = self.memory().keys().named_record(region.key.0);
         let range = (region.address, region.length.into());
         flush::check(&section, key, access_request, flush, range).map_err(|_| AccessError)
     }
@@ -601,22 +606,22 @@ impl ResponderAccess for ResponderMemory<'_> {
 
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
         let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
-        let section = self.process().own_marks.enter(0);
+        let section = self.memory().own_marks().enter(0);
         let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
         let unusable = || {
-            why::note_buffers(self.process(), domain, sges);
+            why::note_buffers(self.memory(), domain, sges);
             LocalError
         };
         let access = IBV_ACCESS_LOCAL_WRITE;
-        let runs = Runs::resolve(&section, self.process(), domain, sges, access)
-            .map_err(|_| unusable())?;
+        let runs =
+            Runs::resolve(&section, self.memory(), domain, sges, access).map_err(|_| unusable())?;
         // SAFETY: `bytes` is readable for its length; bytes beyond the buffers are not stored.
         unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
             .map_err(|_| unusable())
     }
 
     fn invalidate(&mut self, key: RKey) -> Result<(), InvalidateError> {
-        let window = self.process().windows.find(key.0).ok_or(InvalidateError)?;
+        let window = self.memory().windows().find(key.0).ok_or(InvalidateError)?;
         let domain = self.domain().ok_or(InvalidateError)?;
         window
             .invalidate(key.0, domain, self.queue_pair.number)

@@ -59,7 +59,7 @@ impl<'a> Call<'a> {
     /// Refuses reads and atomics if the responder has no resources for them (architecture
     /// specification, 9.4.4 and 11.2.5.2).
     pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
-        let record = self.process.contexts.queue_pair(queue_pair.number);
+        let record = self.memory().contexts().queue_pair(queue_pair.number);
         if record.rd_atomic.load(Ordering::Relaxed) == 0 {
             refusal::note(format_args!(
                 "max_dest_rd_atomic of the queue pair is 0, so it accepts no reads and atomics: \
@@ -78,7 +78,7 @@ impl<'a> Call<'a> {
             // SAFETY: the pieces add up to the room at `target`; arena offsets come from our own
             // key table.
             unsafe {
-                match (piece, &self.process.arena) {
+                match (piece, self.memory().arena()) {
                     (Piece::Null { .. }, _) => to.write_bytes(0, length),
                     (Piece::Arena { offset, .. }, Some(arena)) => {
                         copy::copy(arena.pointer(offset), to, length);

@@ -4,8 +4,8 @@
 use super::Call;
 use super::failure::Failure;
 use crate::memory::explain::{access_names, explain};
+use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::AccessRequest;
-use crate::process::Process;
 use crate::qp::send::status_name;
 use crate::refusal;
 use crate::shm::context_table::KeyRecord;
@@ -38,13 +38,13 @@ pub(super) fn note_access_request(
 
 /// Notes which buffer of a receive cannot hold a message.
 #[cold]
-pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
+pub(super) fn note_buffers(memory: &ProcessMemory, pd: u32, sges: &[ibv_sge]) {
     if !refusal::is_reported() {
         return;
     }
     let found = sges.iter().enumerate().find_map(|(index, sge)| {
         let access_request = AccessRequest::to_buffer(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
-        let record = process.keys.record(sge.lkey);
+        let record = memory.keys().record(sge.lkey);
         let why = explain("lkey", record, access_request, sge.addr, sge.length.into())?;
         (sge.length > 0).then(|| format!("sg_list[{index}] of the receive: {why}"))
     });

@@ -93,7 +93,7 @@ impl<'a> Call<'a> {
             // SAFETY: the pieces add up to the payload's length; arena offsets come from our own
             // key table.
             unsafe {
-                match (piece, &self.process.arena) {
+                match (piece, self.memory().arena()) {
                     (Piece::Null { .. }, _) => (),
                     (Piece::Arena { offset, .. }, Some(arena)) => {
                         copy::ordered_copy(from, arena.pointer(offset), length);

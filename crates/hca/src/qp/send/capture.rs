@@ -131,7 +131,7 @@ impl Qp {
     }
 
     fn capture_request(&self, send: &SendQueue, request: &SendRequest<'_>, psn: u32, time: u64) {
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         let (Some(mut packets), Ok(runs)) = (
             CapturedPackets::of(self, send, request, psn),
             self.runs(&section, request, 0),
@@ -151,7 +151,7 @@ impl Qp {
         let Some(answers) = AnswerCapture::of(self, send, request, index) else {
             return;
         };
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         let Ok(runs) = self.runs(&section, request, 0) else {
             return;
         };

@@ -220,7 +220,7 @@ impl Qp {
         }
         if matches!(operation, Operation::Read { .. } | Operation::Atomic { .. }) {
             // The answer's buffers must be valid before anything happens at the responder.
-            let section = self.process.own_marks.enter(0);
+            let section = self.memory.own_marks().enter(0);
             if let Err(outcome) = self.runs(&section, request, IBV_ACCESS_LOCAL_WRITE) {
                 return outcome;
             }
@@ -369,7 +369,7 @@ impl RequesterBuffers<'_> {
     ) -> Result<(), LocalError> {
         let position = self.position(id).ok_or(LocalError)?;
         let one = self.send.pending.get(position).ok_or(LocalError)?;
-        let section = self.queue_pair.process.own_marks.enter(0);
+        let section = self.queue_pair.memory.own_marks().enter(0);
         let request = one.request();
         let runs = self
             .queue_pair

@@ -85,7 +85,7 @@ impl Qp {
         };
         let found = request.sges.iter().enumerate().find_map(|(index, sge)| {
             let access_request = AccessRequest::to_buffer(sge.lkey, self.pd_number(), access);
-            let record = self.process.keys.record(sge.lkey);
+            let record = self.memory.keys().record(sge.lkey);
             (sge.length > 0)
                 .then(|| explain("lkey", record, access_request, sge.addr, sge.length.into()))
                 .flatten()

@@ -1,16 +1,15 @@
-//! Tables of a process's objects by number.
+//! Tables of objects by number.
 
-use crate::cq::Cq;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 /// A table for few objects, which it does not keep alive.
-pub struct WeakTable<T> {
+pub struct WeakTable<T: ?Sized> {
     entries: RwLock<HashMap<u32, Weak<T>>>,
 }
 
-impl<T> Default for WeakTable<T> {
+impl<T: ?Sized> Default for WeakTable<T> {
     fn default() -> WeakTable<T> {
         WeakTable {
             entries: RwLock::default(),
@@ -18,7 +17,7 @@ impl<T> Default for WeakTable<T> {
     }
 }
 
-impl<T> WeakTable<T> {
+impl<T: ?Sized> WeakTable<T> {
     /// Adds an object.
     pub fn insert(&self, number: u32, object: &Arc<T>) {
         self.write().insert(number, Arc::downgrade(object));
@@ -65,44 +64,6 @@ impl<T> WeakTable<T> {
 
     fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<u32, Weak<T>>> {
         self.entries.write().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
-/// Moderated completion queues, by their number in the timers: above all queue pair numbers.
-#[derive(Default)]
-pub struct ModeratedQueues {
-    queues: WeakTable<Cq>,
-    next: AtomicU32,
-}
-
-impl ModeratedQueues {
-    const FIRST: u32 = 1 << 24;
-
-    /// Assigns a queue a number that no other gets while the process lives (2^32 - 2^24 queues).
-    pub fn add(&self, queue: &Arc<Cq>) -> u32 {
-        let number = Self::FIRST + self.next.fetch_add(1, Ordering::Relaxed);
-        self.queues.insert(number, queue);
-        number
-    }
-
-    /// Removes a number.
-    pub fn remove(&self, number: u32) {
-        self.queues.remove(number);
-    }
-
-    /// Calls `action` for all queues.
-    pub fn for_each(&self, action: impl Fn(&Cq)) {
-        self.queues.for_each(action);
-    }
-
-    /// Returns the queue with a number.
-    pub fn find(&self, number: u32) -> Option<Arc<Cq>> {
-        self.queues.find(number)
-    }
-
-    /// Returns whether a timer's number belongs to a queue and not to a queue pair.
-    pub fn is_queue(number: u32) -> bool {
-        number >= Self::FIRST
     }
 }
 
