@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use libfuzzer_sys::fuzz_target;
 use verbena_hca::qp::ring_message::Source;
-use verbena_hca::shm::ring::{CELL, Consumer, HEADER, Store};
+use verbena_hca_shm::ring::{CELL, Consumer, HEADER, Store};
 
 const CELLS: usize = 16;
 

@@ -34,8 +34,8 @@ PROGRAMS = [
 BEYOND_QEMU = {
     "verbena-hca": ["memory::private_tests", "roce::port_probe::tests::open_port_answers",
                     "roce::port_probe::tests::answer_with_other_random_bytes", "roce::pool::tests::pool_is_not_created",
-                    "roce::steering::tests::packet_reaches", "sys::multicast", "sys::populate",
-                    "sys::process_vm", "sys::udp"],
+                    "roce::steering::tests::packet_reaches"],
+    "verbena-hca-os": ["multicast::", "populate::", "process_vm::", "udp::"],
 }
 
 
@@ -43,7 +43,8 @@ def cases() -> list[Case]:
     """All."""
     return [
         *(Case("unit tests", crate, partial(unit_tests, crate))
-          for crate in ("verbena-abi", "verbena-wire", "verbena-transport", "verbena-hca")),
+          for crate in ("verbena-abi", "verbena-wire", "verbena-transport", "verbena-hca-os", "verbena-hca-shm",
+                        "verbena-hca")),
         *(Case(program, "", partial(pair, program, words)) for words, programs in PROGRAMS for program in programs),
     ]
 

@@ -2,10 +2,10 @@
  *
  * The reader runs one instruction at a time, and between any two the peer may write any amount: so the peer keeps ahead
  * of the reader without having to be faster. It writes records that take the reader no further than to the next record.
- * This attack knows the layout of a channel, as `shm/ring.rs` and `shm/channel.rs` have it; without such memory there
+ * This attack knows the layout of a channel, as `ring.rs` and `channel.rs` of hca-shm have it; without such memory there
  * is nothing to attack.
  *
- * Sources: ibv_poll_cq(3) (returns the completions there are, and does not wait); the law of `shm/ring.rs`. */
+ * Sources: ibv_poll_cq(3) (returns the completions there are, and does not wait); the law of `hca-shm/src/ring.rs`. */
 
 #include <dirent.h>
 

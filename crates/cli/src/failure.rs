@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 
 use crate::exit::Exit;
 use crate::launch::libraries;
@@ -74,7 +74,7 @@ pub enum Failure {
     )]
     Registry {
         path: PathBuf,
-        source: verbena_hca::errno::Errno,
+        source: verbena_hca_os::errno::Errno,
     },
 
     /// A directory cannot be created or read.

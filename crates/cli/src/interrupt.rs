@@ -19,7 +19,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 use verbena_hca::describe;
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 
 static STOP: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 static SIGNAL: AtomicI32 = AtomicI32::new(0);

@@ -1,4 +1,4 @@
-//! Sleeping on a channel: the words of `process/flight.rs` with the protocol of `shm/sleep.rs`. A
+//! Sleeping on a channel: the words of `flight.rs` with the protocol of `sleep.rs`. A
 //! test whose name begins with `without` has the order that the adapter once had, and must find the
 //! wake-up that it lost.
 //!

@@ -1,4 +1,4 @@
-//! Going to sleep without missing a ring: `shm/sleep.rs` and its conditions on callers. A test
+//! Going to sleep without missing a ring: `sleep.rs` and its conditions on callers. A test
 //! whose name begins with `without` breaks one of the conditions, and must find a lost wake-up.
 
 use loom::sync::atomic::AtomicBool;

@@ -1,12 +1,12 @@
 //! An opened device and its asynchronous events: ibv_open_device(3).
 
 use crate::device::Device;
-use crate::errno::Result;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::link;
 use crate::process::Process;
-use crate::refusal;
 use std::sync::Arc;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refusal;
 
 /// An opened device. A process may open it several times; the contexts share its memory keys and
 /// queue pairs.

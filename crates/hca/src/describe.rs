@@ -1,14 +1,14 @@
 //! Describes the state of a process as text, for `verbena info`.
 
-use crate::errno::Result;
 use crate::process::Process;
 use crate::process::socket_message::{self, MOST_DESCRIPTION};
 use crate::roce::path::plain;
-use crate::shm::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::registry::Registry;
 
 /// Returns every process in the registry at `directory`: its id, and its description as a JSON
 /// object or the reason why there is none.

@@ -10,13 +10,13 @@
 //!
 //! Elements are the application's handles ("cookies"), which this crate only passes through.
 
-use crate::errno::{Errno, Result};
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Mutex, OnceLock};
 use verbena_abi::*;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// An event that a program can read from the descriptor.
 pub trait EventRecord {

@@ -3,13 +3,13 @@
 //! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered
 //! pages lie in an arena of shared memory ([`memory`]), so peers read, write and update them
 //! themselves ([`peer`]); messages, and all operations for which that is not possible, go through a
-//! channel between the two processes ([`shm`]). Queue pairs ([`qp`]) turn work requests into these.
+//! channel between the two processes ([`verbena_hca_shm`]). Queue pairs ([`qp`]) turn work requests
+//! into these.
 //!
 //! States, opcodes, statuses and attribute structures are those of the C interface, from
 //! `verbena_abi`.
 
 pub mod ah;
-mod biased_lock;
 pub mod capture;
 pub mod context;
 pub mod counters;
@@ -17,12 +17,10 @@ pub mod cq;
 mod current;
 pub mod describe;
 pub mod device;
-pub mod errno;
 pub mod event;
 mod fault_injection;
 pub mod limits;
 pub mod link;
-pub mod lock;
 pub mod memory;
 pub mod moderation;
 pub mod peer;
@@ -31,12 +29,6 @@ pub mod process;
 pub mod qp;
 pub mod quota;
 pub mod receive;
-pub mod refusal;
 pub mod roce;
-pub mod shm;
-mod slots;
-mod sync;
-pub mod sys;
 mod tables;
-mod thread_number;
 pub mod xrcd;

@@ -10,20 +10,20 @@
 //! If a path cannot serve a range (an atomic by `cma`, a page outside the arena by `mapped`), the
 //! next one does.
 
-use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::memory::resolve::Piece;
-use crate::shm::context_table::ContextTable;
-use crate::shm::registry::Identity;
-use crate::shm::sleep;
-use crate::sys::doorbell::Doorbell;
-use crate::sys::mapping::{Mapping, MappingRights};
-use crate::sys::memfd::Memfd;
-use crate::sys::process_vm;
-use crate::sys::socket::Socket;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::mapping::{Mapping, MappingRights};
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::process_vm;
+use verbena_hca_os::socket::Socket;
+use verbena_hca_shm::context_table::ContextTable;
+use verbena_hca_shm::registry::Identity;
+use verbena_hca_shm::sleep;
 
 /// The path that `VERBENA_PATH` forces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

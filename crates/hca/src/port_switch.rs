@@ -1,12 +1,12 @@
 //! Takes InfiniBand ports down and up for all processes of a registry (`verbena port`).
 
 use crate::device::Device;
-use crate::errno::Result;
 use crate::link::{self, FIRST_PORT};
 use crate::process::socket_message;
-use crate::shm::registry::Registry;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::registry::Registry;
 
 /// Returns the word of the registry at `directory`; 0 where there is none with a live process.
 pub fn now(directory: &Path) -> u64 {

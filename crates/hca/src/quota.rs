@@ -4,10 +4,10 @@
 //! numbers are the one resource that the processes of a host share: 2^24 less one block, so that
 //! 127 processes can each have all the queue pairs that the device advertises.
 
-use crate::errno::Result;
 use crate::limits::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
-use crate::refused;
 use std::sync::atomic::{AtomicU32, Ordering};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// Protection domains. Parent domains are names for them and not counted.
 pub static PROTECTION_DOMAINS: Quota = Quota::new("max_pd", MAX_PD);
@@ -82,7 +82,7 @@ impl Drop for QuotaShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::errno::Errno;
+    use verbena_hca_os::errno::Errno;
 
     #[test]
     fn quota_refuses_beyond_the_limit_and_reuses_released_shares() {

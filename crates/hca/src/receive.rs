@@ -3,19 +3,19 @@
 
 use crate::context::Context;
 use crate::cq::Cq;
-use crate::errno::{Errno, Result};
 use crate::event::AsyncEvent;
 use crate::fault_injection::{self, Fault};
 use crate::limits::{MAX_SGE, MAX_SRQ_WR};
 use crate::memory::domain::Pd;
 use crate::quota;
-use crate::refused;
-use crate::shm::context_table::QpRecord;
-use crate::slots::{Slot, Slots};
 use crate::xrcd::Xrcd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
+use verbena_hca_os::slots::{Slot, Slots};
+use verbena_hca_shm::context_table::QpRecord;
 
 /// A receive work request taken from its queue.
 #[derive(Clone, Debug, Default)]

@@ -1,13 +1,13 @@
 //! XRC domains: ibv_open_xrcd(3). Processes share a domain by opening it on the same file.
 
-use crate::errno::{Errno, Result};
 use crate::process::Process;
-use crate::refused;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 /// One open of an XRC domain.
 pub struct Xrcd {

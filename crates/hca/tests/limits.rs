@@ -6,9 +6,9 @@ use verbena_abi::ibv_ah_attr;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::context::Context;
 use verbena_hca::device::Device;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link::FIRST_PORT;
 use verbena_hca::memory::domain::Pd;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// Makes objects until the adapter refuses.
 fn all<T>(mut make: impl FnMut() -> Result<T>) -> Vec<T> {

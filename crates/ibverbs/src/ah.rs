@@ -7,9 +7,9 @@ use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::device::{self, Device};
-use verbena_hca::errno::Result;
 use verbena_hca::link;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 use crate::handle::{Handle, Object};
 use crate::{context, door, outcome, pd};
@@ -215,7 +215,7 @@ pub extern "C" fn ibv_resolve_eth_l2_from_gid(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_hca::errno::Errno;
+    use verbena_hca_os::errno::Errno;
 
     const GRH_TO: fn(ibv_gid) -> ibv_grh = |dgid| ibv_grh {
         version_tclass_flow: (6u32 << 28 | 0xab << 20 | 0x12345).to_be(),

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{hint, ptr, slice, thread};
 
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::qp::{Qp, SendRequest};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::{ah, post};
 

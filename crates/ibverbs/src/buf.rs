@@ -5,8 +5,8 @@ use std::alloc::{self, Layout};
 
 use libc::{c_int, c_void};
 use verbena_abi::ibv_pd;
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::handle::{Handle, Object};
 use crate::{outcome, pd};

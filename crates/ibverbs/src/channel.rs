@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::Result;
 use verbena_hca::event::CompletionChannel;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 use crate::cq::CqObject;
 use crate::handle::{Handle, Object};

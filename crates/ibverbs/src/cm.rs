@@ -3,7 +3,7 @@
 
 use libc::{c_int, c_void, ssize_t};
 use std::slice;
-use verbena_hca::refusal;
+use verbena_hca_os::refusal;
 use verbena_rdmacm::command;
 
 /// More than the longest command. write(2) accepts any length, a slice does not.

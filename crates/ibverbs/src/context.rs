@@ -14,9 +14,9 @@ use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::device::Device;
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
 use verbena_hca::roce::management::set_agent;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::handle::{Handle, Object};
 use crate::{device, outcome, table};

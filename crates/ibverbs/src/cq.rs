@@ -9,8 +9,8 @@ use std::time::Duration;
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
 use verbena_hca::cq::{Cq, CqInit, OnOverrun, Polled, Timestamps};
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::acknowledge::{Delivered, Guard};
 use crate::cq_ex::{self, Current};

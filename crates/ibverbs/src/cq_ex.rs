@@ -10,8 +10,8 @@ use std::thread;
 use libc::{c_int, c_uint};
 use verbena_abi::*;
 use verbena_hca::cq::Polled;
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::cq::CqObject;
 use crate::handle::Handle;

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use libc::{c_char, c_int};
 use verbena_abi::*;
 use verbena_hca::device::Device;
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::outcome;
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::Result;
 use verbena_hca::memory::device::DeviceMemory;
 use verbena_hca::memory::region::Region;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};

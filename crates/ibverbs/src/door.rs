@@ -6,8 +6,8 @@
 
 use std::{any, slice};
 
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 /// Returns a structure's C name: without the modules.
 fn c_name<T>() -> &'static str {

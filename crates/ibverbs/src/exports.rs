@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
-use verbena_hca::errno::Result;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// Importable objects of one kind. It keeps weak references only.
 pub struct Exports<T> {
@@ -71,7 +71,7 @@ impl<T> Exports<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_hca::errno::Errno;
+    use verbena_hca_os::errno::Errno;
 
     #[test]
     fn an_object_is_found_while_alive_and_numbers_are_not_reused() {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::Result;
 use verbena_hca::memory::window::Window;
+use verbena_hca_os::errno::Result;
 
 use crate::handle::{Handle, Object};
 use crate::{outcome, pd};

@@ -2,13 +2,13 @@
 //!
 //! A failing call also sets `errno` to its reason, for any return value, because some programs
 //! print `errno` after a call that returns the error as its value. And it reports the reason on
-//! request ([`verbena_hca::refusal`]), for which each function takes the call's name.
+//! request ([`verbena_hca_os::refusal`]), for which each function takes the call's name.
 
 use std::ptr;
 
 use libc::{c_int, ssize_t};
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refusal;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refusal;
 
 /// Returns 0, or the value of `errno`: most verbs.
 #[inline]

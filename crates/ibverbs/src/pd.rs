@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::Result;
 use verbena_hca::memory::domain::Pd;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};

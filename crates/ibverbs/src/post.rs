@@ -4,9 +4,9 @@
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::qp::{Bind, Poster, SendRequest};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::{ah, door, mr, mw, outcome, qp, srq};
 

@@ -18,7 +18,7 @@ use std::ptr;
 
 use libc::{c_char, c_int, c_uint, c_void};
 use verbena_abi::ibv_context;
-use verbena_hca::errno::Errno;
+use verbena_hca_os::errno::Errno;
 
 use crate::outcome;
 use crate::query::gid_type;

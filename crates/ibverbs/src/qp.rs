@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 use crate::acknowledge::{Delivered, Guard};
 use crate::batch::Batch;

@@ -8,8 +8,8 @@
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::errno::Result;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 use crate::batch::{Batch, Request, Work};
 use crate::handle::Handle;
@@ -384,7 +384,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_hca::errno::Errno;
+    use verbena_hca_os::errno::Errno;
 
     #[test]
     fn operations_of_other_transports_are_refused() {

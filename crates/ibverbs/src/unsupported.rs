@@ -4,8 +4,8 @@
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::Errno;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::refused;
 
 use crate::outcome;
 

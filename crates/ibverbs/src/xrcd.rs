@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::errno::Result;
-use verbena_hca::refused;
 use verbena_hca::xrcd::Xrcd;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 use crate::handle::{Handle, Object};
 use crate::{context, door, outcome};

@@ -7,7 +7,7 @@ use rustix::time::{
 };
 use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// A timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ pub enum Alarm {
     Reap,
 }
 
-/// Alarms by time (nanoseconds of [`verbena_hca::sys::clock`]), and a descriptor that is readable
+/// Alarms by time (nanoseconds of [`verbena_hca_os::clock`]), and a descriptor that is readable
 /// when one is due.
 pub struct Alarms {
     timer: OwnedFd,
@@ -92,7 +92,7 @@ impl AsFd for Alarms {
 mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags, poll};
-    use verbena_hca::sys::clock;
+    use verbena_hca_os::clock;
 
     /// Returns whether the descriptor is readable; waits forever for it if `patient`.
     fn rings(alarms: &Alarms, patient: bool) -> bool {

@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// A waiting event.
 #[derive(Clone, Debug)]

@@ -15,11 +15,11 @@ use crate::state_machine::{Due, StateMachine};
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
 use std::thread;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::{CmMad, SLOT_BITS};
-use verbena_hca::sys::clock;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// Number of ended exchanges that are remembered.
 const MOST_ENDED: usize = 4096;

@@ -6,8 +6,8 @@ use crate::relay;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::roce::management::CmMad;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// One side of a stream.
 pub struct Conversation {

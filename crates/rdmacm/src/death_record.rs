@@ -15,10 +15,10 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use verbena_hca::errno::Result;
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::CmMad;
-use verbena_hca::shm::registry::{Identity, wills};
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::registry::{Identity, wills};
 
 /// Bytes of a slot: a divisor of a page.
 const SLOT: usize = 512;

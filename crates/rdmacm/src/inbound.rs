@@ -18,9 +18,9 @@ use crate::state_machine::{INVALID_MTU, STALE_CONNECTION, StateMachine};
 use crate::thread::Source;
 use std::io::ErrorKind;
 use verbena_hca::device::active_mtu;
-use verbena_hca::errno::Result;
 use verbena_hca::roce::management::CmMad;
-use verbena_hca::sys::clock;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::Result;
 use verbena_wire::mad::cm::ip;
 
 /// Maximum number of callers without a request.

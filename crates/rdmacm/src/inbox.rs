@@ -24,12 +24,12 @@ use crate::thread::Source;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::{Agent, CmMad, SLOT_BITS};
 use verbena_hca::roce::udp_port::UdpPort;
-use verbena_hca::sys::clock;
-use verbena_hca::sys::doorbell::Doorbell;
+use verbena_hca_os::clock;
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
 use verbena_wire::mad::cm;
 
 /// Capacity of the inbox. Further MADs are dropped, and retransmitted by their senders.

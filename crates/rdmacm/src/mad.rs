@@ -4,7 +4,7 @@ use crate::address;
 use crate::message::{Kind, Message};
 use crate::path::{HOP_LIMIT, Path};
 use std::net::{IpAddr, SocketAddr};
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 use verbena_wire::mad::cm::ip::{self, Addresses};
 use verbena_wire::mad::cm::{
     self, Drep, Dreq, Mra, Rej, Rejected, Rep, Req, Rtu, SidrRep, SidrReq,

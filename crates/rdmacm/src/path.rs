@@ -11,9 +11,9 @@ use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca::device::{Device, PKEY, active_mtu, gid, lid};
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link::{self, FIRST_PORT, GidLocation};
-use verbena_hca::sys::interfaces;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::interfaces;
 
 /// Hop limit of packets, as Linux sets it for RoCE.
 pub const HOP_LIMIT: u8 = 64;

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::roce::udp_port::UdpPort;
-use verbena_hca::sys::clock;
+use verbena_hca_os::clock;
 
 /// Interval between probes, in nanoseconds.
 pub const PROBING: u64 = 2_000_000_000;

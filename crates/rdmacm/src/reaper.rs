@@ -25,10 +25,10 @@ use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::CmMad;
-use verbena_hca::sys::clock;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// Delays, in nanoseconds, of the checks after a death record was closed. The exiting process gives
 /// up its place in the registry somewhat later than it closes its files.

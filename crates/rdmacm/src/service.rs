@@ -20,11 +20,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::process::Process;
 use verbena_hca::roce::management::set_agent;
-use verbena_hca::sys::clock;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// A multicast group that an identifier has joined.
 #[derive(Clone, Copy, Debug)]

@@ -20,11 +20,11 @@ use crate::mad::{self, Bytes, CmHeader, Numbers, Proposal, RESPONSE_TIMEOUT, RET
 use crate::message::{INVALID_SERVICE, Kind, Message, SIDR_UNSUPPORTED};
 use crate::path::Path;
 use std::net::Ipv6Addr;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
 use verbena_hca::roce::management::CmMad;
 use verbena_hca::roce::udp_port::UdpPort;
-use verbena_hca::sys::udp::Address;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::udp::Address;
 use verbena_wire::Mtu;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};

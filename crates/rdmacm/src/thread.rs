@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::sys::start;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::start;
 
 /// Pause when connections cannot be accepted.
 const RESPITE: Duration = Duration::from_millis(10);

@@ -20,7 +20,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use verbena_hca::describe;
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 use verbena_measure::result::{Conduct, Failure as PointFailure, Parameters, Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_report::schema::Line;

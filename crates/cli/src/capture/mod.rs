@@ -8,7 +8,7 @@ pub use writer::{Destination, Writer};
 
 use std::io;
 use std::path::PathBuf;
-use verbena_hca::errno::Errno;
+use verbena_hca_os::errno::Errno;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {

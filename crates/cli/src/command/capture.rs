@@ -18,8 +18,8 @@ use crate::launch::options::{self, Options};
 use crate::launch::supervise;
 use crate::stats::directory::Directory;
 use verbena_hca::capture::collect::Collector;
-use verbena_hca::errno::Errno;
-use verbena_hca::shm::registry;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::registry;
 
 /// The arguments of `verbena capture`.
 #[derive(Debug, clap::Args)]

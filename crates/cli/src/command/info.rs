@@ -3,9 +3,9 @@
 
 use serde::Serialize;
 use verbena_hca::describe;
-use verbena_hca::errno::Errno;
 use verbena_hca::process::watch::look_at_ports;
-use verbena_hca::shm::registry;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::registry;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

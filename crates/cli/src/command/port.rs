@@ -2,10 +2,10 @@
 //! this user's processes on it.
 
 use verbena_hca::device::Device;
-use verbena_hca::errno::{Errno, Result as Answer};
 use verbena_hca::link;
 use verbena_hca::port_switch;
-use verbena_hca::shm::registry;
+use verbena_hca_os::errno::{Errno, Result as Answer};
+use verbena_hca_shm::registry;
 
 use crate::exit::Exit;
 use crate::failure::Failure;

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use verbena_hca::device::Device;
 use verbena_hca::link;
-use verbena_hca::sys::interfaces::{self, Description};
+use verbena_hca_os::interfaces::{self, Description};
 
 use super::finding::Finding;
 use super::probe::Probe;

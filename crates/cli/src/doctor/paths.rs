@@ -1,7 +1,7 @@
 //! Checks which paths between processes work, and why the others do not.
 
-use verbena_hca::sys::memfd::Memfd;
-use verbena_hca::sys::userfault::{Rights, UserFault};
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::userfault::{Rights, UserFault};
 
 use super::finding::Finding;
 use super::kernel::ptrace_scope;
@@ -73,7 +73,7 @@ fn ring() -> Finding {
     }
 }
 
-/// Creates a memory file like `hca/src/sys/memfd.rs`, with the seal of a context table.
+/// Creates a memory file like `hca-os/src/memfd.rs`, with the seal of a context table.
 fn memory_files() -> Finding {
     let subject = "memory files";
     let made = Memfd::create(c"verbena-doctor", 4096).and_then(|file| file.seal_future_writes());

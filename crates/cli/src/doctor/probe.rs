@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-use verbena_hca::errno::Errno;
 use verbena_hca::link;
 use verbena_hca::roce::pool::Pool;
-use verbena_hca::shm::registry::{self, Registry};
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::registry::{self, Registry};
 
 use super::end;
 use crate::exit::Exit;

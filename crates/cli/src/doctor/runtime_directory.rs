@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 use verbena_measure::unit;
 
 use super::finding::Finding;
@@ -10,7 +10,7 @@ use super::probe::Probe;
 use crate::failure::Failure;
 
 /// Space for the registry and sockets. The registry is removed with its last process, so the next
-/// one needs the space again (`hca/src/shm/registry/layout.rs`).
+/// one needs the space again (`hca-shm/src/registry/layout.rs`).
 const LEAST: u64 = 1 << 20;
 
 /// Checks that the directory can be created and used.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use verbena_hca::describe;
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 
 use super::end::{CHECK, DONE, MISTAKE, Operation};
 use super::probe::Probe;

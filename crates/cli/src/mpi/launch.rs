@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use verbena_hca::describe;
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 use verbena_measure::result::Failure as PointFailure;
 use verbena_report::schema::Line;
 use verbena_workloads::Benchmark;

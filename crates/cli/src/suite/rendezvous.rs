@@ -19,7 +19,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use verbena_fabric::verbs::{Hub, Rendezvous, Secret};
-use verbena_hca::sys::interfaces;
+use verbena_hca_os::interfaces;
 
 /// Number of ports at which process 0 may listen, so that a port in use does not prevent the
 /// rendezvous.

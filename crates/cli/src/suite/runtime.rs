@@ -7,7 +7,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 
 /// Longest file read, in bytes.
 const LONGEST: u64 = 64 << 10;

@@ -19,7 +19,7 @@ use crate::service::{self, catalogue};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use verbena_hca::describe;
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 use verbena_measure::clock::Clock;
 use verbena_measure::pace::Paces;
 use verbena_measure::processors;

@@ -13,7 +13,7 @@ use std::str::FromStr;
 use verbena_fabric::FabricKind;
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_hca::describe;
-use verbena_hca::shm::registry::{self, Registry};
+use verbena_hca_shm::registry::{self, Registry};
 use verbena_verbs::Library;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,16 +3,16 @@
 use super::Seen;
 use super::ring::{self, Ring};
 use crate::describe;
-use crate::errno::{Errno, Result};
 use crate::process::socket_message;
-use crate::shm::registry::{self, Registry};
-use crate::shm::ring::{Consumer, Corrupt};
-use crate::sys::socket::{Rings, Socket};
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::{Rings, Socket};
+use verbena_hca_shm::registry::{self, Registry};
+use verbena_hca_shm::ring::{Consumer, Corrupt};
 use verbena_wire::roce;
 
 /// Connections accepted before other work gets its turn.

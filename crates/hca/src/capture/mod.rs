@@ -55,7 +55,7 @@ pub enum Seen {
 }
 
 /// Captures a packet: its route, and the data that a UDP socket carries, from the BTH to the ICRC.
-/// `time` is that of [`crate::sys::clock::wall`].
+/// `time` is that of [`verbena_hca_os::clock::wall`].
 #[cold]
 pub(crate) fn record_packet(seen: Seen, time: u64, route: &Route, data: &[u8]) {
     if let Some(capture) = CURRENT.get() {

@@ -2,12 +2,12 @@
 //! of lost ones.
 
 use super::Seen;
-use crate::errno::Result;
-use crate::shm::ring::{CELL, Header, Store};
-use crate::sys::mapping::{Mapping, MappingRights};
-use crate::sys::memfd::Memfd;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::mapping::{Mapping, MappingRights};
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_shm::ring::{CELL, Header, Store};
 
 const CONTROL: usize = 4096;
 /// Capacity, which bounds how far a capturer may be behind: some ten milliseconds of a process that
@@ -97,8 +97,8 @@ pub(super) fn parse(header: &Header) -> Option<(Seen, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::ring::{Consumer, Producer};
     use std::sync::atomic::Ordering;
+    use verbena_hca_shm::ring::{Consumer, Producer};
 
     #[test]
     fn packets_round_trip_until_the_ring_is_full() {

@@ -3,15 +3,15 @@
 
 use super::ring::{self, Ring};
 use super::{ON, Seen};
-use crate::errno::{Errno, Result};
 use crate::process::socket_message;
-use crate::shm::registry::{Identity, Registry};
-use crate::shm::ring::Producer;
-use crate::sys::socket::{Rings, Socket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::{Rings, Socket};
+use verbena_hca_shm::registry::{Identity, Registry};
+use verbena_hca_shm::ring::Producer;
 use verbena_wire::roce::Route;
 
 /// Names the socket of a capturer of a program and its children.

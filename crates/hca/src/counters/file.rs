@@ -7,12 +7,12 @@
 //! line's `stats::collect`, `tests/harness/counters.py`.
 
 use super::{NAMES, SHARDS, Shard};
-use crate::sys::mm;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
+use verbena_hca_os::mm;
 
 const HEADER: usize = 4096;
 const LENGTH: usize = HEADER + SHARDS as usize * size_of::<Shard>();

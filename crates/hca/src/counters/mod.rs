@@ -2,10 +2,10 @@
 
 mod file;
 
-use crate::thread_number;
 use file::CounterFile;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use verbena_hca_os::thread_number;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {

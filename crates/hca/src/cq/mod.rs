@@ -12,22 +12,22 @@ pub use init::{CqInit, OnOverrun, Polled, Timestamps};
 pub(crate) use ring::Retired;
 
 use crate::context::Context;
-use crate::errno::Result;
 use crate::event::{AsyncEvent, CompletionChannel};
 use crate::limits::MAX_CQE;
-use crate::lock::{Guard, Lock};
 use crate::moderation::{Moderation, ModerationVerdict};
 use crate::process::SeenChannels;
 use crate::qp::Qp;
 use crate::quota;
-use crate::sys::clock;
-use crate::{refusal, refused};
 use members::Members;
 use ring::{CqEntry, Entries};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use verbena_abi::*;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::lock::{Guard, Lock};
+use verbena_hca_os::{refusal, refused};
 
 /// A completion.
 #[derive(Clone, Copy)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::Device;
-use crate::errno::Errno;
 use std::time::Duration;
+use verbena_hca_os::errno::Errno;
 
 fn queue(init: CqInit) -> Arc<Cq> {
     Cq::create_with(&Context::open(Device::FIRST).unwrap(), init).unwrap()

@@ -3,11 +3,11 @@
 //! takes no more memory each time.
 
 use super::interface::Interface;
-use crate::sys::interfaces::Description;
 use std::fmt;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
+use verbena_hca_os::interfaces::Description;
 
 /// A change of a port (specification 11.6.3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,12 +27,12 @@ pub use interface::{GIDS, GidEntry, Interface, is_link_local};
 pub use latest::{Latest, PortChange};
 pub use multicast::{group, ip_group};
 
-use crate::errno::{Errno, Result};
-use crate::sys::interfaces::{self, Description};
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 use verbena_abi::ibv_gid;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::interfaces::{self, Description};
 
 /// The link layer of the ports.
 #[derive(Debug)]

@@ -13,13 +13,13 @@
 //! ([`crate::memory::pages`]), the process keeps its pages, and peers reach them by
 //! `process_vm_readv` or through it.
 
-use crate::errno::{Errno, Result};
 use crate::memory::arena::{Arena, PAGE};
 use crate::memory::pins::{HoldId, Segment, join};
 use crate::memory::quiet::Quiet;
-use crate::sys::populate::{Use, populate};
-use crate::sys::remap;
-use crate::sys::vma::Vma;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::populate::{Use, populate};
+use verbena_hca_os::remap;
+use verbena_hca_os::vma::Vma;
 
 /// Bytes moved at a time, so that registering a large range needs little more memory than the range
 /// itself, and other threads do not wait for long.

@@ -1,13 +1,13 @@
 //! Advice about memory that is paged in on demand: ibv_advise_mr(3).
 
-use crate::errno::Result;
 use crate::memory::domain::Pd;
 use crate::memory::explain::explain;
 use crate::memory::resolve::{AccessRequest, Refusal, check, grant};
-use crate::refused;
-use crate::sys::populate::{Use, populate};
 use std::sync::atomic::Ordering::SeqCst;
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::populate::{Use, populate};
+use verbena_hca_os::refused;
 
 impl Pd {
     /// Pages in these ranges, which must lie in on-demand regions of the domain. The pages are the

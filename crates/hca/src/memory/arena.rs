@@ -1,21 +1,21 @@
 //! The arena: the shared memory file that backs a process's registered pages.
 
-use crate::errno::{Errno, Result};
 use crate::memory::extents::Extents;
 use crate::memory::pages::Pages;
 use crate::memory::pins::Pins;
 use crate::memory::quarantine::{Quarantine, Release};
-use crate::sys::apart::Apart;
-use crate::sys::mapping::{Mapping, MappingRights};
-use crate::sys::memfd::Memfd;
-use crate::sys::pinning::Pinning;
-use crate::sys::threads::Threads;
-use crate::sys::userfault::UserFault;
-use crate::sys::vma::{Maps, Vma};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use verbena_hca_os::apart::Apart;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::mapping::{Mapping, MappingRights};
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::pinning::Pinning;
+use verbena_hca_os::threads::Threads;
+use verbena_hca_os::userfault::UserFault;
+use verbena_hca_os::vma::{Maps, Vma};
 
 /// The kernel's base page size in bytes.
 pub const PAGE: u64 = 4096;

@@ -1,10 +1,10 @@
 //! Device memory: ibv_alloc_dm(3). The software adapter's own memory is a piece of its arena.
 
-use crate::errno::{Errno, Result};
 use crate::memory::arena::PAGE;
 use crate::memory::process_memory::ProcessMemory;
-use crate::refused;
 use std::sync::Arc;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 /// Advertised size of an adapter's device memory in bytes.
 pub const CAPACITY: u64 = 1 << 20;

@@ -8,19 +8,19 @@
 //! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their
 //! order.
 
-use crate::errno::{Errno, Result};
 use crate::memory::arena::PAGE;
 use crate::memory::domain::Pd;
 use crate::memory::explain::access_names;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::region::{ANY_WRITE, Region, check_access};
-use crate::refused;
-use crate::sys::dmabuf::{self, Nature};
-use crate::sys::mapping::{Mapping, MappingRights};
 use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::dmabuf::{self, Nature};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::mapping::{Mapping, MappingRights};
+use verbena_hca_os::refused;
 
 /// The kernel's internal code for "not supported", include/linux/errno.h: NVIDIA's driver (580)
 /// leaks it as the result of mmap(2) of GPU memory. No C library has a name for it.

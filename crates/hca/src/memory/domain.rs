@@ -1,11 +1,11 @@
 //! Protection domains: ibv_alloc_pd(3).
 
-use crate::errno::Result;
 use crate::memory::process_memory::ProcessMemory;
 use crate::quota::{self, QuotaShare};
-use crate::refused;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// A protection domain, or a parent domain made of one.
 pub struct Pd {

@@ -5,7 +5,6 @@
 //! address only, so peers send their requests to the owner, whose threads wait at a held page. The
 //! old place stays in quarantine.
 
-use crate::errno::{Errno, Result};
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::Arena;
 use crate::memory::pins::HoldId;
@@ -13,14 +12,15 @@ use crate::memory::process_memory::ProcessMemory;
 use crate::memory::quarantine::Release;
 use crate::memory::quiet::Quiet;
 use crate::memory::restore::{MappedPart, mapped_parts};
-use crate::shm::section::WordUnderWay;
-use crate::shm::tombstone;
-use crate::sys::remap;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{self, AtomicU64};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::remap;
+use verbena_hca_shm::section::WordUnderWay;
+use verbena_hca_shm::tombstone;
 
 /// Limit on words of one piece with an atomic in progress: one for each peer that was stopped in
 /// one.

@@ -1,12 +1,12 @@
 //! Explains in words why access to memory is refused: repeats the checks of
 //! [`resolve`](super::resolve) and describes the one that fails. Called only when reasons are
-//! logged ([`crate::refusal`]).
+//! logged ([`verbena_hca_os::refusal`]).
 
 use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, AccessRequest};
-use crate::shm::context_table::KeyRecord;
 use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use verbena_abi::*;
+use verbena_hca_shm::context_table::KeyRecord;
 
 /// Displays access flags by name.
 #[derive(Clone, Copy)]

@@ -9,13 +9,13 @@
 //! that it discards because it checks the right once more at the end; and copy into pages of the
 //! local arena. So those pages are moved away from under it.
 
-use crate::errno::Errno;
 use crate::fault_injection::{self, Fault};
 use crate::memory::evict::evict;
 use crate::memory::peers::Held;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::quarantine::Release;
 use std::sync::Arc;
+use verbena_hca_os::errno::Errno;
 
 /// Peers that are stopped inside an access.
 pub(super) struct Stopped(Arc<[Held]>);

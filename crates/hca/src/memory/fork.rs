@@ -16,11 +16,11 @@ use crate::memory::arena::Arena;
 use crate::memory::fork_mutex::GENERATION;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::restore::mapped_parts;
-use crate::sys::populate::{Use, populate};
-use crate::sys::{mm, remap};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};
+use verbena_hca_os::populate::{Use, populate};
+use verbena_hca_os::{mm, remap};
 
 /// A child's copy of registered pages.
 struct Copy {

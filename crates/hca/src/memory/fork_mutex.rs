@@ -1,7 +1,7 @@
 //! State that outlives fork(2): a mutex, and a count of forks.
 
-use crate::sync::wait_a_little;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use verbena_hca_os::sync::wait_a_little;
 
 /// Counts forks on the child's side; an object made under another count belongs to an ancestor.
 pub static GENERATION: AtomicU64 = AtomicU64::new(0);

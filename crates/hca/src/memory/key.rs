@@ -4,15 +4,15 @@
 //! its lowest eight, which the consumer chooses when it binds a type 2 window (ibv_inc_rkey(3)
 //! changes no others).
 
-use crate::errno::{Errno, Result};
 use crate::memory::pins::{HoldId, Pins, Segment};
 use crate::memory::resolve::ACCESS_REGION;
-use crate::refused;
-use crate::shm::context_table::{ContextTable, KEYS, KeyRecord, SEGMENTS};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
+use verbena_hca_shm::context_table::{ContextTable, KEYS, KeyRecord, SEGMENTS};
 
 /// The meaning of a key; the fields of [`KeyRecord`].
 #[derive(Clone, Debug, Default)]

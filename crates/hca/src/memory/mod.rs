@@ -45,4 +45,6 @@ pub mod region;
 pub mod resolve;
 pub mod restore;
 pub mod transfer;
+#[cfg(test)]
+mod unallocated;
 pub mod window;

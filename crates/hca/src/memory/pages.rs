@@ -1,12 +1,12 @@
 //! The rule for when registered pages may move, chosen by `VERBENA_PAGES`.
 //!
 //! After ibv_reg_mr(3) the program, the kernel, devices and peers see the same bytes, as on
-//! hardware, where registered pages never change. A page with a holder besides the page tables (see
-//! [`crate::sys::pinning`]) must therefore stay in place: a private one is not adopted, and peers
-//! reach it by `cma` or `ring`; one in the arena is not restored, and stays shared with the arena
-//! until a later registration ends and no holder is possible.
+//! hardware, where registered pages never change. A page with a holder besides the page tables
+//! ([`verbena_hca_os::pinning`]) must therefore stay in place: a private one is not adopted, and
+//! peers reach it by `cma` or `ring`; one in the arena is not restored, and stays shared with the
+//! arena until a later registration ends and no holder is possible.
 
-use crate::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// The treatment of a region's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

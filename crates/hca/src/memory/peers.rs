@@ -1,7 +1,7 @@
 //! Accesses of peers to the memory of this process, as far as the memory must know of them.
 
-use crate::shm::section::WordUnderWay;
 use std::sync::Arc;
+use verbena_hca_shm::section::WordUnderWay;
 
 /// The peers with access to the memory.
 pub trait Peers: Send + Sync {

@@ -7,11 +7,11 @@ use crate::memory::arena::{Arena, PAGE};
 use crate::memory::fork_mutex::ForkMutex;
 use crate::memory::pins::HoldId;
 use crate::memory::restore::depart;
-use crate::sys::userfault::{Rights, UserFault};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
+use verbena_hca_os::userfault::{Rights, UserFault};
 
 const PAGES: u64 = 24;
 const LIMIT: usize = 3;

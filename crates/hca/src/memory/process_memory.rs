@@ -1,19 +1,19 @@
 //! The memory of this process that peers access: keys, windows and registered pages.
 
-use crate::errno::Result;
 use crate::memory::arena::Arena;
 use crate::memory::fork_mutex::{ForkMutex, GENERATION};
 use crate::memory::key::Keys;
 use crate::memory::pages::Pages;
 use crate::memory::peers::Peers;
-use crate::shm::context_table::ContextTable;
-use crate::shm::section::OwnMarks;
-use crate::sys::apart::Apart;
-use crate::sys::memfd::Memfd;
 use crate::tables::WeakTable;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use verbena_hca_os::apart::Apart;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::memfd::Memfd;
+use verbena_hca_shm::context_table::ContextTable;
+use verbena_hca_shm::section::OwnMarks;
 
 /// An object whose key a queue pair can invalidate: a memory window.
 pub trait Invalidate: Send + Sync {

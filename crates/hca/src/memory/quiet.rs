@@ -3,17 +3,19 @@
 //! The moving thread must not touch them either. UCX registers whole pages around buffers of
 //! malloc(3), so the pages may contain the heap's own data, the adapter's data, or a lock.
 //! Therefore, while pages are held: nothing is allocated or freed; no lock is taken whose holder
-//! may be waiting for a held page; and only the stack and memory of [`crate::sys::apart`] is used,
-//! where the arena lies with everything it needs. In the crate's tests an allocation during a hold
-//! ends the process.
+//! may be waiting for a held page; and only the stack and memory of [`verbena_hca_os::apart`] is
+//! used, where the arena lies with everything it needs. In the crate's tests an allocation during a
+//! hold ends the process.
 //!
 //! In a process with one thread it is enough that no signal handler runs; in others userfaultfd
 //! makes their accesses wait.
 
-use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
-use crate::sys::threads::SignalsBlocked;
-use crate::sys::userfault::{Held, Rights, UserFault};
+#[cfg(test)]
+use crate::memory::unallocated::AllocationBan;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::threads::SignalsBlocked;
+use verbena_hca_os::userfault::{Held, Rights, UserFault};
 
 /// While it lives, no signal handler runs on this thread, so none enters a held range and waits for
 /// ever.
@@ -49,9 +51,9 @@ impl<'a> Quiet<'a> {
     ///
     /// # Errors
     /// The system's.
-    pub fn hold_missing(&self, start: u64, length: u64) -> Result<Option<Held<'a>>> {
+    pub fn hold_missing(&self, start: u64, length: u64) -> Result<Option<HeldRange<'a>>> {
         self.others
-            .map(|fault| fault.hold_missing(start, length))
+            .map(|fault| HeldRange::of(|| fault.hold_missing(start, length)))
             .transpose()
     }
 
@@ -59,9 +61,33 @@ impl<'a> Quiet<'a> {
     ///
     /// # Errors
     /// As [`UserFault::hold_writes`].
-    pub fn hold_writes(&self, start: u64, length: u64) -> Result<Option<Held<'a>>> {
+    pub fn hold_writes(&self, start: u64, length: u64) -> Result<Option<HeldRange<'a>>> {
         self.others
-            .map(|fault| fault.hold_writes(start, length))
+            .map(|fault| HeldRange::of(|| fault.hold_writes(start, length)))
             .transpose()
+    }
+}
+
+/// A range that is held until this is dropped.
+pub struct HeldRange<'a> {
+    held: Held<'a>,
+    #[cfg(test)]
+    _ban: AllocationBan,
+}
+
+impl<'a> HeldRange<'a> {
+    fn of(hold: impl FnOnce() -> Result<Held<'a>>) -> Result<HeldRange<'a>> {
+        #[cfg(test)]
+        let _ban = AllocationBan::begin();
+        Ok(HeldRange {
+            held: hold()?,
+            #[cfg(test)]
+            _ban,
+        })
+    }
+
+    /// As [`Held::replaced`].
+    pub fn replaced(self) {
+        self.held.replaced();
     }
 }

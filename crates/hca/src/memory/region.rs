@@ -1,6 +1,5 @@
 //! Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_alloc_null_mr(3), ibv_reg_dm_mr.
 
-use crate::errno::{Errno, Result};
 use crate::memory::adopt;
 use crate::memory::device::DeviceMemory;
 use crate::memory::dmabuf::DmaBuf;
@@ -12,11 +11,12 @@ use crate::memory::pins::{HoldId, Segment};
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
 use crate::memory::restore;
-use crate::refused;
-use crate::shm::context_table::SEGMENTS;
-use crate::sys::vma::{self, Vma};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
+use verbena_hca_os::vma::{self, Vma};
+use verbena_hca_shm::context_table::SEGMENTS;
 
 const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE

@@ -1,9 +1,9 @@
 //! Resolves a key and an address to memory: the one check of keys, bounds, domains and rights.
 
 use crate::fault_injection::{self, Fault};
-use crate::shm::context_table::{KeyRecord, SegmentRecord};
-use crate::shm::section::Section;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use verbena_hca_shm::context_table::{KeyRecord, SegmentRecord};
+use verbena_hca_shm::section::Section;
 
 /// Bit in a record's access word: reads give zeros and writes are discarded (ibv_alloc_null_mr(3)).
 pub const ACCESS_NULL: u32 = 1 << 31;

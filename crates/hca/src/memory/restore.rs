@@ -7,16 +7,16 @@
 //! unmapped or mapped over are left alone; ranges that it moved elsewhere (mremap) are found and
 //! restored there.
 
-use crate::errno::{Errno, Result};
 use crate::memory::adopt::PIECE;
 use crate::memory::arena::{Arena, PAGE};
 use crate::memory::pins::{HoldId, Loose};
 use crate::memory::quarantine::Release;
 use crate::memory::quiet::Quiet;
-use crate::sys::populate::{Use, populate};
-use crate::sys::remap;
-use crate::sys::vma::Vma;
 use std::ops::Range;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::populate::{Use, populate};
+use verbena_hca_os::remap;
+use verbena_hca_os::vma::Vma;
 
 /// Number of stuck pages that are retried with each registration that ends.
 const AGAIN: usize = 4;

@@ -1,13 +1,13 @@
 //! Moves bytes between local buffers and a peer's memory.
 
-use crate::errno::{Errno, Result};
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, Piece, Refusal, ResolvedRange, grant};
 use crate::peer::{AccessMethod, Direction, Peer};
-use crate::shm::section::Section;
-use crate::sys::{copy, own_memory, process_vm};
 use std::marker::PhantomData;
 use verbena_abi::ibv_sge;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::{copy, own_memory, process_vm};
+use verbena_hca_shm::section::Section;
 
 /// A run of bytes in the local address space.
 #[derive(Clone, Copy, Debug)]

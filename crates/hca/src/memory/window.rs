@@ -1,14 +1,14 @@
 //! Memory windows: ibv_alloc_mw(3), ibv_bind_mw(3), and the bind work request.
 
-use crate::errno::Result;
 use crate::memory::domain::Pd;
 use crate::memory::explain::{access_names, range_name};
 use crate::memory::key::{KeyEntry, KeyKind, next_tag, with_chosen_tag};
 use crate::memory::process_memory::Invalidate;
 use crate::memory::region::{Narrow, Region};
-use crate::refused;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// Rights that a window may grant (ibv_bind_mw(3)); IBV_ACCESS_FLUSH_GLOBAL as for regions.
 const WINDOW_ACCESS: u32 = IBV_ACCESS_REMOTE_WRITE

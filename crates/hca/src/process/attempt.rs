@@ -5,19 +5,19 @@
 //! never more than one at a time. Nothing here blocks: a process that does not answer is asked once
 //! and left alone.
 
-use crate::errno::{Errno, Result};
 use crate::peer::Peer;
 use crate::process::link::Outbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };
 use crate::process::{Member, Process};
-use crate::shm::channel::Channel;
-use crate::shm::registry::Identity;
-use crate::sys::clock;
-use crate::sys::socket::Socket;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
+use verbena_hca_shm::channel::Channel;
+use verbena_hca_shm::registry::Identity;
 
 /// Backoff after a failed try, in nanoseconds, doubled each time up to the limit below.
 const BACKOFF: u64 = 2_000_000;

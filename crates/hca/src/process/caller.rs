@@ -2,18 +2,18 @@
 //! peer.
 
 use crate::describe;
-use crate::errno::{Errno, Result};
 use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };
-use crate::shm::channel::Channel;
-use crate::shm::registry::Identity;
-use crate::sys::clock;
-use crate::sys::socket::Socket;
 use std::sync::Arc;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
+use verbena_hca_shm::channel::Channel;
+use verbena_hca_shm::registry::Identity;
 
 /// Nanoseconds that a caller may take to become a peer. One that was stopped meanwhile connects
 /// again. The limit is long, because on a machine without enough processor time for a crowd all

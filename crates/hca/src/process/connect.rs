@@ -4,11 +4,11 @@
 use crate::process::Process;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
-use crate::shm::registry::Identity;
-use crate::sys::clock;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use verbena_hca_os::clock;
+use verbena_hca_shm::registry::Identity;
 
 /// Nanoseconds after which waiting queue pairs learn that the peer does not answer; it may be
 /// stopped. The attempt goes on, so it costs the peer one place in its accept queue, no matter how

@@ -4,10 +4,10 @@ use crate::memory::peers::{Held, OpenSection, Peers};
 use crate::peer::Peer;
 use crate::process::Process;
 use crate::process::link::Inbound;
-use crate::shm::section::{Stuck, WordUnderWay};
-use crate::sync::wait_a_little;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use verbena_hca_os::sync::wait_a_little;
+use verbena_hca_shm::section::{Stuck, WordUnderWay};
 
 /// Time to wait for a peer's section. One lasts for a copy of a mebibyte; a peer that takes longer
 /// is stopped or waits for a processor, and then costs a copy of the memory that it holds.

@@ -1,19 +1,19 @@
 //! The two ends of a channel: the private state of the requester and of the responder.
 
-use crate::errno::{Errno, Result};
 use crate::fault_injection::{self, Fault};
-use crate::lock::{Guard, Lock};
 use crate::peer::Peer;
-use crate::process::flight::Flight;
 use crate::process::next_record::NextRecord;
 use crate::qp::Qp;
 use crate::qp::responder::QpCache;
-use crate::shm::channel::{Channel, MAX_PAYLOAD, Requests};
-use crate::shm::ring::{self, Consumer, Corrupt, Header, Producer, Store};
-use crate::shm::section::{OwnMarks, Section};
-use crate::slots::{Slot, Slots};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::lock::{Guard, Lock};
+use verbena_hca_os::slots::{Slot, Slots};
+use verbena_hca_shm::channel::{Channel, MAX_PAYLOAD, Requests};
+use verbena_hca_shm::flight::Flight;
+use verbena_hca_shm::ring::{self, Consumer, Corrupt, Header, Producer, Store};
+use verbena_hca_shm::section::{OwnMarks, Section};
 
 /// A request in flight: when the responder's position passes `end`, work request `index` of queue
 /// pair `number` is acknowledged, provided that its count of go-backs is still `epoch`.
@@ -145,7 +145,7 @@ impl Outbound {
     /// record with `acknowledge` is the last of its request.
     ///
     /// The record is announced before it is published: the first condition of
-    /// [`crate::shm::sleep`].
+    /// [`verbena_hca_shm::sleep`].
     #[inline]
     pub fn push(
         &self,

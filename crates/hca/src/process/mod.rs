@@ -14,7 +14,6 @@ mod attempt;
 mod caller;
 pub mod connect;
 pub mod fence;
-pub mod flight;
 mod handshakes;
 mod idle_policy;
 pub mod link;
@@ -31,7 +30,6 @@ pub mod watch;
 use crate::capture::{self, Capture};
 use crate::counters::Counters;
 use crate::current::Current;
-use crate::errno::{Errno, Result};
 use crate::memory::fork;
 use crate::memory::process_memory::ProcessMemory;
 use crate::peer::{Forced, Peer};
@@ -41,10 +39,6 @@ use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcMessageStates;
 use crate::receive::Srq;
 use crate::roce::port::Port;
-use crate::shm::registry::{self, BLOCK, Identity, Registry};
-use crate::shm::sleep;
-use crate::sys::doorbell::Doorbell;
-use crate::sys::{barrier, clock};
 use crate::tables::{NumberTable, WeakTable};
 use connect::ConnectRequests;
 use handshakes::Handshakes;
@@ -59,6 +53,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 use timers::Timers;
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::{barrier, clock};
+use verbena_hca_shm::registry::{self, BLOCK, Identity, Registry};
+use verbena_hca_shm::sleep;
 use watch::Watch;
 
 /// The adapter of this process, made when the device is first opened.
@@ -123,7 +122,7 @@ pub struct Member {
     /// This process's identity.
     pub identity: Identity,
     /// The socket that peers connect to.
-    pub listener: crate::sys::socket::Socket,
+    pub listener: verbena_hca_os::socket::Socket,
 }
 
 /// A cached view of the channels for frequent looks, which saves counting a reference each time.
@@ -287,8 +286,9 @@ impl Process {
             doorbell,
             self.forced,
         ));
-        let (channel, file) = crate::shm::channel::Channel::create()?;
-        let other_end = crate::shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
+        let (channel, file) = verbena_hca_shm::channel::Channel::create()?;
+        let other_end =
+            verbena_hca_shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
         let can_pull = peer.pull_ability();
         self.add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
         self.add_outbound(identity, Arc::new(Outbound::new(peer, channel, can_pull)));

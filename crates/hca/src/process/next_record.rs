@@ -1,8 +1,8 @@
 //! The position of a ring's next record, for threads that check whether there is one without taking
 //! the consumer's lock.
 
-use crate::shm::ring::{Consumer, Store};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use verbena_hca_shm::ring::{Consumer, Store};
 
 /// The stamp of the next record's cell, and its value once the record is published. A hint: the
 /// consumer notes it when it stops. In one cache line, because polling reads those of every peer.

@@ -5,20 +5,20 @@
 //! callers are limited in number and time, and operations that the system refuses are tried again
 //! later.
 
-use crate::errno::{Errno, Result};
 use crate::peer::Peer;
 use crate::process::attempt::{Attempt, AttemptProgress};
 use crate::process::caller::{Caller, CallerProgress};
 use crate::process::connect::ConnectOutcome;
 use crate::process::{Member, Process};
-use crate::shm::registry::{Identity, SLOTS};
-use crate::sys::clock;
-use crate::sys::doorbell::Doorbell;
-use crate::sys::socket::{Rings, Socket};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+use verbena_hca_os::clock;
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::{Rings, Socket};
+use verbena_hca_shm::registry::{Identity, SLOTS};
 
 /// Time before an operation that failed for want of descriptors or memory is tried again, in
 /// nanoseconds.

@@ -1,19 +1,19 @@
 //! Serves requests from peers, completes local requests that peers have answered, and wakes queue
 //! pairs whose deadline has passed.
 
-use crate::lock::Guard;
 use crate::peer::Peer;
 use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
 use crate::process::moderated::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Progress, QpCache};
-use crate::shm::channel::REQUEST_CELLS;
-use crate::shm::ring::Corrupt;
-use crate::sync::look_again_later;
-use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use verbena_hca_os::clock;
+use verbena_hca_os::lock::Guard;
+use verbena_hca_os::sync::look_again_later;
+use verbena_hca_shm::channel::REQUEST_CELLS;
+use verbena_hca_shm::ring::Corrupt;
 
 /// Requests served before other work gets its turn.
 const BATCH: usize = 64;
@@ -281,7 +281,7 @@ impl Process {
         let requests = outbound.channel.requests();
         // SYNC POINT answers: the responder answers a request before its position passes it. So the
         // position is loaded first, and the answers up to it are seen below.
-        let head = crate::shm::ring::Store::head(&requests).load(Ordering::Acquire);
+        let head = verbena_hca_shm::ring::Store::head(&requests).load(Ordering::Acquire);
         match self.complete_up_to(outbound, &mut completing, head) {
             Ok(worked) => worked,
             Err(corrupt) => {

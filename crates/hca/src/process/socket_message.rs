@@ -17,14 +17,14 @@
 //! would stay in flight for ever, and the kernel limits a user's descriptors in flight, to
 //! all destinations together (unix(7), ETOOMANYREFS).
 
-use crate::errno::{Errno, Result};
 use crate::memory::arena::Arena;
 use crate::memory::process_memory::ProcessMemory;
 use crate::peer::Introduction;
-use crate::shm::registry::{Identity, SLOTS};
-use crate::sys::socket::{Received, Socket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::{Received, Socket};
+use verbena_hca_shm::registry::{Identity, SLOTS};
 
 /// Changes with the format of the messages.
 const MAGIC: u64 = u64::from_le_bytes(*b"verbena2");

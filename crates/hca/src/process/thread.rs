@@ -7,17 +7,17 @@
 //! event and does not poll on, the thread *arms*: peers ring after they have stored something. An
 //! idle process therefore takes no processor time.
 
-use crate::errno::Result;
 use crate::process::idle_policy::IdlePolicy;
 use crate::process::poller::{Poller, until};
 use crate::process::{Member, Process};
-use crate::shm::sleep;
-use crate::sys::clock;
-use crate::sys::punctual::be_punctual;
-use crate::sys::start;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::punctual::be_punctual;
+use verbena_hca_os::start;
+use verbena_hca_shm::sleep;
 
 /// Starts the thread. It begins when a value is sent through the sender, and ends at once if the
 /// sender is dropped. Signals belong to the application: the thread takes none.

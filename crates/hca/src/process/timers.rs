@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers and the times that they wait for (nanoseconds of [`crate::sys::clock`]).
+/// Numbers and the times that they wait for (nanoseconds of [`verbena_hca_os::clock`]).
 pub struct Timers {
     next: AtomicU64,
     waiting: Mutex<BTreeSet<(u64, u32)>>,

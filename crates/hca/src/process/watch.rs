@@ -10,12 +10,12 @@ use crate::event::{AsyncEvent, EventQueue};
 use crate::link::{self, PortChange};
 use crate::port_switch;
 use crate::process::{CURRENT, Process};
-use crate::shm::registry;
-use crate::sys::monitor::Monitor;
-use crate::sys::start::start;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use verbena_abi::*;
+use verbena_hca_os::monitor::Monitor;
+use verbena_hca_os::start::start;
+use verbena_hca_shm::registry;
 
 /// The opened devices that receive port events.
 #[derive(Default)]

@@ -8,11 +8,11 @@
 use crate::link;
 use crate::qp::Qp;
 use crate::qp::send::SendQueue;
-use crate::sync::wait_a_little;
-use crate::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
+use verbena_hca_os::clock;
+use verbena_hca_os::sync::wait_a_little;
 use verbena_wire::Psn;
 
 /// Nanoseconds to wait for the acknowledgement of a sent packet, including the first of a

@@ -6,10 +6,10 @@ use crate::process::connect::ConnectStatus;
 use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Datagram, Route};
-use crate::shm::registry::Identity;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use verbena_hca_shm::registry::Identity;
 
 /// Most datagrams that wait for one process; more are dropped, as by a congested fabric.
 const MOST: usize = 1024;

@@ -4,12 +4,12 @@
 use super::QpInit;
 use crate::ah;
 use crate::device::{self, Device, port_name};
-use crate::errno::{Errno, Result};
 use crate::limits::MAX_SGE;
-use crate::refused;
 use std::ffi::c_int;
 use std::fmt;
 use verbena_abi::*;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 /// Returns the capacities that a new queue pair gets.
 ///

@@ -27,19 +27,15 @@ pub use send::{Bind, Poster, SendRequest};
 use crate::context::Context;
 use crate::cq::{Completion, Cq};
 use crate::device;
-use crate::errno::Result;
 use crate::event::AsyncEvent;
 use crate::fault_injection::{self, Fault};
 use crate::link;
-use crate::lock::{Guard, Lock};
 use crate::memory::domain::Pd;
 use crate::memory::process_memory::ProcessMemory;
 use crate::process::Process;
 use crate::quota;
 use crate::receive::{Receive, ReceiveRing, Srq};
-use crate::refused;
 use crate::roce::path::{Path, interface_towards};
-use crate::shm::context_table::{Interfaces, QpRecord};
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
 use responder::MessageState;
@@ -48,6 +44,10 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::lock::{Guard, Lock};
+use verbena_hca_os::refused;
+use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 
 /// Attributes of a new queue pair.
 pub struct QpInit {
@@ -607,7 +607,7 @@ impl Qp {
             let flags = if self.process.groups.is_empty() {
                 0
             } else {
-                crate::shm::registry::MULTICAST
+                verbena_hca_shm::registry::MULTICAST
             };
             member.registry.set_flags(member.identity, flags);
         }

@@ -1,10 +1,10 @@
 //! Multicast groups: ibv_attach_mcast(3), ibv_detach_mcast(3).
 
-use crate::errno::Result;
 use crate::qp::Qp;
-use crate::refused;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// Delivery of a queue pair's multicast datagrams to members on this host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

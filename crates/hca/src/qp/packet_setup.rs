@@ -4,11 +4,11 @@ use super::Qp;
 use super::responder;
 use super::send::SendQueue;
 use super::send::packet_requester::PacketRequester;
-use crate::errno::{Errno, Result};
 use crate::link;
-use crate::refusal;
 use crate::roce::path::{Path, leads_elsewhere};
 use verbena_abi::*;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refusal;
 use verbena_wire::Qpn;
 
 impl Qp {

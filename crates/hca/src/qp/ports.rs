@@ -4,8 +4,8 @@
 use std::ffi::c_int;
 
 use crate::device::Device;
-use crate::errno::Result;
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
 
 /// Returns the attributes in `mask` with the host's port numbers.
 ///

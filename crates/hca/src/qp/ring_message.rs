@@ -5,7 +5,7 @@
 //! 9), in one record instead of many packets.
 
 use crate::qp::flush::Flush;
-use crate::shm::ring::Header;
+use verbena_hca_shm::ring::Header;
 
 /// A queue pair in one of its incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Checks state transitions of a queue pair by the rules of [`verbena_transport::state`], in the
 //! terms of the C interface.
 
-use crate::errno::Result;
-use crate::refused;
 use std::ffi::c_int;
 use verbena_abi::*;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 use verbena_transport::state::{self, Attributes, Kind, Refused, State};
 
 fn kind_of(kind: ibv_qp_type) -> Option<Kind> {
@@ -49,7 +49,11 @@ pub fn check(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state, mask: c_in
 }
 
 /// Returns the error for a transition that is not in the table.
-fn no_transition(kind: ibv_qp_type, from: ibv_qp_state, to: ibv_qp_state) -> crate::errno::Errno {
+fn no_transition(
+    kind: ibv_qp_type,
+    from: ibv_qp_state,
+    to: ibv_qp_state,
+) -> verbena_hca_os::errno::Errno {
     refused!(
         EINVAL,
         "qp_state: no transition from {} to {} for a queue pair of type {kind}: the order is \
@@ -66,8 +70,8 @@ pub(super) fn state_name(state: ibv_qp_state) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::errno::Errno;
     use proptest::prelude::*;
+    use verbena_hca_os::errno::Errno;
 
     const KINDS: [(ibv_qp_type, Kind); 5] = [
         (IBV_QPT_RC, Kind::Rc),

@@ -4,11 +4,11 @@
 //! RoCEv2 has no authentication, and source addresses can be forged: the filter keeps out hosts
 //! that do not forge theirs, and those whose forged packets routers and switches drop.
 
-use crate::errno::{Errno, Result};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::OnceLock;
+use verbena_hca_os::errno::{Errno, Result};
 
 const VARIABLE: &str = "VERBENA_ALLOW";
 

@@ -8,15 +8,15 @@
 //! Datagrams that this host sends to a group do not return through these sockets: local members
 //! receive them through shared memory.
 
-use crate::errno::Result;
 use crate::link;
-use crate::sys::readiness::Readiness;
-use crate::sys::udp::Udp;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::readiness::Readiness;
+use verbena_hca_os::udp::Udp;
 use verbena_wire::udp;
 
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 //! metadata.
 
 use super::path::{self, route};
-use crate::sys::udp::Address;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_hca_os::udp::Address;
 use verbena_wire::bth;
 use verbena_wire::ip::{self, DONT_FRAGMENT, Ipv4, Ipv6};
 use verbena_wire::packet::Packet;

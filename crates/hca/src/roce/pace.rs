@@ -13,7 +13,7 @@ const PART: u64 = 32;
 /// Longest time between two checks, in nanoseconds.
 const MOST: u64 = 10_000;
 
-/// Schedule of the checks. All times are of [`crate::sys::clock::now`].
+/// Schedule of the checks. All times are of [`verbena_hca_os::clock::now`].
 #[derive(Default)]
 pub struct Pace {
     found_at: AtomicU64,

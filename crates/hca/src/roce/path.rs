@@ -8,13 +8,13 @@ use super::port_probe::ProbeCache;
 use super::receive::ReceivedPacket;
 use super::udp_port::UdpPort;
 use crate::device;
-use crate::errno::{Errno, Result};
 use crate::link::{self, GIDS, is_link_local};
-use crate::sys::udp::{Address, Udp};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::udp::{Address, Udp};
 use verbena_wire::roce::{Network, Route, V4, V6};
 use verbena_wire::{Gid, Qpn, udp};
 

@@ -17,14 +17,14 @@
 use super::fallback;
 use super::steering;
 use super::udp_port::UdpPort;
-use crate::errno::{Errno, Result};
-use crate::shm::registry;
-use crate::sys::socket::Socket;
-use crate::sys::tcp::Tcp;
-use crate::sys::udp::{Sharing, Udp};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
+use verbena_hca_os::tcp::Tcp;
+use verbena_hca_os::udp::{Sharing, Udp};
+use verbena_hca_shm::registry;
 
 /// Number of sockets that share the port.
 pub const SLOTS: u32 = 64;

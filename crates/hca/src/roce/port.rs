@@ -9,17 +9,17 @@ use super::path::Senders;
 use super::pool::{Pool, SLOTS};
 use super::port_probe::ProbeCache;
 use super::udp_port::UdpPort;
-use crate::errno::Result;
-use crate::lock::Lock;
 use crate::process::Member;
-use crate::shm::registry::BLOCK;
-use crate::sys::readiness::is_ready;
-use crate::sys::socket::Socket;
-use crate::sys::tcp::Tcp;
-use crate::sys::udp::{Inbox, Udp};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::lock::Lock;
+use verbena_hca_os::readiness::is_ready;
+use verbena_hca_os::socket::Socket;
+use verbena_hca_os::tcp::Tcp;
+use verbena_hca_os::udp::{Inbox, Udp};
+use verbena_hca_shm::registry::BLOCK;
 
 /// The UDP port of this process.
 pub struct Port {

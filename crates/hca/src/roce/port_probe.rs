@@ -18,14 +18,14 @@
 //! less time, because an adapter may start.
 
 use super::udp_port::UdpPort;
-use crate::errno::Errno;
-use crate::sys::clock;
-use crate::sys::udp::{Address, Udp};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::Ipv6Addr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::udp::{Address, Udp};
 
 const QUESTION: [u8; 4] = *b"Vrb?";
 const ANSWER: [u8; 4] = *b"Vrb!";
@@ -135,9 +135,9 @@ pub fn answer_to(datagram: &[u8]) -> Option<[u8; LENGTH]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::udp::{Inbox, Sharing};
     use std::cell::Cell;
     use std::net::Ipv4Addr;
+    use verbena_hca_os::udp::{Inbox, Sharing};
 
     fn here(port: u16) -> Address {
         let ip = Ipv4Addr::LOCALHOST.to_ipv6_mapped();

@@ -8,7 +8,7 @@
 //!   belongs to no process ([`super::management`]).
 
 use super::pool::SLOTS;
-use crate::sys::filter::Instruction;
+use verbena_hca_os::filter::Instruction;
 use verbena_wire::mad::cm::Attribute;
 use verbena_wire::{Qpn, bth, datagram, mad};
 
@@ -90,8 +90,8 @@ pub fn slot_of(packet: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::udp::{Address, Inbox, Sharing, Udp};
     use std::net::Ipv4Addr;
+    use verbena_hca_os::udp::{Address, Inbox, Sharing, Udp};
 
     /// Returns a packet for a queue pair, with a message of communication management in it.
     fn packet(destination: u32, attribute: u16, local: u32, remote: u32) -> Vec<u8> {

@@ -3,9 +3,9 @@
 
 use super::path::{Path, with_identification};
 use crate::capture::{self, Seen};
-use crate::errno::Errno;
-use crate::sys::clock;
 use std::cell::Cell;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::Errno;
 use verbena_wire::icrc;
 use verbena_wire::roce::seal;
 

@@ -13,8 +13,8 @@
 //! used. Other adapters do not know of the private ports and cannot reach a process there.
 
 use super::steering::SLOT_BITS;
-use crate::shm::registry::{BLOCK, BLOCKS};
 use std::ops::Range;
+use verbena_hca_shm::registry::{BLOCK, BLOCKS};
 use verbena_wire::{Qpn, udp};
 
 /// Blocks of queue pair numbers of a private port.

@@ -194,7 +194,7 @@ fn case_full_send_queue_refuses_until_completions_are_polled() {
         a.post(&write);
     }
     let refused = a.qp.poster().post(&write);
-    assert_eq!(refused, Err(verbena_hca::errno::Errno::ENOMEM));
+    assert_eq!(refused, Err(verbena_hca_os::errno::Errno::ENOMEM));
     a.wait_ok();
     a.post(&write);
 }

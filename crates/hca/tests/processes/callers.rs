@@ -6,10 +6,10 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use verbena_hca::errno::Errno;
 use verbena_hca::qp::Qp;
-use verbena_hca::shm::registry::{self, SLOTS};
-use verbena_hca::sys::socket::Socket;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::socket::Socket;
+use verbena_hca_shm::registry::{self, SLOTS};
 
 /// Callers that send nothing: more than are accepted at once.
 const SILENT: usize = SLOTS + 200;

@@ -15,7 +15,7 @@ use verbena_hca::device::Device;
 use verbena_hca::memory::domain::Pd;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
-use verbena_hca::shm::registry::{self, Registry};
+use verbena_hca_shm::registry::{self, Registry};
 
 /// Time limit that no step here may reach, even on a machine that gives a crowd a hundredth of a
 /// processor: a process that takes longer is blocked for ever.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use verbena_hca::device::MTU_BYTES;
-use verbena_hca::shm::registry;
 use verbena_hca::{describe, link};
+use verbena_hca_shm::registry;
 
 /// The adapter's counters, by its own names.
 pub type Totals = BTreeMap<String, u64>;

@@ -17,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use verbena_hca::shm::registry;
+use verbena_hca_shm::registry;
 
 use super::content::{Entry, entries};
 use super::counters::{Totals, totals};

@@ -5,7 +5,7 @@ use crate::abi::{InitQpAttr, QueuePairAttributes};
 use crate::identifier::{Identifier, QueuePairKind};
 use crate::service::State;
 use verbena_abi::*;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// The queue key of datagram services: RDMA_UDP_QKEY of `<rdma/rdma_cma.h>`.
 pub const QUEUE_KEY: u32 = 0x0123_4567;

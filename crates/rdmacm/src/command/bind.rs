@@ -10,10 +10,10 @@ use crate::port::{Claim, Ports};
 use crate::service::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
-use verbena_hca::refusal::{self, because};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refusal::{self, because};
+use verbena_hca_os::refused;
 
 /// Binds an identifier to an address and port.
 ///

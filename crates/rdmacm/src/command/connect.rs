@@ -19,8 +19,8 @@ use crate::thread::Source;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 use verbena_wire::mad::cm::ip;
 
 /// Default and maximum backlog of a listener.

@@ -6,7 +6,7 @@ use crate::channel::ChannelId;
 use crate::identifier::{Identifier, QueuePairKind, Space};
 use crate::service::State;
 use std::os::fd::RawFd;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// Creates an identifier.
 ///

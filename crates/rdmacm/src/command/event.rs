@@ -7,7 +7,7 @@ use crate::event::{Event, Kind, Parameters};
 use crate::service::{Service, State};
 use std::mem::offset_of;
 use std::os::fd::AsFd;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// Waits for an event of the channel and returns it as the answer.
 ///

@@ -12,8 +12,8 @@ use crate::service::{Membership, State};
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
 use verbena_hca::device::PKEY;
-use verbena_hca::errno::{Errno, Result};
 use verbena_hca::link;
+use verbena_hca_os::errno::{Errno, Result};
 
 /// The queue pair number of every group.
 const EVERY_MEMBER: u32 = 0xff_ffff;

@@ -17,7 +17,7 @@ use crate::abi::{self, Header, code};
 use crate::channel::{Channel, ChannelId};
 use crate::service::{Service, State};
 use std::os::fd::RawFd;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Opens an event channel and returns the program's descriptor for it.

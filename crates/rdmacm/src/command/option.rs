@@ -4,8 +4,8 @@ use super::Command;
 use crate::abi::SetOption;
 use crate::connection_state::ConnectionState;
 use crate::service::State;
-use verbena_hca::errno::{Errno, Result};
-use verbena_hca::refused;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::refused;
 
 const LEVEL_IDENTIFIER: u32 = 0;
 const TYPE_OF_SERVICE: u32 = 0;

@@ -5,7 +5,7 @@ use crate::abi::{Query, RouteAnswer};
 use crate::service::State;
 use crate::{address, device};
 use std::mem::offset_of;
-use verbena_hca::errno::{Errno, Result};
+use verbena_hca_os::errno::{Errno, Result};
 
 /// RDMA_USER_CM_QUERY_IB_SERVICE.
 const SERVICE_RECORDS: u32 = 3;

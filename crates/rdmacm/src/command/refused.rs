@@ -1,9 +1,9 @@
 //! Reports refused commands under the name of the librdmacm call that made them
-//! ([`verbena_hca::refusal`]).
+//! ([`verbena_hca_os::refusal`]).
 
 use crate::abi::{Header, code};
-use verbena_hca::errno::Errno;
-use verbena_hca::refusal;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::refusal;
 use zerocopy::FromBytes;
 
 /// Reports a refused command, except librdmacm's regular check for AF_IB support.

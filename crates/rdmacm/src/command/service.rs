@@ -5,9 +5,9 @@ use crate::abi::ResolveIbService;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, Kind};
 use crate::service::State;
-use verbena_hca::errno::Result;
 use verbena_hca::link;
-use verbena_hca::refused;
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
 
 /// Looks for a service's records. The subnet of this host has none, so the answer is that of a
 /// kernel whose subnet administration knows no such service (`ib_sa_service_rec_callback`): an

@@ -384,7 +384,7 @@ impl Called {
                 let mut granting = StateMachine::of(0x2_0042, &request, SERVICE, back());
                 let mut reply = message(Kind::Rep);
                 let blocks = cm_mad.udp_port.blocks();
-                reply.queue_pair = (blocks.start + 1) * verbena_hca::shm::registry::BLOCK;
+                reply.queue_pair = (blocks.start + 1) * verbena_hca_shm::registry::BLOCK;
                 let answer = granting.say(&reply, 0).unwrap();
                 return Some((1, Happening::Arrives(answer.into())));
             }

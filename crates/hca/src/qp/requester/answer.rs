@@ -5,9 +5,9 @@ use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Nak, Route};
 use crate::qp::send::SendQueue;
-use crate::shm::ring::Record;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_shm::ring::Record;
 
 impl Qp {
     /// Handles an answer from the responder.

@@ -8,9 +8,9 @@ use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::Request;
 use crate::qp::send::SendQueue;
-use crate::shm::section::Section;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_shm::section::Section;
 
 impl Qp {
     pub(super) fn atomic(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {

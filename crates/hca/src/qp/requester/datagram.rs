@@ -13,9 +13,9 @@ use crate::qp::multicast::Loopback;
 use crate::qp::ring_message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::roce::path::{NOWHERE, interface_towards, leads_elsewhere};
-use crate::shm::registry::Identity;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_shm::registry::Identity;
 
 impl Qp {
     pub(super) fn send_datagram(
@@ -218,7 +218,7 @@ impl DatagramPacket<'_> {
     }
 
     /// Writes route and data to `target`, which has space for them.
-    fn fill(&self, target: *mut u8) -> crate::errno::Result<()> {
+    fn fill(&self, target: *mut u8) -> verbena_hca_os::errno::Result<()> {
         let mut at = target;
         // SAFETY: `target` has space for route and data, as the doc comment requires.
         unsafe {

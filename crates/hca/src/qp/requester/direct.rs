@@ -1,18 +1,18 @@
 //! Direct access of a requester to its peer's memory.
 
 use super::Job;
-use crate::errno::Errno;
 use crate::memory::resolve::{AccessRequest, Refusal, ResolvedRange, grant};
 use crate::memory::transfer::Granted;
 use crate::peer::{Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::send::{SendQueue, SendRequest};
-use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::context_table::QpRecord;
-use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::channel::MAX_PAYLOAD;
+use verbena_hca_shm::context_table::QpRecord;
+use verbena_hca_shm::section::Section;
 
 /// Bytes moved in one section: revoking a right waits for no more than that.
 const CHUNK: u64 = 1 << 20;

@@ -27,12 +27,12 @@ use crate::process::link::{Acknowledge, ChannelPush, Outbound};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
-use crate::refusal;
-use crate::shm::context_table::QpRecord;
-use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::refusal;
+use verbena_hca_shm::context_table::QpRecord;
+use verbena_hca_shm::section::Section;
 
 /// Result of executing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Part, Request};
 use crate::qp::send::{RequestProgress, SendQueue};
-use crate::shm::channel::MAX_PAYLOAD;
-use crate::sys::copy;
 use std::sync::Arc;
 use verbena_abi::ibv_sge;
+use verbena_hca_os::copy;
+use verbena_hca_shm::channel::MAX_PAYLOAD;
 
 impl Qp {
     /// Copies a request's bytes into the channel, continuing where it was interrupted. `request`

@@ -11,10 +11,10 @@ use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::ring_message::Plain;
 use crate::qp::send::{SendQueue, SendRequest};
-use crate::sys::copy;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::copy;
 
 /// Most bytes of a plain message that is not inline: the limit up to which messages are always
 /// copied.

@@ -8,11 +8,11 @@ use crate::process::link::{Acknowledge, Outbound};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
-use crate::shm::channel::MAX_PAYLOAD;
-use crate::shm::context_table::QpRecord;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_shm::channel::MAX_PAYLOAD;
+use verbena_hca_shm::context_table::QpRecord;
 
 /// Messages up to this many bytes are always copied through the channel: they take one or two of
 /// its cache lines, and a fetched message takes one for its location.

@@ -3,17 +3,17 @@
 use super::Call;
 use super::failure::Failure;
 use super::why;
-use crate::errno::Errno;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::{Answer, Remote};
-use crate::refusal;
-use crate::sys::own_memory;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::own_memory;
+use verbena_hca_os::refusal;
 use verbena_transport::fault::Fault;
 
 impl Call<'_> {

@@ -1,16 +1,16 @@
 //! Fetching a message from the requester's buffers.
 
 use super::Call;
-use crate::errno::Errno;
 use crate::memory::resolve::{AccessRequest, grant};
 use crate::memory::transfer::{Granted, Runs};
 use crate::peer::Direction;
 use crate::qp::ring_message::Source;
-use crate::shm::context_table::QpRecord;
-use crate::shm::section::Section;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::context_table::QpRecord;
+use verbena_hca_shm::section::Section;
 
 /// Bytes copied between two checks whether the request still exists.
 const CHUNK: u64 = 1 << 20;

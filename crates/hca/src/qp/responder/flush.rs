@@ -3,9 +3,9 @@
 use super::why;
 use crate::memory::resolve::{AccessRequest, Refusal, grant, grant_whole};
 use crate::qp::flush::Flush;
-use crate::shm::context_table::KeyRecord;
-use crate::shm::section::Section;
 use std::sync::atomic::Ordering;
+use verbena_hca_shm::context_table::KeyRecord;
+use verbena_hca_shm::section::Section;
 
 /// Checks that the key permits the flush of a range, or of its whole region if the flush says so.
 ///

@@ -10,9 +10,9 @@ use crate::memory::transfer::Runs;
 use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{Receive, ReceiveRing, Srq};
-use crate::refusal;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::refusal;
 use verbena_transport::fault::Fault;
 
 /// Source of receives.

@@ -1,8 +1,8 @@
 //! State of incoming messages: multi-part messages, and those that wait for a receive.
 
 use crate::receive::Receive;
-use crate::shm::registry::Identity;
 use std::collections::HashMap;
+use verbena_hca_shm::registry::Identity;
 
 /// State of one requester's messages, in one of its incarnations.
 #[derive(Default)]

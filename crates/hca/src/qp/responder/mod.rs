@@ -26,7 +26,6 @@ pub use message_state::{MessageState, XrcMessageStates};
 
 use crate::cq::{Completion, Cq};
 use crate::fault_injection::{self, Fault};
-use crate::lock::Guard;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::process::Process;
@@ -35,14 +34,15 @@ use crate::qp::flush::Flush;
 use crate::qp::ring_message::{Answer, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Srq;
-use crate::refusal;
-use crate::shm::context_table::QpRecord;
-use crate::shm::ring::{Header, Record};
-use crate::shm::section::Section;
 use failure::Failure;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_os::lock::Guard;
+use verbena_hca_os::refusal;
+use verbena_hca_shm::context_table::QpRecord;
+use verbena_hca_shm::ring::{Header, Record};
+use verbena_hca_shm::section::Section;
 use verbena_transport::fault;
 
 /// Result of serving a record.

@@ -22,14 +22,14 @@ use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
 use crate::qp::send::status_name;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
-use crate::refusal;
 use crate::roce::path::{self, Path};
 use crate::roce::receive::ReceivedPacket;
 use crate::roce::tx_batch::TxBatch;
-use crate::shm::section::Section;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::refusal;
+use verbena_hca_shm::section::Section;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
 use verbena_transport::fault::{Consequence, Next};
 use verbena_transport::reliable::{Reliable, Responder, responder};
@@ -235,7 +235,11 @@ impl Qp {
     }
 
     /// Applies the consequences of a fault besides the answer: event and state.
-    fn carry_out(&self, mut guard: crate::lock::Guard<'_, ReceiveQueue>, consequence: Consequence) {
+    fn carry_out(
+        &self,
+        mut guard: verbena_hca_os::lock::Guard<'_, ReceiveQueue>,
+        consequence: Consequence,
+    ) {
         if consequence.next == Next::SameState {
             return;
         }

@@ -10,9 +10,9 @@ use super::{Call, CompletionTarget, Delivered, HeldLock};
 use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
-use crate::sys::copy;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::copy;
 
 impl<'a> Call<'a> {
     /// Serves a plain message. Returns None, without effect, if it must take the general path.

@@ -3,17 +3,17 @@
 use super::failure::Failure;
 use super::why;
 use super::{Call, Progress};
-use crate::errno::Errno;
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::link::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Remote};
-use crate::refusal;
-use crate::shm::channel::MAX_PAYLOAD;
-use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::refusal;
+use verbena_hca_os::{copy, own_memory};
+use verbena_hca_shm::channel::MAX_PAYLOAD;
 use verbena_transport::fault::Fault;
 
 impl<'a> Call<'a> {

@@ -1,5 +1,5 @@
 //! Explains why the responder refused a request: noted at the failed check, reported when the queue
-//! pair fails. Only for error reports ([`crate::refusal`]).
+//! pair fails. Only for error reports ([`verbena_hca_os::refusal`]).
 
 use super::Call;
 use super::failure::Failure;
@@ -7,9 +7,9 @@ use crate::memory::explain::{access_names, explain};
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::AccessRequest;
 use crate::qp::send::status_name;
-use crate::refusal;
-use crate::shm::context_table::KeyRecord;
 use verbena_abi::*;
+use verbena_hca_os::refusal;
+use verbena_hca_shm::context_table::KeyRecord;
 use verbena_transport::fault::Fault;
 
 #[cold]

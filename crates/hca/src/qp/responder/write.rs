@@ -3,13 +3,13 @@
 use super::failure::Failure;
 use super::why;
 use super::{Call, Delivered};
-use crate::errno::Errno;
 use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Part, Write};
-use crate::sys::{copy, own_memory};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_os::{copy, own_memory};
 
 impl<'a> Call<'a> {
     pub(super) fn serve_write(

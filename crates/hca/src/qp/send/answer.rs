@@ -5,9 +5,9 @@ use super::{Backoff, RequestStage, SendQueue, is_answered};
 use crate::capture;
 use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
-use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::clock;
 use verbena_wire::RnrTimer;
 
 impl Qp {

@@ -22,13 +22,13 @@ pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 use crate::cq::Retired;
 use crate::process::link::Outbound;
 use crate::roce::path::Path;
-use crate::shm::context_table::{Interfaces, QpRecord};
-use crate::slots::Slots;
 use datagrams::Datagrams;
 use packet_requester::PacketRequester;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::slots::Slots;
+use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_transport::retry::{RnrRetries, RnrRetry};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

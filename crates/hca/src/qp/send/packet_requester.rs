@@ -15,9 +15,9 @@ use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::path::Path;
 use crate::roce::receive::ReceivedPacket;
 use crate::roce::tx_batch::TxBatch;
-use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::clock;
 use verbena_transport::completion::{SendCompletion, Status};
 use verbena_transport::reliable::{Reliable, Requester, requester};
 use verbena_transport::request::{
@@ -365,7 +365,7 @@ impl RequesterBuffers<'_> {
         &self,
         id: WorkId,
         access: u32,
-        action: impl FnOnce(&Runs<'_>) -> crate::errno::Result<()>,
+        action: impl FnOnce(&Runs<'_>) -> verbena_hca_os::errno::Result<()>,
     ) -> Result<(), LocalError> {
         let position = self.position(id).ok_or(LocalError)?;
         let one = self.send.pending.get(position).ok_or(LocalError)?;
@@ -383,7 +383,7 @@ impl RequesterAccess for RequesterBuffers<'_> {
     fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
         self.with_runs(id, 0, |runs| {
             if u64::from(offset) + into.len() as u64 > runs.total() {
-                return Err(crate::errno::Errno::EFAULT);
+                return Err(verbena_hca_os::errno::Errno::EFAULT);
             }
             // SAFETY: `into` is writable for its length.
             unsafe { runs.gather(offset as usize, into.as_mut_ptr(), into.len()) }

@@ -3,15 +3,15 @@
 use super::request::{RequestProgress, SendRequest};
 use super::why::opcode_name;
 use super::{Backoff, SendQueue, is_answered};
-use crate::errno::{Errno, Result};
-use crate::lock::Guard;
 use crate::qp::Qp;
 use crate::qp::check;
 use crate::qp::requester::Outcome;
 use crate::qp::transition::state_name;
-use crate::refused;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::lock::Guard;
+use verbena_hca_os::refused;
 
 /// Posts requests one after another under one lock. When it is dropped, the peer is woken for them.
 pub struct Poster<'a> {

@@ -5,9 +5,9 @@ use super::{Backoff, RequestStage, SendQueue};
 use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
-use crate::sys::clock;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::clock;
 use verbena_wire::AckTimeout;
 
 /// Nanoseconds that a datagram waits for a channel to a process that does not answer.

@@ -5,9 +5,9 @@ use crate::ah::AddressHandle;
 use crate::memory::region::Region;
 use crate::memory::window::Window;
 use crate::receive::SgeList;
-use crate::slots::Slot;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_os::slots::Slot;
 
 /// A posted send work request (ibv_post_send(3)). The opcode determines which fields have a
 /// meaning.

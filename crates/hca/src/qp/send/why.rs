@@ -1,5 +1,5 @@
 //! Explains why a send request failed: repeats the checks when it completes. Only for error reports
-//! ([`crate::refusal`]).
+//! ([`verbena_hca_os::refusal`]).
 
 use super::SendQueue;
 use super::request::{PendingRequest, SendRequest};
@@ -8,10 +8,10 @@ use crate::memory::explain::{access_names, explain, range_name};
 use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use crate::qp::flush::Flush;
-use crate::refusal;
-use crate::shm::context_table::QpRecord;
 use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
+use verbena_hca_os::refusal;
+use verbena_hca_shm::context_table::QpRecord;
 
 impl Qp {
     /// Reports a failed request, before the program can see its completion.

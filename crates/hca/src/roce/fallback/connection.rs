@@ -1,14 +1,14 @@
 //! An open fallback connection. Any thread may send; each frame is sent whole or not at all.
 
 use super::frame::{Envelope, Frame, Token};
-use crate::errno::{Errno, Result};
-use crate::sys::doorbell::Doorbell;
-use crate::sys::tcp::Tcp;
-use crate::sys::udp::Address;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::tcp::Tcp;
+use verbena_hca_os::udp::Address;
 
 /// A fallback connection to a process of another host.
 #[derive(Debug)]

@@ -40,16 +40,16 @@ use self::reachability::{Reachability, SlotAddress};
 use super::path::{Path, Sender};
 use super::pool::{SLOTS, user};
 use super::udp_port::UdpPort;
-use crate::errno::{Errno, Result};
 use crate::process::Process;
-use crate::sys::doorbell::Doorbell;
-use crate::sys::socket::Socket;
-use crate::sys::tcp::Tcp;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use verbena_hca_os::doorbell::Doorbell;
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
+use verbena_hca_os::tcp::Tcp;
 use verbena_wire::Qpn;
 
 /// Environment variable that disables the TCP fallback: `off`; `on` or unset enables it.

@@ -4,17 +4,17 @@
 use super::connection::Connection;
 use super::udp_probe::UdpVerdict;
 use super::{ConnectRequest, FallbackState};
-use crate::errno::{Errno, Result};
 use crate::roce::fallback::frame::Envelope;
 use crate::roce::path::Sender;
 use crate::roce::steering::slot_of;
 use crate::roce::udp_port::UdpPort;
-use crate::sys::clock;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::{Errno, Result};
 use verbena_wire::Qpn;
 
 /// Nanoseconds before UDP is probed again, where it passes or where no fallback connection was

@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::roce::path::route;
     use crate::roce::steering::slot_of;
-    use crate::sys::udp::Address;
     use std::net::{Ipv4Addr, Ipv6Addr};
+    use verbena_hca_os::udp::Address;
     use verbena_wire::packet::Packet;
     use verbena_wire::roce::open;
 
