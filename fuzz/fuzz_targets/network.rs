@@ -33,7 +33,7 @@ use verbena_hca::memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::receive::Srq;
-use verbena_hca::roce::path;
+use verbena_hca::roce::route;
 use verbena_hca::xrcd::Xrcd;
 use verbena_hca_os::udp::{Address, Arrived};
 use verbena_wire::opcode::Service;
@@ -94,7 +94,7 @@ fn attributes() -> ibv_qp_attr {
     attributes.ah_attr.is_global = 1;
     attributes.ah_attr.port_num = 1;
     attributes.ah_attr.grh.sgid_index = GID_INDEX;
-    attributes.ah_attr.grh.dgid = path::gid(PEERS.to_ipv6_mapped());
+    attributes.ah_attr.grh.dgid = route::gid(PEERS.to_ipv6_mapped());
     attributes
 }
 
@@ -307,7 +307,7 @@ impl Target {
         let mut bytes = packet.to_vec();
         let check = choices.next();
         if !check.is_multiple_of(16) {
-            let route = path::route(from, to, 0, 64);
+            let route = route::route(from, to, 0, 64);
             bytes.resize(packet.len() + 4, 0);
             let _ = roce::seal(&route, packet.len(), &mut bytes);
         }

@@ -6,6 +6,7 @@ use crate::link;
 use crate::memory::domain::Pd;
 use crate::process::Process;
 use crate::quota::{self, QuotaShare};
+use crate::roce::fallback::thread::learn_reachability;
 use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -83,7 +84,7 @@ fn probe_path(process: &Arc<Process>, attributes: &ibv_ah_attr) {
     if let Some(port) = process.roce.get()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {
-        process.learn_reachability(&path, Qpn::GSI);
+        learn_reachability(process, &path, Qpn::GSI);
     }
 }
 

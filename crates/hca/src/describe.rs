@@ -2,7 +2,7 @@
 
 use crate::process::Process;
 use crate::process::socket_message::{self, MOST_DESCRIPTION};
-use crate::roce::path::plain;
+use crate::roce::route::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -20,6 +20,7 @@ pub mod link;
 pub(crate) mod moderated;
 mod next_record;
 pub mod numbers;
+mod packets;
 pub(crate) mod poller;
 pub mod progress;
 pub(crate) mod socket_message;
@@ -39,6 +40,7 @@ use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcMessageStates;
 use crate::receive::Srq;
 use crate::roce::port::Port;
+use crate::roce::receive::Packets;
 use crate::tables::{NumberTable, WeakTable};
 use connect::ConnectRequests;
 use handshakes::Handshakes;
@@ -306,7 +308,7 @@ impl Process {
             return Ok(number);
         }
         let block = match self.roce.get() {
-            Some(port) => port.allocate_block(member),
+            Some(port) => port.allocate_block(&member.registry, member.identity),
             None => member.registry.allocate_block(member.identity),
         };
         match block {
@@ -486,7 +488,7 @@ impl Process {
         if self.memory.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
             return;
         }
-        self.answer_last_packets();
+        Packets::of(self).answer_last();
         if let Some(member) = self.member.get() {
             member.registry.leave(member.identity);
         }

@@ -10,6 +10,8 @@ use crate::process::attempt::{Attempt, AttemptProgress};
 use crate::process::caller::{Caller, CallerProgress};
 use crate::process::connect::ConnectOutcome;
 use crate::process::{Member, Process};
+use crate::roce::fallback::thread as fallback;
+use crate::roce::receive::Packets;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -71,18 +73,6 @@ enum PacketWakeUp {
     None,
     Off,
     On,
-}
-
-/// Returns the milliseconds until a deadline, 1000 at most, or -1 for none, as epoll_wait takes
-/// them.
-pub fn until(deadline: u64) -> i32 {
-    if deadline == u64::MAX {
-        return -1;
-    }
-    deadline
-        .saturating_sub(clock::now())
-        .div_ceil(1_000_000)
-        .min(1000) as i32
 }
 
 fn create() -> Result<OwnedFd> {
@@ -160,7 +150,7 @@ impl Poller {
     /// connected.
     fn serve_fallback(&self, process: &Arc<Process>) {
         if let Some(port) = process.roce.get() {
-            process.serve_fallback_callers();
+            fallback::serve_callers(process);
             if !port.fallback.has_thread() {
                 // The thread could not be started. The connections wait, and so does this thread,
                 // or they would keep a processor busy.
@@ -269,7 +259,7 @@ impl Poller {
     /// doorbell rings, callers, deaths and connection attempts. Returns soon if the system cannot
     /// wait.
     pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) {
-        let own = until(self.run_due_work(process, member));
+        let own = clock::milliseconds_until(self.run_due_work(process, member));
         let timeout = match (own, timeout) {
             (-1, timeout) => timeout,
             (own, timeout) if timeout < 0 => own,
@@ -310,7 +300,7 @@ impl Poller {
                 PORT_FALLBACK => self.serve_fallback(process),
                 PORT_MANAGEMENT => {
                     if let Some(port) = process.roce.get() {
-                        process.receive_management(port);
+                        Packets::of(&**process).receive_management(port);
                     }
                 }
                 CAPTURER => process.capture.receive(),

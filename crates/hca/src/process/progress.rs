@@ -7,6 +7,7 @@ use crate::process::moderated::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Progress, QpCache};
+use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_hca_os::clock;
@@ -92,7 +93,7 @@ impl Process {
         for outbound in outbound {
             worked |= self.complete(outbound);
         }
-        worked | self.receive_packets() | self.wake_due()
+        worked | Packets::of(self).receive() | self.wake_due()
     }
 
     /// Completes all requests that peers on this host have acknowledged so far.
@@ -118,7 +119,7 @@ impl Process {
                 worked |= self.complete_with(outbound, outbound.completing.lock());
             }
         }
-        worked | self.receive_packets_before_sleep() | self.wake_due()
+        worked | Packets::of(self).receive_before_sleep() | self.wake_due()
     }
 
     /// Returns whether a peer's request, or the answer to a local one, waits for the application's

@@ -8,8 +8,9 @@
 //! idle process therefore takes no processor time.
 
 use crate::process::idle_policy::IdlePolicy;
-use crate::process::poller::{Poller, until};
+use crate::process::poller::Poller;
 use crate::process::{Member, Process};
+use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -65,7 +66,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             }
         }
         let may_sleep = if is_idle {
-            policy.note_packet_check(process.has_packets());
+            policy.note_packet_check(Packets::of(&**process).has_some());
             false
         } else {
             policy.note_wake_up(process.progress());
@@ -76,7 +77,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         process.thread_works.store(false, Ordering::Relaxed);
         poller.set_packet_wake_up(process, !is_idle);
         let timeout = match may_sleep {
-            true => until(process.timers.next()),
+            true => clock::milliseconds_until(process.timers.next()),
             false => 0,
         };
         if is_idle {

@@ -15,6 +15,7 @@ mod congestion;
 pub mod flush;
 pub mod multicast;
 mod packet_setup;
+mod packets;
 mod ports;
 mod requester;
 pub mod responder;

@@ -22,8 +22,9 @@ use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
 use crate::qp::send::status_name;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::{self, ReceiveRing, Srq};
-use crate::roce::path::{self, Path};
-use crate::roce::receive::ReceivedPacket;
+use crate::roce::packet::ReceivedPacket;
+use crate::roce::path::Path;
+use crate::roce::sender;
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -211,7 +212,7 @@ impl Qp {
         if !path.is_path_of(received) {
             return;
         }
-        *peer_is_like_us = path::is_ours(received.route.source_port);
+        *peer_is_like_us = sender::is_ours(received.route.source_port);
         let mut memory = ResponderMemory {
             queue_pair: self,
             ring,

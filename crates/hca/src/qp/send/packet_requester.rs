@@ -12,8 +12,9 @@ use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
+use crate::roce::fallback::thread::examine_udp;
+use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
-use crate::roce::receive::ReceivedPacket;
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -270,7 +271,7 @@ impl Qp {
         };
         if packets.is_unanswered() {
             let slot_address = slot_address_of_queue_pair(Qpn::new(self.destination()));
-            self.process.examine_udp(&packets.path, slot_address);
+            examine_udp(&self.process, &packets.path, slot_address);
         }
         let answers_behind = self.answers_behind();
         if !answers_behind {
