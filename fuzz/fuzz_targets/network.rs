@@ -27,12 +27,13 @@ use forged::{Choices, forged};
 use libfuzzer_sys::fuzz_target;
 use verbena_abi::*;
 use verbena_hca::context::{Context, Pd};
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::process::Cq;
+use verbena_hca::cq::{Timestamps};
 use verbena_hca::device::Device;
 use verbena_hca::memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
-use verbena_hca::receive::Srq;
+use verbena_hca::srq::Srq;
 use verbena_hca::roce::route;
 use verbena_hca::xrcd::Xrcd;
 use verbena_hca_os::udp::{Address, Arrived};
@@ -110,7 +111,7 @@ impl Target {
         }
         let context = Context::open(Device::FIRST).expect("a device");
         let pd = Pd::allocate(&context).expect("a domain");
-        let cq = Cq::create(&context, 4096, None, Timestamps::Off).expect("a completion queue");
+        let cq = Cq::create(&context.process, &context.events, 4096, None, Timestamps::Off).expect("a completion queue");
         let memory = vec![0u8; ROOM].leak().as_ptr() as usize;
         let register = |at: usize, length: usize, access| {
             let address = (memory + at) as u64;

@@ -30,5 +30,6 @@ pub mod qp;
 pub mod quota;
 pub mod receive;
 pub mod roce;
+pub mod srq;
 mod tables;
 pub mod xrcd;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::cq::{Cq, CqInit, OnOverrun, Polled, Timestamps};
+use verbena_hca::cq::{CqInit, OnOverrun, Polled, Timestamps};
+use verbena_hca::process::Cq;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
@@ -211,7 +212,7 @@ unsafe fn create(
         polled: promises.polled,
         on_overrun: promises.on_overrun,
     };
-    let cq = Cq::create_with(opened, init)?;
+    let cq = Cq::create_with(&opened.process, &opened.events, init)?;
     let mut c = ibv_cq_ex {
         context,
         channel: attributes.channel,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::receive::Srq;
+use verbena_hca::srq::Srq;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
@@ -150,7 +150,7 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
     }
 }
 
-type XrcParts = (Arc<verbena_hca::xrcd::Xrcd>, Arc<verbena_hca::cq::Cq>);
+type XrcParts = (Arc<verbena_hca::xrcd::Xrcd>, Arc<verbena_hca::process::Cq>);
 
 unsafe fn create(
     pd: *mut ibv_pd,

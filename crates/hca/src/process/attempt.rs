@@ -6,7 +6,7 @@
 //! and left alone.
 
 use crate::peer::Peer;
-use crate::process::link::Outbound;
+use crate::process::Outbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };

@@ -3,8 +3,8 @@
 
 use crate::describe;
 use crate::peer::Peer;
+use crate::process::Inbound;
 use crate::process::Process;
-use crate::process::link::Inbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };

@@ -2,8 +2,8 @@
 
 use crate::memory::peers::{Held, OpenSection, Peers};
 use crate::peer::Peer;
+use crate::process::Inbound;
 use crate::process::Process;
-use crate::process::link::Inbound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_hca_os::sync::wait_a_little;

@@ -13,16 +13,20 @@
 mod attempt;
 mod caller;
 pub mod connect;
+mod connecting;
 pub mod fence;
 mod handshakes;
 mod idle_policy;
 pub mod link;
+pub mod member;
 pub(crate) mod moderated;
 mod next_record;
 pub mod numbers;
 mod packets;
 pub(crate) mod poller;
 pub mod progress;
+pub(crate) mod qp_cache;
+mod queues;
 pub(crate) mod socket_message;
 pub mod thread;
 pub mod timers;
@@ -38,13 +42,13 @@ use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcMessageStates;
-use crate::receive::Srq;
 use crate::roce::port::Port;
 use crate::roce::receive::Packets;
+use crate::srq::Srq;
 use crate::tables::{NumberTable, WeakTable};
 use connect::ConnectRequests;
 use handshakes::Handshakes;
-use link::{Inbound, Outbound};
+pub use member::Member;
 use moderated::ModeratedQueues;
 use numbers::Numbers;
 use poller::Poller;
@@ -59,8 +63,20 @@ use verbena_hca_os::doorbell::Doorbell;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::{barrier, clock};
 use verbena_hca_shm::registry::{self, BLOCK, Identity, Registry};
-use verbena_hca_shm::sleep;
 use watch::Watch;
+
+/// The requester's end of a channel.
+pub type Outbound = link::Outbound<Qp>;
+/// The responder's end of a channel.
+pub type Inbound = link::Inbound<Qp>;
+/// State for serving a channel.
+pub type Serving = link::Serving<Qp>;
+/// State for completing acknowledged requests of a channel.
+pub(crate) type Completing = link::Completing<Qp>;
+/// The queue pair that was looked up last.
+pub(crate) type QpCache = qp_cache::QpCache<Qp>;
+/// A completion queue.
+pub type Cq = crate::cq::Cq<Process>;
 
 /// The adapter of this process, made when the device is first opened.
 pub static CURRENT: Current<Process> = Current::none();
@@ -77,7 +93,7 @@ pub struct Process {
     /// XRC shared receive queues by number.
     pub srqs: WeakTable<Srq>,
     /// Multicast groups that local queue pairs are attached to.
-    pub groups: Groups,
+    pub groups: Groups<Qp>,
     /// Multicast datagrams that wait for a channel.
     pub backlog: Backlog,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
@@ -96,7 +112,7 @@ pub struct Process {
     /// Changes with `channels`.
     channels_version: AtomicU64,
     outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
-    pub(crate) connect_requests: ConnectRequests,
+    pub(crate) connect_requests: ConnectRequests<Qp>,
     pub(crate) handshakes: Handshakes,
     /// Number of completion queues armed for an event. While it is not 0 the progress thread must
     /// not stay away, unless the program goes on polling.
@@ -117,21 +133,11 @@ pub struct Process {
     pub(crate) stopping: AtomicBool,
 }
 
-/// This process's membership in the host's registry.
-pub struct Member {
-    /// The registry.
-    pub registry: Registry,
-    /// This process's identity.
-    pub identity: Identity,
-    /// The socket that peers connect to.
-    pub listener: verbena_hca_os::socket::Socket,
-}
-
 /// A cached view of the channels for frequent looks, which saves counting a reference each time.
 #[derive(Default)]
-pub(crate) struct SeenChannels {
+pub struct SeenChannels {
     version: u64,
-    pub channels: Arc<Channels>,
+    pub(crate) channels: Arc<Channels>,
     /// Index at which the next partial look begins.
     pub(crate) turn: usize,
     /// Number of queue armings at the last look at all channels.
@@ -328,22 +334,6 @@ impl Process {
             .lock()
             .unwrap_or_else(|e| e.into_inner())
             .give_back(number, clock::now());
-    }
-
-    /// Counts a completion queue that wants an event: peers ring from now on.
-    pub(crate) fn queue_armed(&self) {
-        self.armed_queues.fetch_add(1, Ordering::SeqCst);
-        sleep::want_rings(self.memory.contexts().armed(), &self.armings);
-    }
-
-    /// Notes that an armed queue is armed once more: the arming thread may be about to sleep.
-    pub(crate) fn queue_armed_again(&self) {
-        sleep::want_rings_still(self.memory.contexts().armed(), &self.armings);
-    }
-
-    /// Notes that a queue had its event or is destroyed.
-    pub(crate) fn queue_disarmed(&self) {
-        self.armed_queues.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Returns a snapshot of the channels.

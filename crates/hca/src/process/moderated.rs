@@ -1,6 +1,6 @@
 //! Completion queues that moderate their events.
 
-use crate::cq::Cq;
+use crate::process::Cq;
 use crate::tables::WeakTable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

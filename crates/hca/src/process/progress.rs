@@ -2,11 +2,13 @@
 //! pairs whose deadline has passed.
 
 use crate::peer::Peer;
-use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
+use crate::process::QpCache;
+use crate::process::link::InFlight;
 use crate::process::moderated::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
+use crate::process::{Completing, Inbound, Outbound, Serving};
 use crate::qp::Qp;
-use crate::qp::responder::{self, Progress, QpCache};
+use crate::qp::responder::{self, Progress};
 use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -346,7 +348,7 @@ impl Process {
     /// Returns the queue pair of a request, if it is still the incarnation that sent it.
     #[inline]
     fn sender<'a>(&self, qp_cache: &'a mut QpCache, one: &InFlight) -> Option<&'a Arc<Qp>> {
-        let queue_pair = qp_cache.find(self, one.number)?;
+        let queue_pair = qp_cache.find(&self.queue_pairs, one.number)?;
         (queue_pair.incarnation() == one.incarnation).then_some(queue_pair)
     }
 

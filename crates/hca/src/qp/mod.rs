@@ -15,28 +15,30 @@ mod congestion;
 pub mod flush;
 pub mod multicast;
 mod packet_setup;
-mod packets;
 mod ports;
 mod requester;
 pub mod responder;
 pub mod ring_message;
+mod seen_from_below;
 mod send;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
 
 use crate::context::Context;
-use crate::cq::{Completion, Cq};
+use crate::cq::Completion;
 use crate::device;
 use crate::event::AsyncEvent;
 use crate::fault_injection::{self, Fault};
 use crate::link;
 use crate::memory::domain::Pd;
 use crate::memory::process_memory::ProcessMemory;
+use crate::process::Cq;
 use crate::process::Process;
 use crate::quota;
-use crate::receive::{Receive, ReceiveRing, Srq};
+use crate::receive::{Receive, ReceiveRing};
 use crate::roce::path::{Path, interface_towards};
+use crate::srq::Srq;
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
 use responder::MessageState;
@@ -157,7 +159,8 @@ impl Qp {
             }),
         });
         let retired = queue_pair.lock_send().retired.clone();
-        queue_pair.for_each_cq(|cq| cq.attach(&queue_pair, &retired));
+        let weak = Arc::downgrade(&queue_pair);
+        queue_pair.for_each_cq(|cq| cq.attach(number, weak.clone(), &retired));
         if let Some(pd) = &queue_pair.pd {
             pd.retain();
         }

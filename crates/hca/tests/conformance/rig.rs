@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::Context;
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::cq::Timestamps;
 use verbena_hca::device::Device;
 use verbena_hca::memory::domain::Pd;
 use verbena_hca::memory::region::Region;
+use verbena_hca::process::Cq;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 
@@ -41,7 +42,14 @@ impl Side {
     pub fn new(kind: ibv_qp_type, access: u32) -> Side {
         let context = Context::open(Device::FIRST).unwrap();
         let pd = Pd::allocate(&context.process.memory).unwrap();
-        let cq = Cq::create(&context, 256, None, Timestamps::Off).unwrap();
+        let cq = Cq::create(
+            &context.process,
+            &context.events,
+            256,
+            None,
+            Timestamps::Off,
+        )
+        .unwrap();
         let cap = ibv_qp_cap {
             max_send_wr: 64,
             max_recv_wr: 64,

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::Context;
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::cq::Timestamps;
 use verbena_hca::device::Device;
 use verbena_hca::memory::domain::Pd;
+use verbena_hca::process::Cq;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca_shm::registry::{self, Registry};
@@ -101,7 +102,14 @@ impl Adapter {
         let context = Context::open(Device::FIRST).unwrap();
         Adapter {
             pd: Pd::allocate(&context.process.memory).unwrap(),
-            cq: Cq::create(&context, 1024, None, Timestamps::Off).unwrap(),
+            cq: Cq::create(
+                &context.process,
+                &context.events,
+                1024,
+                None,
+                Timestamps::Off,
+            )
+            .unwrap(),
             context,
         }
     }

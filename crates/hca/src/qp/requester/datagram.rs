@@ -6,7 +6,7 @@ use super::Outcome;
 use crate::ah::AddressHandle;
 use crate::link;
 use crate::memory::transfer::Runs;
-use crate::process::link::Outbound;
+use crate::process::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog;
 use crate::qp::multicast::Loopback;

@@ -4,7 +4,8 @@
 use super::{Job, Outcome};
 use crate::memory::transfer::Runs;
 use crate::peer::{PULL_ANY, PULL_ARENA};
-use crate::process::link::{Acknowledge, Outbound};
+use crate::process::Outbound;
+use crate::process::link::Acknowledge;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Part, Request, SharedQueue, Source};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};

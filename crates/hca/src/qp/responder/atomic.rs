@@ -5,7 +5,7 @@ use super::failure::Failure;
 use super::why;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{Piece, ResolvedRange};
-use crate::process::link::Serving;
+use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::{Answer, Remote};

@@ -24,16 +24,15 @@ mod write;
 
 pub use message_state::{MessageState, XrcMessageStates};
 
-use crate::cq::{Completion, Cq};
+use crate::cq::Completion;
 use crate::fault_injection::{self, Fault};
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
-use crate::process::Process;
-use crate::process::link::{Inbound, Serving};
+use crate::process::{Cq, Inbound, Process, QpCache, Serving};
 use crate::qp::flush::Flush;
 use crate::qp::ring_message::{Answer, Plain, Remote, Request, Route};
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::Srq;
+use crate::srq::Srq;
 use failure::Failure;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -90,23 +89,6 @@ impl Delivered<'_> {
     }
 }
 
-/// Cache of the queue pair that the last record was for. The next record is likely for the same
-/// one, and a lookup with reference counting takes longer than checking a message.
-#[derive(Default)]
-pub struct QpCache(Option<Arc<Qp>>);
-
-impl QpCache {
-    /// Returns the queue pair with a number.
-    #[inline]
-    pub fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
-        let is_it = |qp_cache: &Arc<Qp>| qp_cache.number == number && !qp_cache.is_destroyed();
-        if !self.0.as_ref().is_some_and(is_it) {
-            self.0 = process.queue_pairs.find(number);
-        }
-        self.0.as_ref()
-    }
-}
-
 /// Serves one record.
 pub fn serve<'a>(
     process: &'a Process,
@@ -124,7 +106,7 @@ pub fn serve<'a>(
         record,
         route: Route::of(&record.header),
     };
-    let queue_pair = qp_cache.find(process, call.route.destination.number);
+    let queue_pair = qp_cache.find(&process.queue_pairs, call.route.destination.number);
     if let (Some(message), Some(queue_pair)) = (Plain::parse(&record.header), queue_pair)
         && let Some(delivered) = call.serve_plain(queue_pair, message)
     {

@@ -8,11 +8,12 @@
 
 use super::flush;
 use super::why::{self, event_name};
-use crate::cq::{Completion, Cq};
+use crate::cq::Completion;
 use crate::device::active_mtu;
 use crate::memory::process_memory::ProcessMemory;
 use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
 use crate::memory::transfer::Runs;
+use crate::process::Cq;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
 use crate::qp::congestion::NotificationTimer;
@@ -21,11 +22,12 @@ use crate::qp::responder::atomic::perform;
 use crate::qp::send::packet_requester::{WINDOW, mtu_of, status_of};
 use crate::qp::send::status_name;
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::{self, ReceiveRing, Srq};
+use crate::receive::{self, ReceiveRing};
 use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
 use crate::roce::sender;
 use crate::roce::tx_batch::TxBatch;
+use crate::srq::Srq;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;

@@ -4,7 +4,7 @@ use super::failure::Failure;
 use super::why;
 use super::{Call, Progress};
 use crate::memory::resolve::{Piece, ResolvedRange};
-use crate::process::link::Serving;
+use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Remote};
 use std::sync::Arc;

@@ -18,7 +18,6 @@ use crate::device;
 use crate::link;
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::ring_message::Nak;
 use crate::qp::send::{RequestProgress, SendRequest};
@@ -249,7 +248,7 @@ impl CapturedPackets {
             operation,
             length: match operation {
                 _ if is_word => 8,
-                Operation::Flush { .. } => Flush::length(request) as u32,
+                Operation::Flush { .. } => request.flush_length() as u32,
                 _ => request.length() as u32,
             },
             addressee,

@@ -8,7 +8,6 @@
 use super::{RequestStage, SendQueue};
 use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
@@ -232,7 +231,7 @@ impl Qp {
             operation,
             length: match operation {
                 _ if word => 8,
-                Operation::Flush { .. } => Flush::length(request) as u32,
+                Operation::Flush { .. } => request.flush_length() as u32,
                 _ => request.length() as u32,
             },
             addressee: match is_xrc {
@@ -462,7 +461,7 @@ pub(super) fn operation(request: &SendRequest<'_>) -> Option<Operation> {
         IBV_WR_ATOMIC_WRITE => Operation::AtomicWrite { remote },
         IBV_WR_FLUSH => Operation::Flush {
             remote,
-            feth: Flush::of(request).into(),
+            feth: request.flush().into(),
         },
         _ => return None,
     })

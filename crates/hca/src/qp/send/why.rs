@@ -7,7 +7,6 @@ use crate::device;
 use crate::memory::explain::{access_names, explain, range_name};
 use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
 use verbena_hca_os::refusal;
@@ -184,7 +183,7 @@ impl Qp {
 
     fn length_there(&self, request: &SendRequest<'_>) -> u64 {
         match request.opcode {
-            IBV_WR_FLUSH => Flush::length(request),
+            IBV_WR_FLUSH => request.flush_length(),
             opcode if word_of(opcode) => 8,
             _ => request.length(),
         }
@@ -216,7 +215,7 @@ fn right_of(request: &SendRequest<'_>) -> Option<u32> {
         }
         IBV_WR_RDMA_READ => IBV_ACCESS_REMOTE_READ,
         IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => IBV_ACCESS_REMOTE_ATOMIC,
-        IBV_WR_FLUSH => Flush::of(request).access(),
+        IBV_WR_FLUSH => request.flush().access(),
         _ => return None,
     })
 }
