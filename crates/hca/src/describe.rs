@@ -47,7 +47,7 @@ pub fn process(process: &Process) -> String {
         std::process::id(),
         command.trim().replace(['"', '\\'], "?")
     );
-    let channels = process.channels();
+    let channels = process.channels.snapshot();
     let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
     let peers: BTreeMap<i32, &str> = peers
         .chain(channels.inbound.iter().map(|inbound| &inbound.peer))

@@ -226,7 +226,7 @@ impl Srq {
             let record = self.pd.memory().contexts().queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
             self.context.process.srqs.remove(self.number);
-            self.context.process.release_number(self.number);
+            self.context.process.membership.release_number(self.number);
         }
         if let Some((xrcd, cq)) = &self.xrc {
             cq.release();

@@ -548,7 +548,8 @@ impl<A: Adapter> Cq<A> {
     }
 
     /// Attaches the queue pair of a number. It will complete here, and its send queue counts its
-    /// free entries in `retired`. A queue pair that sends and receives through this queue is attached twice.
+    /// free entries in `retired`. A queue pair that sends and receives through this queue is
+    /// attached twice.
     pub(crate) fn attach(&self, number: u32, queue_pair: Weak<dyn Member>, retired: &Arc<Retired>) {
         self.members.attach(number, queue_pair, retired);
     }

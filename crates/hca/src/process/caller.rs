@@ -73,7 +73,7 @@ impl Caller {
                 Ok(CallerProgress::Done)
             }
             (SocketMessageKind::Capture, None) => {
-                let member = process.member.get().ok_or(Errno::EIO)?;
+                let member = process.membership.get().ok_or(Errno::EIO)?;
                 process.capture.begin(self.socket, member.identity)?;
                 Ok(CallerProgress::Capturer)
             }
@@ -94,7 +94,7 @@ impl Caller {
     }
 
     fn welcome(mut self, process: &Process, identity: Identity) -> Result<CallerProgress> {
-        let member = process.member.get().ok_or(Errno::EIO)?;
+        let member = process.membership.get().ok_or(Errno::EIO)?;
         if identity == member.identity || !member.registry.is_alive(identity) {
             return Err(Errno::EPROTO);
         }
@@ -110,7 +110,7 @@ impl Caller {
         mut received: ReceivedMessage,
         pid: i32,
     ) -> Result<Arc<Peer>> {
-        let member = process.member.get().ok_or(Errno::EIO)?;
+        let member = process.membership.get().ok_or(Errno::EIO)?;
         let (contexts, channel) = (received.descriptor()?, received.descriptor()?);
         let arena = received.optional_descriptor();
         let introduction = received.message.introduce(contexts, arena)?;
@@ -122,7 +122,9 @@ impl Caller {
             process.forced,
         )?);
         // Before the peer learns that it may begin: from then on its accesses are waited for.
-        process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
+        process
+            .channels
+            .add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
         let ready = SocketMessage::ready(member.identity, peer.pull_ability());
         let socket = peer.socket().ok_or(Errno::EIO)?;
         if let Err(error) = ready.send(socket, &[]) {

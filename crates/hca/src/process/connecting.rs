@@ -12,9 +12,9 @@ impl Process {
     /// is none after `TIMEOUT`, or when there will be none, unless the return value says
     /// otherwise. May be called with any lock held.
     pub fn connect(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> ConnectStatus {
-        let (status, is_new) = self.connect_requests.add(identity, waiter);
+        let (status, is_new) = self.channels.requests().add(identity, waiter);
         if is_new {
-            self.doorbell.ring();
+            self.activity.ring();
         }
         status
     }
@@ -22,8 +22,7 @@ impl Process {
     /// As [`Process::connect`], for the owner of a queue pair number. Finds by memory reads alone
     /// that there is no owner.
     pub fn connect_to_owner(&self, number: u32, waiter: Option<Arc<Qp>>) -> ConnectStatus {
-        let member = self.member.get();
-        match member.and_then(|member| member.registry.owner(number)) {
+        match self.membership.owner(number) {
             Some(owner) => self.connect(owner, waiter),
             None => ConnectStatus::NoProcess,
         }
@@ -39,7 +38,7 @@ impl Process {
             ConnectOutcome::Made(channel) => Some(channel),
             ConnectOutcome::Gone | ConnectOutcome::NoAnswer => None,
         };
-        let waiting = self.connect_requests.end(identity, outcome);
+        let waiting = self.channels.requests().end(identity, outcome);
         self.backlog.end_wait(identity, channel);
         for queue_pair in waiting {
             queue_pair.connection_attempt_ended();

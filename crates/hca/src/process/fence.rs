@@ -51,7 +51,7 @@ impl OpenSection for HeldSection {
 impl Peers for Process {
     fn wait_for_sections(&self) -> Vec<Held> {
         let mut held: Vec<Held> = Vec::new();
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         for inbound in &channels.inbound {
             inbound.wait_for_sections();
             let peer = &inbound.peer;
@@ -79,7 +79,7 @@ impl Peers for Process {
     }
 
     fn with_words_under_way(&self, action: &mut dyn FnMut(&[WordUnderWay<'_>])) {
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         let words: Vec<_> = channels
             .inbound
             .iter()

@@ -10,7 +10,6 @@ use crate::roce::receive::Packets;
 use crate::roce::udp_port::UdpPort;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::udp::{Address, Arrived};
 
@@ -37,11 +36,11 @@ impl Adapter for Process {
     }
 
     fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        self.activity.is_stopping()
     }
 
     fn wake(&self) {
-        self.doorbell.ring();
+        self.activity.ring();
     }
 
     fn management_slot(self: &Arc<Process>) -> Result<u32> {
@@ -61,7 +60,7 @@ impl Process {
         if port.slot_number().is_none() {
             // Allocating the first queue pair number acquires a slot.
             let number = self.allocate_number()?;
-            self.release_number(number);
+            self.membership.release_number(number);
         }
         port.slot_number().ok_or(Errno::ENOMEM)
     }

@@ -288,7 +288,7 @@ impl Poller {
         let mut stale = false;
         for event in events.iter().take(count as usize) {
             match event.u64 {
-                DOORBELL => process.doorbell.clear(),
+                DOORBELL => process.activity.doorbell().clear(),
                 LISTENER => self.accept(process, member),
                 // The thread receives these packets when it goes on.
                 PORT | PORT_GROUPS => (),
@@ -324,7 +324,7 @@ impl Poller {
         self.port = PacketWakeUp::None;
         self.watch_port(process);
         self.watch_capturer(process);
-        let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
+        let _ = self.add(process.activity.doorbell().as_fd().as_raw_fd(), DOORBELL);
         // If either addition fails, callers and doorbell rings wait for the next look.
         self.accept_again_at = Some(clock::now());
         let mut lost = Vec::new();
@@ -345,13 +345,17 @@ impl Poller {
             match self.watched.remove(&number) {
                 Some(Watched::Peer(peer)) => self.unwatched.0.push(peer),
                 Some(Watched::Caller(caller)) => {
-                    process.handshakes.remove(caller.socket.as_fd().as_raw_fd());
+                    process
+                        .channels
+                        .handshakes()
+                        .remove(caller.socket.as_fd().as_raw_fd());
                     self.callers -= 1;
                 }
                 Some(Watched::Attempt(identity)) => {
                     if let Some(mut attempt) = self.attempts.remove(&identity) {
                         process
-                            .handshakes
+                            .channels
+                            .handshakes()
                             .remove(attempt.descriptor().unwrap_or(-1));
                         attempt.fail(member);
                         self.attempts.insert(identity, attempt);
@@ -364,8 +368,8 @@ impl Poller {
 
     /// Does all work that is due. Returns the time of the next, u64::MAX for none.
     fn run_due_work(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
-        for identity in process.connect_requests.take_new() {
-            if let Some(channel) = process.outbound_to(identity) {
+        for identity in process.channels.requests().take_new() {
+            if let Some(channel) = process.channels.outbound_to(identity) {
                 process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             } else {
                 self.attempts
@@ -375,7 +379,7 @@ impl Poller {
         }
         let now = clock::now();
         self.begin_attempts(process, member, now);
-        for identity in process.connect_requests.overdue(now) {
+        for identity in process.channels.requests().overdue(now) {
             process.end_connection_attempt(identity, ConnectOutcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
@@ -395,7 +399,7 @@ impl Poller {
     }
 
     fn deadline(&self, process: &Process) -> u64 {
-        let mut first = process.connect_requests.deadline();
+        let mut first = process.channels.requests().deadline();
         first = first.min(self.accept_again_at.unwrap_or(u64::MAX));
         if !self.unwatched.0.is_empty() {
             first = first.min(self.unwatched.1);
@@ -421,7 +425,7 @@ impl Poller {
             .collect();
         for identity in due {
             // The request for a connection was withdrawn during the backoff.
-            if !process.connect_requests.is_requested(identity) {
+            if !process.channels.requests().is_requested(identity) {
                 self.attempts.remove(&identity);
                 process.end_connection_attempt(identity, ConnectOutcome::Gone);
                 continue;
@@ -432,9 +436,9 @@ impl Poller {
             let turn = attempt.begin(member);
             let descriptor = attempt.descriptor();
             if let Some(fd) = descriptor {
-                process.handshakes.add(fd);
+                process.channels.handshakes().add(fd);
                 if self.watch(fd, Watched::Attempt(identity)).is_err() {
-                    process.handshakes.remove(fd);
+                    process.channels.handshakes().remove(fd);
                     if let Some(attempt) = self.attempts.get_mut(&identity) {
                         attempt.fail(member);
                     }
@@ -468,7 +472,7 @@ impl Poller {
         if let Some(Watched::Caller(caller)) = self.watched.remove(&number) {
             let fd = caller.socket.as_fd().as_raw_fd();
             self.remove(fd);
-            process.handshakes.remove(fd);
+            process.channels.handshakes().remove(fd);
             self.callers -= 1;
         }
     }
@@ -502,7 +506,7 @@ impl Poller {
         let fd = socket.as_fd().as_raw_fd();
         // A connection that cannot be watched is closed, and the caller connects again.
         if self.watch(fd, Watched::Caller(Caller::new(socket))).is_ok() {
-            process.handshakes.add(fd);
+            process.channels.handshakes().add(fd);
             self.callers += 1;
         }
     }
@@ -551,7 +555,7 @@ impl Poller {
             // The socket is already closed, and so is not watched any more.
             CallerProgress::Done => (),
         }
-        process.handshakes.remove(fd);
+        process.channels.handshakes().remove(fd);
         self.callers -= 1;
     }
 
@@ -572,7 +576,7 @@ impl Poller {
         if matches!(turn, AttemptProgress::More) {
             return;
         }
-        process.handshakes.remove(fd);
+        process.channels.handshakes().remove(fd);
         self.watched.remove(&number);
         match turn {
             AttemptProgress::More | AttemptProgress::BacksOff => (),
@@ -585,7 +589,7 @@ impl Poller {
                 // The same descriptor, under the same number.
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
-                process.add_outbound(identity, channel.clone());
+                process.channels.add_outbound(identity, channel.clone());
                 process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             }
         }

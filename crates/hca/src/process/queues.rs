@@ -3,8 +3,6 @@
 use crate::cq::Adapter;
 use crate::process::{Cq, Process, SeenChannels};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use verbena_hca_shm::sleep;
 
 impl Adapter for Process {
     type View = SeenChannels;
@@ -15,16 +13,15 @@ impl Adapter for Process {
     }
 
     fn queue_armed(&self) {
-        self.armed_queues.fetch_add(1, Ordering::SeqCst);
-        sleep::want_rings(self.memory.contexts().armed(), &self.armings);
+        self.activity.queue_armed(self.memory.contexts());
     }
 
     fn queue_armed_again(&self) {
-        sleep::want_rings_still(self.memory.contexts().armed(), &self.armings);
+        self.activity.queue_armed_again(self.memory.contexts());
     }
 
     fn queue_disarmed(&self) {
-        self.armed_queues.fetch_sub(1, Ordering::SeqCst);
+        self.activity.queue_disarmed();
     }
 
     fn number_queue(&self, queue: &Arc<Cq>) -> u32 {
@@ -37,7 +34,7 @@ impl Adapter for Process {
 
     fn wake_queue_at(&self, deadline: u64, number: u32) {
         if self.timers.set(deadline, number) {
-            self.doorbell.ring();
+            self.activity.ring();
         }
     }
 }

@@ -29,7 +29,7 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     let process = process.clone();
     let (begin, begun) = std::sync::mpsc::channel();
     start::start(c"verbena", 256 << 10, move || {
-        if let (Ok(()), Some(member)) = (begun.recv(), process.member.get()) {
+        if let (Ok(()), Some(member)) = (begun.recv(), process.membership.get()) {
             run(&process, member, poller);
         }
     })?;
@@ -38,8 +38,8 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
 
 /// Returns whether an event is wanted that is not left to the application's polling.
 fn waits_for_event(process: &Process, policy: &IdlePolicy) -> bool {
-    policy.serves_events(process.armings.load(Ordering::SeqCst))
-        && process.armed_queues.load(Ordering::SeqCst) > 0
+    policy.serves_events(process.activity.armings(Ordering::SeqCst))
+        && process.activity.has_armed_queue()
 }
 
 /// Runs the thread. No failure here ends it, or threads that wait for an event would wait for ever.
@@ -50,11 +50,11 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     poller.watch_capturer(process);
     be_punctual();
     let mut policy = IdlePolicy::new();
-    while !process.stopping.load(Ordering::Relaxed) {
-        process.thread_works.store(true, Ordering::Relaxed);
+    while !process.activity.is_stopping() {
+        process.activity.set_thread_works(true);
         process.remove_dead_peers();
-        let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
-        let armings = process.armings.load(Ordering::SeqCst);
+        let is_polled = process.activity.take_polled();
+        let armings = process.activity.armings(Ordering::SeqCst);
         policy.record_look(clock::now(), is_polled, armings, process.demand());
         let mut is_idle = policy.application_polls()
             && !waits_for_event(process, &policy)
@@ -74,7 +74,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
                 process.progress_before_sleep()
             })
         };
-        process.thread_works.store(false, Ordering::Relaxed);
+        process.activity.set_thread_works(false);
         poller.set_packet_wake_up(process, !is_idle);
         let timeout = match may_sleep {
             true => clock::milliseconds_until(process.timers.next()),

@@ -77,7 +77,7 @@ impl Process {
     /// Reads which InfiniBand ports were taken down from the registry, if this or another process
     /// has made it.
     pub fn look_at_ports(&self) {
-        let word = match self.member.get() {
+        let word = match self.membership.get() {
             Some(member) => member.registry.ports_down().load(Ordering::SeqCst),
             None => port_switch::now(&registry::directory()),
         };
@@ -92,7 +92,7 @@ impl Process {
 
 fn follow(process: &Process) {
     let monitor = Monitor::start();
-    while !process.stopping.load(Ordering::Relaxed) {
+    while !process.activity.is_stopping() {
         // First the changes from before the monitor started.
         for (port, change) in link::follow() {
             process.watch.notify(port, change);

@@ -139,7 +139,7 @@ impl Qp {
             signal_all: init.signal_all,
             loopback: init.loopback,
             state: AtomicU32::new(IBV_QPS_RESET),
-            incarnation: AtomicU32::new(process.next_incarnation()),
+            incarnation: AtomicU32::new(process.membership.next_incarnation()),
             cookie: AtomicUsize::new(0),
             established: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
@@ -360,8 +360,10 @@ impl Qp {
     /// incarnation.
     fn reset(&self, send: &mut SendQueue) {
         self.set_state(send, IBV_QPS_RESET);
-        self.incarnation
-            .store(self.process.next_incarnation(), Ordering::Release);
+        self.incarnation.store(
+            self.process.membership.next_incarnation(),
+            Ordering::Release,
+        );
         self.memory
             .contexts()
             .queue_pair(self.number)
@@ -607,7 +609,7 @@ impl Qp {
     }
 
     fn show_multicast(&self) {
-        if let Some(member) = self.process.member.get() {
+        if let Some(member) = self.process.membership.get() {
             let flags = if self.process.groups.is_empty() {
                 0
             } else {
@@ -667,7 +669,7 @@ impl Qp {
                         | IBV_EVENT_QP_LAST_WQE_REACHED
                 )
         });
-        self.process.release_number(self.number);
+        self.process.membership.release_number(self.number);
         *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }

@@ -113,7 +113,7 @@ impl Qp {
     fn send_unicast(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Outcome {
         let number = packet.route.destination.number;
         let Some(channel) = self.process.outbound_to_number(number) else {
-            let member = self.process.member.get();
+            let member = self.process.membership.get();
             let owner = member.and_then(|member| member.registry.owner(number));
             return if owner.is_some() {
                 Outcome::Connect(number)
@@ -134,11 +134,11 @@ impl Qp {
     /// Sends to every process of this host that has joined any group; each selects its own members.
     /// A process whose channel is full misses the datagram, as a congested receiver would.
     fn send_to_neighbours(self: &Arc<Qp>, packet: &DatagramPacket<'_>) {
-        let Some(member) = self.process.member.get() else {
+        let Some(member) = self.process.membership.get() else {
             return;
         };
         for identity in member.registry.multicast_members() {
-            match self.process.outbound_to(identity) {
+            match self.process.channels.outbound_to(identity) {
                 _ if self.process.backlog.wait_for(identity) => {
                     self.queue_until_connected(identity, packet)
                 }

@@ -88,7 +88,7 @@ impl Qp {
         let number = job.request.srq;
         let owner = match self.process.outbound_to_number(number) {
             Some(owner) => owner,
-            None if self.process.is_owned(number) => {
+            None if self.process.membership.owner(number).is_some() => {
                 return Err(self.unless_unreadable(job.request, Outcome::Connect(number)));
             }
             // No such queue exists: the responder refuses the message.
