@@ -30,7 +30,7 @@ use verbena_hca::context::{Context, Pd};
 use verbena_hca::process::Cq;
 use verbena_hca::cq::{Timestamps};
 use verbena_hca::device::Device;
-use verbena_hca::memory::region::Region;
+use verbena_hca_memory::region::Region;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::srq::Srq;

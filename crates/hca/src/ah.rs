@@ -3,15 +3,15 @@
 use crate::context::Context;
 use crate::device::{gid_at, port_name};
 use crate::link;
-use crate::memory::domain::Pd;
 use crate::process::Process;
-use crate::quota::{self, QuotaShare};
 use crate::roce::fallback::thread::learn_reachability;
 use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::quota::{self, QuotaShare};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refusal;
 use verbena_hca_os::refused;

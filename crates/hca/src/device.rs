@@ -5,10 +5,12 @@
 //! these numbers. A program counts the ports of each device from 1. [`Device::port`] and
 //! [`Device::of_port`] convert between the two.
 
-use crate::limits::{MAX_AH, MAX_CQ, MAX_CQE, MAX_PD, MAX_QP, MAX_SGE, MAX_SRQ, MAX_SRQ_WR};
 use crate::link::{self, FIRST_PORT, GIDS};
-use crate::memory::key::{MAX_REGIONS, MAX_WINDOWS};
 use verbena_abi::*;
+use verbena_hca_memory::key::{MAX_REGIONS, MAX_WINDOWS};
+use verbena_hca_memory::limits::{
+    MAX_AH, MAX_CQ, MAX_CQE, MAX_PD, MAX_QP, MAX_SGE, MAX_SRQ, MAX_SRQ_WR,
+};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

@@ -2,16 +2,16 @@
 
 use crate::context::Context;
 use crate::event::AsyncEvent;
-use crate::fault_injection::{self, Fault};
-use crate::limits::{MAX_SGE, MAX_SRQ_WR};
-use crate::memory::domain::Pd;
 use crate::process::Cq;
-use crate::quota;
 use crate::receive::{Receive, ReceiveRing};
 use crate::xrcd::Xrcd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::limits::{MAX_SGE, MAX_SRQ_WR};
+use verbena_hca_memory::quota;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 use verbena_hca_shm::context_table::QpRecord;

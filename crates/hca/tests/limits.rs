@@ -7,7 +7,7 @@ use verbena_hca::ah::AddressHandle;
 use verbena_hca::context::Context;
 use verbena_hca::device::Device;
 use verbena_hca::link::FIRST_PORT;
-use verbena_hca::memory::domain::Pd;
+use verbena_hca_memory::domain::Pd;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Makes objects until the adapter refuses.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::memory::device::DeviceMemory;
-use verbena_hca::memory::region::Region;
+use verbena_hca_memory::device::DeviceMemory;
+use verbena_hca_memory::region::Region;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

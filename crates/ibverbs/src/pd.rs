@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::memory::domain::Pd;
+use verbena_hca_memory::domain::Pd;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

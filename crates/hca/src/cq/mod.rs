@@ -12,9 +12,7 @@ pub use init::{CqInit, OnOverrun, Polled, Timestamps};
 pub(crate) use ring::Retired;
 
 use crate::event::{AsyncEvent, CompletionChannel, EventQueue};
-use crate::limits::MAX_CQE;
 use crate::moderation::{Moderation, ModerationVerdict};
-use crate::quota;
 pub use members::Member;
 use members::Members;
 use ring::{CqEntry, Entries};
@@ -22,6 +20,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use verbena_abi::*;
+use verbena_hca_memory::limits::MAX_CQE;
+use verbena_hca_memory::quota;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::lock::{Guard, Lock};

@@ -5,7 +5,6 @@
 //! never more than one at a time. Nothing here blocks: a process that does not answer is asked once
 //! and left alone.
 
-use crate::peer::Peer;
 use crate::process::Outbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
@@ -13,6 +12,7 @@ use crate::process::socket_message::{
 use crate::process::{Member, Process};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;

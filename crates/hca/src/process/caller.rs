@@ -2,13 +2,13 @@
 //! peer.
 
 use crate::describe;
-use crate::peer::Peer;
 use crate::process::Inbound;
 use crate::process::Process;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };
 use std::sync::Arc;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;

@@ -1,11 +1,11 @@
-//! Waits for the access sections of peers ([`crate::memory::fence`]).
+//! Waits for the access sections of peers ([`verbena_hca_memory::fence`]).
 
-use crate::memory::peers::{Held, OpenSection, Peers};
-use crate::peer::Peer;
 use crate::process::Inbound;
 use crate::process::Process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::peers::{Held, OpenSection, Peers};
 use verbena_hca_os::sync::wait_a_little;
 use verbena_hca_shm::section::{Stuck, WordUnderWay};
 

@@ -1,11 +1,11 @@
 //! The two ends of a channel: the private state of the requester and of the responder.
 
-use crate::fault_injection::{self, Fault};
-use crate::peer::Peer;
 use crate::process::next_record::NextRecord;
 use crate::process::qp_cache::{Numbered, QpCache};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::slots::{Slot, Slots};

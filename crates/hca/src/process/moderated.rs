@@ -1,9 +1,9 @@
 //! Completion queues that moderate their events.
 
 use crate::process::Cq;
-use crate::tables::WeakTable;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use verbena_hca_memory::tables::WeakTable;
 
 /// Moderated completion queues, by their number in the timers: above all queue pair numbers.
 #[derive(Default)]

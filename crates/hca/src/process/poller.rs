@@ -5,7 +5,6 @@
 //! callers are limited in number and time, and operations that the system refuses are tried again
 //! later.
 
-use crate::peer::Peer;
 use crate::process::attempt::{Attempt, AttemptProgress};
 use crate::process::caller::{Caller, CallerProgress};
 use crate::process::connect::ConnectOutcome;
@@ -16,6 +15,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::doorbell::Doorbell;
 use verbena_hca_os::errno::{Errno, Result};

@@ -1,7 +1,6 @@
 //! Serves requests from peers, completes local requests that peers have answered, and wakes queue
 //! pairs whose deadline has passed.
 
-use crate::peer::Peer;
 use crate::process::QpCache;
 use crate::process::link::InFlight;
 use crate::process::moderated::ModeratedQueues;
@@ -12,6 +11,7 @@ use crate::qp::responder::{self, Progress};
 use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::lock::Guard;
 use verbena_hca_shm::channel::REQUEST_CELLS;

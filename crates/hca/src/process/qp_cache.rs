@@ -1,7 +1,7 @@
 //! The queue pair that was looked up last.
 
-use crate::tables::NumberTable;
 use std::sync::Arc;
+use verbena_hca_memory::tables::NumberTable;
 
 /// A queue pair that can be found by its number.
 pub trait Numbered {

@@ -17,11 +17,11 @@
 //! would stay in flight for ever, and the kernel limits a user's descriptors in flight, to
 //! all destinations together (unix(7), ETOOMANYREFS).
 
-use crate::memory::arena::Arena;
-use crate::memory::process_memory::ProcessMemory;
-use crate::peer::Introduction;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
+use verbena_hca_memory::arena::Arena;
+use verbena_hca_memory::peer::Introduction;
+use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::{Received, Socket};
 use verbena_hca_shm::registry::{Identity, SLOTS};
@@ -66,8 +66,8 @@ pub(super) struct SocketMessage {
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`crate::peer::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
-    /// InfiniBand.
+    /// Bits of [`verbena_hca_memory::peer::Peer::pull_ability`]; in a `ports` message, 1 if the
+    /// ports are InfiniBand.
     pub(super) can_pull: u32,
 }
 

@@ -4,12 +4,12 @@ use crate::rig::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use verbena_abi::*;
-use verbena_hca::memory::evict::evict;
-use verbena_hca::memory::process_memory::ProcessMemory;
-use verbena_hca::memory::quarantine::Release;
-use verbena_hca::memory::region::{Change, Region};
 use verbena_hca::process::Process;
 use verbena_hca::qp::SendRequest;
+use verbena_hca_memory::evict::evict;
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::quarantine::Release;
+use verbena_hca_memory::region::{Change, Region};
 
 /// Two of these tests at once would move pages faster than the arena recovers them.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

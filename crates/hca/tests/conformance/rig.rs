@@ -6,11 +6,11 @@ use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::cq::Timestamps;
 use verbena_hca::device::Device;
-use verbena_hca::memory::domain::Pd;
-use verbena_hca::memory::region::Region;
 use verbena_hca::process::Cq;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::region::Region;
 
 /// All access rights.
 pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE

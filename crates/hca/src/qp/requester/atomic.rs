@@ -2,14 +2,14 @@
 
 use super::direct::{Direct, Right, Span};
 use super::{Job, Outcome};
-use crate::memory::resolve::Piece;
-use crate::peer::{AccessMethod, Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::Request;
 use crate::qp::send::SendQueue;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::peer::{AccessMethod, Direction, Peer};
+use verbena_hca_memory::resolve::Piece;
 use verbena_hca_shm::section::Section;
 
 impl Qp {

@@ -5,7 +5,6 @@
 use super::Outcome;
 use crate::ah::AddressHandle;
 use crate::link;
-use crate::memory::transfer::Runs;
 use crate::process::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog;
@@ -15,6 +14,7 @@ use crate::qp::send::{SendQueue, SendRequest};
 use crate::roce::path::{NOWHERE, interface_towards, leads_elsewhere};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_shm::registry::Identity;
 
 impl Qp {

@@ -21,8 +21,6 @@ mod send;
 mod write;
 
 use crate::capture;
-use crate::memory::transfer::Runs;
-use crate::peer::Peer;
 use crate::process::Outbound;
 use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
@@ -31,6 +29,8 @@ use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::section::Section;

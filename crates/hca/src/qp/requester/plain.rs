@@ -5,7 +5,6 @@
 //! for the general path ([`super::send`]).
 
 use crate::capture;
-use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
@@ -14,6 +13,7 @@ use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
 
 /// Most bytes of a plain message that is not inline: the limit up to which messages are always

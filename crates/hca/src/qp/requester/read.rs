@@ -2,12 +2,12 @@
 
 use super::direct::Direct;
 use super::{Job, Outcome};
-use crate::peer::Direction;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Remote, Request};
 use crate::qp::send::SendQueue;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::peer::Direction;
 
 impl Qp {
     pub(super) fn read(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {

@@ -2,8 +2,6 @@
 //! responder can reach them.
 
 use super::{Job, Outcome};
-use crate::memory::transfer::Runs;
-use crate::peer::{PULL_ANY, PULL_ARENA};
 use crate::process::Outbound;
 use crate::process::link::Acknowledge;
 use crate::qp::Qp;
@@ -12,6 +10,8 @@ use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::peer::{PULL_ANY, PULL_ARENA};
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_shm::channel::MAX_PAYLOAD;
 use verbena_hca_shm::context_table::QpRecord;
 

@@ -3,14 +3,14 @@
 use super::Call;
 use super::failure::Failure;
 use super::why;
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::{Answer, Remote};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::resolve::{Piece, ResolvedRange};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::own_memory;
 use verbena_hca_os::refusal;

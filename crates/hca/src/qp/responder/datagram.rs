@@ -5,12 +5,12 @@ use super::failure::Failure;
 use super::why;
 use crate::cq::Completion;
 use crate::link;
-use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::ring_message::Datagram;
 use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 
 /// Bytes of a global route header, and of the room for one at the beginning of every receive.
 const ROUTE: usize = 40;

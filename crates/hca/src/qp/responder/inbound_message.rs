@@ -5,7 +5,6 @@ use super::fetch::NotFetched;
 use super::message_state::{MessageState, PartialMessage};
 use super::why;
 use super::{Call, CompletionTarget, Delivered, HeldLock};
-use crate::memory::transfer::Runs;
 use crate::process::Cq;
 use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
@@ -13,6 +12,7 @@ use crate::receive::{Receive, ReceiveRing};
 use crate::srq::Srq;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_transport::fault::Fault;
 

@@ -7,11 +7,11 @@
 //! for the general path.
 
 use super::{Call, CompletionTarget, Delivered, HeldLock};
-use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
 
 impl<'a> Call<'a> {

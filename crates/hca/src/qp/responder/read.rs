@@ -3,13 +3,13 @@
 use super::failure::Failure;
 use super::why;
 use super::{Call, Progress};
-use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Remote};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{Piece, ResolvedRange};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::refusal;
 use verbena_hca_os::{copy, own_memory};

@@ -3,11 +3,11 @@
 
 use super::Call;
 use super::failure::Failure;
-use crate::memory::explain::{access_names, explain};
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::resolve::AccessRequest;
 use crate::qp::send::status_name;
 use verbena_abi::*;
+use verbena_hca_memory::explain::{access_names, explain};
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::resolve::AccessRequest;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::KeyRecord;
 use verbena_transport::fault::Fault;

@@ -3,11 +3,11 @@
 use super::failure::Failure;
 use super::why;
 use super::{Call, Delivered};
-use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Part, Write};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{Piece, ResolvedRange};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::{copy, own_memory};
 

@@ -3,10 +3,10 @@
 use super::request::PendingRequest;
 use super::{Backoff, RequestStage, SendQueue, is_answered};
 use crate::capture;
-use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::fault_injection::{self, Fault};
 use verbena_hca_os::clock;
 use verbena_wire::RnrTimer;
 

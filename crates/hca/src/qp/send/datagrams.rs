@@ -5,13 +5,13 @@ use super::SendQueue;
 use super::packet_requester::status_of;
 use crate::ah::AddressHandle;
 use crate::device;
-use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
 use crate::roce::path::Path;
 use crate::roce::tx_batch::TxBatch;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_transport::completion::{SendCompletion, Status};
 use verbena_transport::request::{
     Addressee, Fence, Operation, SendRequest as Request, SendTail, WorkId,

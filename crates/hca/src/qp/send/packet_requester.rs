@@ -6,7 +6,6 @@
 //! retransmission. A complete request is in neither, so its buffers are not accessed again.
 
 use super::{RequestStage, SendQueue};
-use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
@@ -17,6 +16,7 @@ use crate::roce::path::Path;
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::clock;
 use verbena_transport::completion::{SendCompletion, Status};
 use verbena_transport::reliable::{Reliable, Requester, requester};

@@ -2,12 +2,12 @@
 
 use super::RequestStage;
 use crate::ah::AddressHandle;
-use crate::memory::region::Region;
-use crate::memory::window::Window;
 use crate::qp::flush::Flush;
 use crate::receive::SgeList;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::region::Region;
+use verbena_hca_memory::window::Window;
 use verbena_hca_os::slots::Slot;
 
 /// A posted send work request (ibv_post_send(3)). The opcode determines which fields have a

@@ -4,11 +4,11 @@
 use super::SendQueue;
 use super::request::{PendingRequest, SendRequest};
 use crate::device;
-use crate::memory::explain::{access_names, explain, range_name};
-use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
 use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
+use verbena_hca_memory::explain::{access_names, explain, range_name};
+use verbena_hca_memory::resolve::AccessRequest;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
 

@@ -1,8 +1,8 @@
 //! Moves bytes between local buffers and a peer's memory.
 
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::resolve::{AccessRequest, Piece, Refusal, ResolvedRange, grant};
 use crate::peer::{AccessMethod, Direction, Peer};
+use crate::process_memory::ProcessMemory;
+use crate::resolve::{AccessRequest, Piece, Refusal, ResolvedRange, grant};
 use std::marker::PhantomData;
 use verbena_abi::ibv_sge;
 use verbena_hca_os::errno::{Errno, Result};
@@ -112,6 +112,7 @@ impl<'a> Runs<'a> {
     ///
     /// # Errors
     /// The refusal of the first buffer that does not allow it.
+    #[inline]
     pub fn resolve(
         section: &'a Section<'_>,
         memory: &'a ProcessMemory,
@@ -141,6 +142,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the runs of a local range that was granted to a peer.
+    #[inline]
     pub fn of(
         _section: &'a Section<'_>,
         memory: &'a ProcessMemory,
@@ -154,6 +156,7 @@ impl<'a> Runs<'a> {
     }
 
     /// Returns the runs of inline data: the application's own pointers, without keys.
+    #[inline]
     pub fn inline(sges: &[ibv_sge]) -> Runs<'a> {
         let mut runs = Runs::new();
         for sge in sges.iter().filter(|sge| sge.length > 0) {

@@ -5,7 +5,7 @@
 //! segments contain it. A page without users is restored at once; if that fails it stays and is
 //! tried again later. The process's registration lock protects all of this.
 
-use crate::memory::interval::{Advance, IntervalMap};
+use crate::interval::{Advance, IntervalMap};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::ops::Range;

@@ -1,5 +1,5 @@
 //! The allocator of this crate's tests. It ends a process that allocates or frees while pages are
-//! held ([`crate::memory::quiet`]).
+//! held ([`crate::quiet`]).
 //!
 //! Such an allocation deadlocks only sometimes: when another thread waits for a held page with the
 //! heap's lock, or when a held page is the heap's. This allocator detects every one.

@@ -7,11 +7,11 @@
 //! unmapped or mapped over are left alone; ranges that it moved elsewhere (mremap) are found and
 //! restored there.
 
-use crate::memory::adopt::PIECE;
-use crate::memory::arena::{Arena, PAGE};
-use crate::memory::pins::{HoldId, Loose};
-use crate::memory::quarantine::Release;
-use crate::memory::quiet::Quiet;
+use crate::adopt::PIECE;
+use crate::arena::{Arena, PAGE};
+use crate::pins::{HoldId, Loose};
+use crate::quarantine::Release;
+use crate::quiet::Quiet;
 use std::ops::Range;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::populate::{Use, populate};

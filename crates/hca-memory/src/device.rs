@@ -1,7 +1,7 @@
 //! Device memory: ibv_alloc_dm(3). The software adapter's own memory is a piece of its arena.
 
-use crate::memory::arena::PAGE;
-use crate::memory::process_memory::ProcessMemory;
+use crate::arena::PAGE;
+use crate::process_memory::ProcessMemory;
 use std::sync::Arc;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
@@ -73,12 +73,13 @@ impl DeviceMemory {
         self.length
     }
 
-    pub(crate) fn offset(&self) -> u64 {
+    /// Returns the offset in the arena.
+    pub fn offset(&self) -> u64 {
         self.offset
     }
 
     /// Returns the address in the adapter's own view; not an address for the application.
-    pub(crate) fn address(&self) -> u64 {
+    pub fn address(&self) -> u64 {
         self.memory
             .arena()
             .map_or(0, |arena| arena.base() + self.offset)

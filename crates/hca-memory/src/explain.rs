@@ -2,7 +2,7 @@
 //! [`resolve`](super::resolve) and describes the one that fails. Called only when reasons are
 //! logged ([`verbena_hca_os::refusal`]).
 
-use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, AccessRequest};
+use crate::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, AccessRequest};
 use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use verbena_abi::*;
@@ -10,9 +10,10 @@ use verbena_hca_shm::context_table::KeyRecord;
 
 /// Displays access flags by name.
 #[derive(Clone, Copy)]
-pub(crate) struct Access(u32);
+pub struct Access(u32);
 
-pub(crate) fn access_names(access: u32) -> Access {
+/// Returns access flags, to be displayed by name.
+pub fn access_names(access: u32) -> Access {
     Access(access)
 }
 
@@ -49,9 +50,10 @@ impl fmt::Display for Access {
 
 /// Displays a range by its ends and its length.
 #[derive(Clone, Copy)]
-pub(crate) struct Range(u64, u64);
+pub struct Range(u64, u64);
 
-pub(crate) fn range_name(address: u64, length: u64) -> Range {
+/// Returns a range, to be displayed by its ends and its length.
+pub fn range_name(address: u64, length: u64) -> Range {
     Range(address, length)
 }
 
@@ -69,7 +71,7 @@ impl fmt::Display for Range {
 /// Describes the check that refuses access to `[address, address + length)`, and how to pass it;
 /// None if no check refuses it now.
 #[cold]
-pub(crate) fn explain(
+pub fn explain(
     name: &str,
     record: &KeyRecord,
     access_request: AccessRequest,

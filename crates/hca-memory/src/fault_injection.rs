@@ -4,7 +4,7 @@
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// ibv_modify_qp returns while a peer is still writing.
     ModifyFence,
     /// ibv_dereg_mr returns while a peer is still writing.
@@ -30,12 +30,12 @@ pub(crate) enum Fault {
 /// Returns whether this fault is turned on: without the feature never, at compile time.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn is(_fault: Fault) -> bool {
+pub const fn is(_fault: Fault) -> bool {
     false
 }
 
 #[cfg(feature = "planted")]
-pub(crate) fn is(fault: Fault) -> bool {
+pub fn is(fault: Fault) -> bool {
     static INJECTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
     *INJECTED.get_or_init(|| named(&std::env::var("VERBENA_PLANTED").unwrap_or_default()))
         == Some(fault)

@@ -2,11 +2,11 @@
 //! without registrations: contents are equal at every step, and once nothing is registered so is
 //! the kernel's view.
 
-use crate::memory::adopt::adopt;
-use crate::memory::arena::{Arena, PAGE};
-use crate::memory::fork_mutex::ForkMutex;
-use crate::memory::pins::HoldId;
-use crate::memory::restore::depart;
+use crate::adopt::adopt;
+use crate::arena::{Arena, PAGE};
+use crate::fork_mutex::ForkMutex;
+use crate::pins::HoldId;
+use crate::restore::depart;
 use proptest::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -507,7 +507,7 @@ fn quarantined_extent_is_free_after_release() {
     memory.write(0, 7);
     let hold = host.register(memory.at(0), memory.at(2)).unwrap();
     let over = Arc::new(AtomicBool::new(false));
-    let release: crate::memory::quarantine::Release = {
+    let release: crate::quarantine::Release = {
         let over = over.clone();
         Arc::new(move || over.load(Ordering::SeqCst))
     };

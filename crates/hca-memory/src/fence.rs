@@ -9,11 +9,11 @@
 //! that it discards because it checks the right once more at the end; and copy into pages of the
 //! local arena. So those pages are moved away from under it.
 
+use crate::evict::evict;
 use crate::fault_injection::{self, Fault};
-use crate::memory::evict::evict;
-use crate::memory::peers::Held;
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::quarantine::Release;
+use crate::peers::Held;
+use crate::process_memory::ProcessMemory;
+use crate::quarantine::Release;
 use std::sync::Arc;
 use verbena_hca_os::errno::Errno;
 

@@ -17,7 +17,8 @@
 //! | [`pages`] | the rule for when pages may move |
 //! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
 //! | [`quiet`] | keeps other threads from pages that move |
-//! | [`transfer`] | moves bytes |
+//! | [`peer`], [`transfer`] | paths to a peer's memory, and copies over them |
+//! | [`limits`], [`quota`], [`tables`] | limits and counts of objects, their tables |
 
 pub mod adopt;
 pub mod advice;
@@ -26,14 +27,17 @@ pub mod device;
 pub mod dmabuf;
 pub mod domain;
 pub mod evict;
-pub(crate) mod explain;
+pub mod explain;
 pub mod extents;
+pub mod fault_injection;
 pub mod fence;
 pub mod fork;
 pub mod fork_mutex;
 pub mod interval;
 pub mod key;
+pub mod limits;
 pub mod pages;
+pub mod peer;
 pub mod peers;
 pub mod pins;
 #[cfg(test)]
@@ -41,9 +45,11 @@ mod private_tests;
 pub mod process_memory;
 pub mod quarantine;
 pub mod quiet;
+pub mod quota;
 pub mod region;
 pub mod resolve;
 pub mod restore;
+pub mod tables;
 pub mod transfer;
 #[cfg(test)]
 mod unallocated;

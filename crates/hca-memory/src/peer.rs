@@ -10,8 +10,8 @@
 //! If a path cannot serve a range (an atomic by `cma`, a page outside the arena by `mapped`), the
 //! next one does.
 
-use crate::memory::arena::Arena;
-use crate::memory::resolve::Piece;
+use crate::arena::Arena;
+use crate::resolve::Piece;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,10 +1,10 @@
 //! Memory windows: ibv_alloc_mw(3), ibv_bind_mw(3), and the bind work request.
 
-use crate::memory::domain::Pd;
-use crate::memory::explain::{access_names, range_name};
-use crate::memory::key::{KeyEntry, KeyKind, next_tag, with_chosen_tag};
-use crate::memory::process_memory::Invalidate;
-use crate::memory::region::{Narrow, Region};
+use crate::domain::Pd;
+use crate::explain::{access_names, range_name};
+use crate::key::{KeyEntry, KeyKind, next_tag, with_chosen_tag};
+use crate::process_memory::Invalidate;
+use crate::region::{Narrow, Region};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use verbena_abi::*;
 use verbena_hca_os::errno::Result;

@@ -1,10 +1,10 @@
 //! The memory of this process that peers access: keys, windows and registered pages.
 
-use crate::memory::arena::Arena;
-use crate::memory::fork_mutex::{ForkMutex, GENERATION};
-use crate::memory::key::Keys;
-use crate::memory::pages::Pages;
-use crate::memory::peers::Peers;
+use crate::arena::Arena;
+use crate::fork_mutex::{ForkMutex, GENERATION};
+use crate::key::Keys;
+use crate::pages::Pages;
+use crate::peers::Peers;
 use crate::tables::WeakTable;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};

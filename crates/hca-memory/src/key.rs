@@ -4,8 +4,8 @@
 //! its lowest eight, which the consumer chooses when it binds a type 2 window (ibv_inc_rkey(3)
 //! changes no others).
 
-use crate::memory::pins::{HoldId, Pins, Segment};
-use crate::memory::resolve::ACCESS_REGION;
+use crate::pins::{HoldId, Pins, Segment};
+use crate::resolve::ACCESS_REGION;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
@@ -228,6 +228,7 @@ impl Keys {
 
     /// Returns the record of a key that a peer names. Indices never used share the record of index
     /// 0: reading a record may allocate a page, and a peer can name many invalid keys.
+    #[inline]
     pub fn named_record(&self, key: u32) -> &KeyRecord {
         match index_of(key) {
             index if index <= self.reached.load(Relaxed) => self.contexts.key(key),

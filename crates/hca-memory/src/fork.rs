@@ -11,11 +11,11 @@
 //! sockets, so that objects that the child inherited can be dropped without harm while peers still
 //! see the parent's death when it happens.
 
-use crate::memory::adopt::PIECE;
-use crate::memory::arena::Arena;
-use crate::memory::fork_mutex::GENERATION;
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::restore::mapped_parts;
+use crate::adopt::PIECE;
+use crate::arena::Arena;
+use crate::fork_mutex::GENERATION;
+use crate::process_memory::ProcessMemory;
+use crate::restore::mapped_parts;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};

@@ -1,8 +1,8 @@
 //! Advice about memory that is paged in on demand: ibv_advise_mr(3).
 
-use crate::memory::domain::Pd;
-use crate::memory::explain::explain;
-use crate::memory::resolve::{AccessRequest, Refusal, check, grant};
+use crate::domain::Pd;
+use crate::explain::explain;
+use crate::resolve::{AccessRequest, Refusal, check, grant};
 use std::sync::atomic::Ordering::SeqCst;
 use verbena_abi::*;
 use verbena_hca_os::errno::Result;

@@ -13,7 +13,7 @@ pub const ACCESS_NULL: u32 = 1 << 31;
 pub const ACCESS_REGION: u32 = 1 << 30;
 
 /// Bit in a record's access word: the memory is a mapping of the adapter's own, which only the
-/// owner can access, and not through the kernel ([`crate::memory::dmabuf`]). Above the flags that
+/// owner can access, and not through the kernel ([`crate::dmabuf`]). Above the flags that
 /// programs may set and below the optional ones.
 pub const ACCESS_OWN_MAPPING: u32 = 1 << 19;
 
@@ -330,7 +330,7 @@ impl Iterator for Pieces<'_> {
 }
 
 /// Loads the end first: it says whether the other words are valid
-/// ([`crate::memory::key::Keys::relocate`]).
+/// ([`crate::key::Keys::relocate`]).
 #[inline]
 fn load(segment: &SegmentRecord) -> (u64, u64, u64) {
     let end = segment.end.load(Acquire);

@@ -2,7 +2,7 @@
 //!
 //! For each piece, the pages are moved out from under their addresses (MREMAP_DONTUNMAP) and copied
 //! into the arena's file, and the file is mapped over the addresses. Other threads that touch the
-//! piece meanwhile wait ([`crate::memory::quiet`]). The private mapping of the pages is kept aside
+//! piece meanwhile wait ([`crate::quiet`]). The private mapping of the pages is kept aside
 //! without pages, as the *shadow*: moved back over the addresses when the pages are restored, it is
 //! the application's old mapping, with its place in the kernel's order and all its madvise(2)
 //! settings.
@@ -10,12 +10,12 @@
 //! Where holding other threads does not hold the kernel's accesses for them, pages may not be
 //! missing even for a moment: then the piece is write-protected, copied, and replaced without a
 //! shadow. Where other threads cannot be held, or pages have other holders
-//! ([`crate::memory::pages`]), the process keeps its pages, and peers reach them by
+//! ([`crate::pages`]), the process keeps its pages, and peers reach them by
 //! `process_vm_readv` or through it.
 
-use crate::memory::arena::{Arena, PAGE};
-use crate::memory::pins::{HoldId, Segment, join};
-use crate::memory::quiet::Quiet;
+use crate::arena::{Arena, PAGE};
+use crate::pins::{HoldId, Segment, join};
+use crate::quiet::Quiet;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::populate::{Use, populate};
 use verbena_hca_os::remap;
@@ -139,7 +139,7 @@ fn replace_piece(
     Ok(())
 }
 
-/// Checks that no holder would go on using the pages at their old place ([`crate::memory::pages`]).
+/// Checks that no holder would go on using the pages at their old place ([`crate::pages`]).
 ///
 /// # Errors
 /// EBUSY when there may be one.

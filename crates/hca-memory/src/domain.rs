@@ -1,6 +1,6 @@
 //! Protection domains: ibv_alloc_pd(3).
 
-use crate::memory::process_memory::ProcessMemory;
+use crate::process_memory::ProcessMemory;
 use crate::quota::{self, QuotaShare};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -44,11 +44,14 @@ impl Pd {
         })
     }
 
-    pub(crate) fn number(&self) -> u32 {
+    /// Returns its number.
+    #[inline]
+    pub fn number(&self) -> u32 {
         self.number
     }
 
-    pub(crate) fn memory(&self) -> &Arc<ProcessMemory> {
+    /// Returns the memory that it protects.
+    pub fn memory(&self) -> &Arc<ProcessMemory> {
         &self.memory
     }
 

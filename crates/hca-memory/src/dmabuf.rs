@@ -8,11 +8,11 @@
 //! The checks are those of Linux, `UVERBS_METHOD_REG_DMABUF_MR` and `ib_umem_dmabuf_get`, in their
 //! order.
 
-use crate::memory::arena::PAGE;
-use crate::memory::domain::Pd;
-use crate::memory::explain::access_names;
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::region::{ANY_WRITE, Region, check_access};
+use crate::arena::PAGE;
+use crate::domain::Pd;
+use crate::explain::access_names;
+use crate::process_memory::ProcessMemory;
+use crate::region::{ANY_WRITE, Region, check_access};
 use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;

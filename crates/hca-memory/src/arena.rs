@@ -1,9 +1,9 @@
 //! The arena: the shared memory file that backs a process's registered pages.
 
-use crate::memory::extents::Extents;
-use crate::memory::pages::Pages;
-use crate::memory::pins::Pins;
-use crate::memory::quarantine::{Quarantine, Release};
+use crate::extents::Extents;
+use crate::pages::Pages;
+use crate::pins::Pins;
+use crate::quarantine::{Quarantine, Release};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -108,6 +108,7 @@ impl Arena {
     ///
     /// # Panics
     /// If the offset is outside the arena: offsets passed here come from local tables.
+    #[inline]
     pub fn pointer(&self, offset: u64) -> *mut u8 {
         assert!((offset as usize) < self.mapping.length());
         // SAFETY: the offset was just checked to be inside the mapping.

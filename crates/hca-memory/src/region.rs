@@ -1,16 +1,16 @@
 //! Memory regions: ibv_reg_mr(3), ibv_rereg_mr(3), ibv_alloc_null_mr(3), ibv_reg_dm_mr.
 
-use crate::memory::adopt;
-use crate::memory::device::DeviceMemory;
-use crate::memory::dmabuf::DmaBuf;
-use crate::memory::domain::Pd;
-use crate::memory::explain::access_names;
-use crate::memory::fence::Stopped;
-use crate::memory::key::{KeyEntry, KeyKind};
-use crate::memory::pins::{HoldId, Segment};
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
-use crate::memory::restore;
+use crate::adopt;
+use crate::device::DeviceMemory;
+use crate::dmabuf::DmaBuf;
+use crate::domain::Pd;
+use crate::explain::access_names;
+use crate::fence::Stopped;
+use crate::key::{KeyEntry, KeyKind};
+use crate::pins::{HoldId, Segment};
+use crate::process_memory::ProcessMemory;
+use crate::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
+use crate::restore;
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 use verbena_hca_os::errno::{Errno, Result};
@@ -64,7 +64,7 @@ enum Backing {
 }
 
 /// Derives the entry of a window's key from the entry of its region.
-pub(crate) type Narrow = Arc<dyn Fn(&KeyEntry) -> Result<KeyEntry> + Send + Sync>;
+pub type Narrow = Arc<dyn Fn(&KeyEntry) -> Result<KeyEntry> + Send + Sync>;
 
 /// A region's range, as requested.
 #[derive(Clone, Copy)]
@@ -250,7 +250,7 @@ impl Region {
     ///
     /// # Errors
     /// EINVAL when the region is deregistered; the errors of `narrow`.
-    pub(crate) fn reserve(&self, narrow: &Narrow) -> Result<()> {
+    pub fn reserve(&self, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match &inner.stage {
             RegionStage::Registered | RegionStage::Reserved => {
@@ -270,7 +270,7 @@ impl Region {
     ///
     /// # Errors
     /// As [`Region::reserve`].
-    pub(crate) fn publish_window(&self, key: u32, narrow: &Narrow) -> Result<()> {
+    pub fn publish_window(&self, key: u32, narrow: &Narrow) -> Result<()> {
         let mut inner = self.lock();
         match inner.stage {
             RegionStage::Registered | RegionStage::Reserved => {
@@ -286,14 +286,14 @@ impl Region {
     }
 
     /// Makes a window's key invalid for good.
-    pub(crate) fn revoke_window(&self, key: u32) {
+    pub fn revoke_window(&self, key: u32) {
         let mut inner = self.lock();
         inner.pending.retain(|(pending, _)| *pending != key);
         inner.pd.memory().keys().revoke(key);
     }
 
     /// Ends the binding of a window.
-    pub(crate) fn unbind(&self) {
+    pub fn unbind(&self) {
         self.lock().windows -= 1;
     }
 

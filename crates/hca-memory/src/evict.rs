@@ -5,13 +5,13 @@
 //! address only, so peers send their requests to the owner, whose threads wait at a held page. The
 //! old place stays in quarantine.
 
-use crate::memory::adopt::PIECE;
-use crate::memory::arena::Arena;
-use crate::memory::pins::HoldId;
-use crate::memory::process_memory::ProcessMemory;
-use crate::memory::quarantine::Release;
-use crate::memory::quiet::Quiet;
-use crate::memory::restore::{MappedPart, mapped_parts};
+use crate::adopt::PIECE;
+use crate::arena::Arena;
+use crate::pins::HoldId;
+use crate::process_memory::ProcessMemory;
+use crate::quarantine::Release;
+use crate::quiet::Quiet;
+use crate::restore::{MappedPart, mapped_parts};
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
