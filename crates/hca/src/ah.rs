@@ -81,7 +81,7 @@ fn probe_path(process: &Arc<Process>, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
     }
-    if let Some(port) = process.roce.get()
+    if let Some(port) = process.ports.roce()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {
         learn_reachability(process, &path, Qpn::GSI);

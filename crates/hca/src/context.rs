@@ -31,7 +31,7 @@ impl Context {
             device,
             events: Arc::new(EventQueue::new()?),
         });
-        context.process.watch.add(device, &context.events);
+        context.process.ports.watch().add(device, &context.events);
         context.process.follow_link();
         if link::is_shared_out() {
             // `verbena port` notifies the processes in the registry only.

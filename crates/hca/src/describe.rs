@@ -81,9 +81,12 @@ pub fn process(process: &Process) -> String {
         text,
         "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"tunnels\":[",
         queue_pairs.len(),
-        process.roce.get().map_or(0, |port| port.udp_port().port())
+        process
+            .ports
+            .roce()
+            .map_or(0, |port| port.udp_port().port())
     );
-    let over_tcp = process.roce.get().map(|port| port.fallback.hosts());
+    let over_tcp = process.ports.roce().map(|port| port.fallback.hosts());
     for (index, host) in over_tcp.into_iter().flatten().enumerate() {
         if text.len() > MOST_DESCRIPTION - 4096 {
             break;

@@ -74,7 +74,10 @@ impl Caller {
             }
             (SocketMessageKind::Capture, None) => {
                 let member = process.membership.get().ok_or(Errno::EIO)?;
-                process.capture.begin(self.socket, member.identity)?;
+                process
+                    .ports
+                    .capture()
+                    .begin(self.socket, member.identity)?;
                 Ok(CallerProgress::Capturer)
             }
             (SocketMessageKind::Ports, None) => {

@@ -27,6 +27,7 @@ mod next_record;
 pub mod numbers;
 mod packets;
 pub(crate) mod poller;
+pub(crate) mod ports;
 pub mod progress;
 pub(crate) mod qp_cache;
 mod queues;
@@ -35,7 +36,7 @@ pub mod thread;
 pub mod timers;
 pub mod watch;
 
-use crate::capture::{self, Capture};
+use crate::capture;
 use crate::counters::Counters;
 use crate::current::Current;
 use crate::qp::Qp;
@@ -51,9 +52,10 @@ pub use member::Member;
 use membership::Membership;
 use moderated::ModeratedQueues;
 use poller::Poller;
+use ports::Ports;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use timers::Timers;
 use verbena_hca_memory::fork;
 use verbena_hca_memory::peer::{Forced, Peer};
@@ -62,7 +64,6 @@ use verbena_hca_memory::tables::{NumberTable, WeakTable};
 use verbena_hca_os::barrier;
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::registry::{self, Identity, Registry};
-use watch::Watch;
 
 /// The requester's end of a channel.
 pub type Outbound = link::Outbound<Qp>;
@@ -108,12 +109,7 @@ pub struct Process {
     pub(crate) activity: Activity,
     pub(crate) membership: Membership,
     pub(crate) channels: ChannelSet<Qp>,
-    /// Notifies the application of changes to the port.
-    pub(crate) watch: Watch,
-    /// The RoCE port (UDP port 4791).
-    pub(crate) roce: OnceLock<Port>,
-    /// Copies this process's packets to a capturer.
-    pub(crate) capture: Arc<Capture>,
+    pub(crate) ports: Ports,
 }
 
 impl Process {
@@ -135,7 +131,7 @@ impl Process {
         process.memory.set_peers(peers);
         barrier::prepare();
         fork::watch(FORKING);
-        capture::set(process.capture.clone());
+        capture::set(process.ports.capture().clone());
         CURRENT.set(process.clone());
         Ok(process)
     }
@@ -162,9 +158,7 @@ impl Process {
             activity,
             membership: Membership::default(),
             channels: ChannelSet::default(),
-            watch: Watch::default(),
-            roce: OnceLock::new(),
-            capture: Arc::default(),
+            ports: Ports::default(),
         })
     }
 
@@ -189,8 +183,8 @@ impl Process {
                     registry::obstacle(*error)
                 );
             })?;
-        self.open_port();
-        self.capture.call(&registry, identity);
+        self.ports.open();
+        self.ports.capture().call(&registry, identity);
         // Everything that can fail comes before this process becomes a visible member, so that the
         // next call starts from nothing.
         let started = Poller::new(self.activity.doorbell(), &listener)
@@ -218,17 +212,6 @@ impl Process {
     /// As [`Process::join`].
     pub fn directory(self: &Arc<Process>) -> Result<PathBuf> {
         Ok(self.join()?.registry.path().to_owned())
-    }
-
-    /// With RoCE, opens the port through which other hosts are reached. Without it, peers on this
-    /// host can still be reached.
-    fn open_port(&self) {
-        if crate::link::is_ethernet()
-            && self.roce.get().is_none()
-            && let Ok(port) = Port::open()
-        {
-            let _ = self.roce.set(port);
-        }
     }
 
     /// Makes the channel to this process itself, which needs no handshake.
@@ -259,7 +242,7 @@ impl Process {
     pub fn allocate_number(self: &Arc<Process>) -> Result<u32> {
         let member = self.join()?;
         self.membership.allocate_number(|| {
-            let first = match self.roce.get() {
+            let first = match self.ports.roce() {
                 Some(port) => port.allocate_block(&member.registry, member.identity),
                 None => member.registry.allocate_block(member.identity),
             }?;
@@ -313,9 +296,9 @@ impl Process {
                     member.registry.as_fd().as_raw_fd(),
                 ]
             }))
-            .chain(self.roce.get().into_iter().flat_map(Port::descriptors))
+            .chain(self.ports.roce().into_iter().flat_map(Port::descriptors))
             .chain(self.channels.handshakes().all())
-            .chain(self.capture.descriptor())
+            .chain(self.ports.capture().descriptor())
             .collect()
     }
 

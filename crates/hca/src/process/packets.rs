@@ -18,7 +18,7 @@ impl Adapter for Process {
 
     #[inline]
     fn port(&self) -> Option<&Port> {
-        self.roce.get()
+        self.ports.roce()
     }
 
     #[inline]
@@ -56,7 +56,7 @@ impl Process {
     /// ENODEV without a RoCE port; ENOMEM when no slot is left.
     pub fn management_slot(self: &Arc<Process>) -> Result<u32> {
         self.join()?;
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
+        let port = self.ports.roce().ok_or(Errno(libc::ENODEV))?;
         if port.slot_number().is_none() {
             // Allocating the first queue pair number acquires a slot.
             let number = self.allocate_number()?;
@@ -67,7 +67,7 @@ impl Process {
 
     /// Returns whether a slot belongs to this process.
     pub fn has_management_slot(&self, slot: u32) -> bool {
-        let port = self.roce.get();
+        let port = self.ports.roce();
         port.and_then(Port::slot_number) == Some(slot)
     }
 
@@ -90,7 +90,7 @@ impl Process {
         destination: Ipv6Addr,
         udp_port: UdpPort,
     ) -> Result<()> {
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
+        let port = self.ports.roce().ok_or(Errno(libc::ENODEV))?;
         port.probe_port(interface, source, destination, udp_port)
     }
 
@@ -104,13 +104,13 @@ impl Process {
         source: Ipv6Addr,
         destination: Ipv6Addr,
     ) -> Result<Vec<UdpPort>> {
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
+        let port = self.ports.roce().ok_or(Errno(libc::ENODEV))?;
         port.private_udp_ports(interface, source, destination)
     }
 
     /// As [`Port::take_management_failures`].
     pub fn take_management_failures(&self) -> Vec<(Address, Errno)> {
-        let port = self.roce.get();
+        let port = self.ports.roce();
         port.map_or_else(Vec::new, Port::take_management_failures)
     }
 

@@ -128,7 +128,7 @@ impl Poller {
     /// Watches the RoCE port, if there is one: processes that want to share it, packets for the
     /// host as a whole, and TCP fallback connections.
     pub fn watch_port(&self, process: &Process) {
-        if let Some(port) = process.roce.get() {
+        if let Some(port) = process.ports.roce() {
             // If it fails, other processes find the port taken and report that.
             let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
             if let Some(socket) = port.management_socket() {
@@ -149,7 +149,7 @@ impl Poller {
     /// Hands the TCP fallback's listeners over to their own thread, after a peer has
     /// connected.
     fn serve_fallback(&self, process: &Arc<Process>) {
-        if let Some(port) = process.roce.get() {
+        if let Some(port) = process.ports.roce() {
             fallback::serve_callers(process);
             if !port.fallback.has_thread() {
                 // The thread could not be started. The connections wait, and so does this thread,
@@ -164,7 +164,7 @@ impl Poller {
 
     /// Watches the socket of the packet capturer, if one is attached.
     pub fn watch_capturer(&self, process: &Process) {
-        if let Some(fd) = process.capture.descriptor() {
+        if let Some(fd) = process.ports.capture().descriptor() {
             // If it fails, the end of the capture is noticed when this process ends.
             let _ = self.add(fd, CAPTURER);
         }
@@ -172,7 +172,7 @@ impl Poller {
 
     /// Sets whether packets wake the thread.
     pub fn set_packet_wake_up(&mut self, process: &Process, wanted: bool) {
-        let Some(port) = process.roce.get() else {
+        let Some(port) = process.ports.roce() else {
             return;
         };
         let Some(socket) = port.socket() else {
@@ -293,17 +293,17 @@ impl Poller {
                 // The thread receives these packets when it goes on.
                 PORT | PORT_GROUPS => (),
                 PORT_CALLERS => {
-                    if let Some(port) = process.roce.get() {
+                    if let Some(port) = process.ports.roce() {
                         port.serve_callers();
                     }
                 }
                 PORT_FALLBACK => self.serve_fallback(process),
                 PORT_MANAGEMENT => {
-                    if let Some(port) = process.roce.get() {
+                    if let Some(port) = process.ports.roce() {
                         Packets::of(&**process).receive_management(port);
                     }
                 }
-                CAPTURER => process.capture.receive(),
+                CAPTURER => process.ports.capture().receive(),
                 number => stale |= !self.receive_from(process, member, number),
             }
         }

@@ -137,7 +137,7 @@ impl Process {
 
     /// Returns the present demand on the adapter.
     pub fn demand(&self) -> Demand {
-        if self.timers.next() != u64::MAX || self.roce.get().is_some() {
+        if self.timers.next() != u64::MAX || self.ports.roce().is_some() {
             return Demand::Pressing;
         }
         let channels = self.channels.snapshot();

@@ -54,13 +54,16 @@ impl Watch {
 impl Process {
     /// Follows the interfaces, if there are any and no thread does so yet.
     pub(crate) fn follow_link(self: &Arc<Process>) {
-        if !link::is_ethernet() || self.watch.has_thread.swap(true, Ordering::Relaxed) {
+        if !link::is_ethernet() || self.ports.watch().has_thread.swap(true, Ordering::Relaxed) {
             return;
         }
         let process = self.clone();
         // If no thread can be started, the next caller tries again.
         if start(c"verbena-port", 128 << 10, move || follow(&process)).is_err() {
-            self.watch.has_thread.store(false, Ordering::Relaxed);
+            self.ports
+                .watch()
+                .has_thread
+                .store(false, Ordering::Relaxed);
         }
     }
 }
@@ -85,7 +88,7 @@ impl Process {
             for queue_pair in self.queue_pairs.all() {
                 queue_pair.port_changed(port);
             }
-            self.watch.notify(port, change);
+            self.ports.watch().notify(port, change);
         }
     }
 }
@@ -95,7 +98,7 @@ fn follow(process: &Process) {
     while !process.activity.is_stopping() {
         // First the changes from before the monitor started.
         for (port, change) in link::follow() {
-            process.watch.notify(port, change);
+            process.ports.watch().notify(port, change);
         }
         monitor.wait();
     }

@@ -583,7 +583,7 @@ impl Qp {
             }
             port => port,
         };
-        let join = || match self.process.roce.get() {
+        let join = || match self.process.ports.roce() {
             Some(udp) => udp.groups.join(port, group.into()),
             None => Ok(()),
         };
@@ -599,7 +599,7 @@ impl Qp {
     pub fn detach(&self, gid: ibv_gid) -> Result<()> {
         let group = link::group(gid).ok_or_else(check::no_group)?;
         let leave = |port| {
-            if let Some(udp) = self.process.roce.get() {
+            if let Some(udp) = self.process.ports.roce() {
                 udp.groups.leave(port, group.into());
             }
         };

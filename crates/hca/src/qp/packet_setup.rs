@@ -29,7 +29,7 @@ impl Qp {
         if !connects || !leads_elsewhere(&new.ah_attr) {
             return Ok(None);
         }
-        let port = self.process.roce.get().ok_or_else(|| {
+        let port = self.process.ports.roce().ok_or_else(|| {
             refusal::because(
                 Errno(libc::ENETDOWN),
                 format_args!(

@@ -49,7 +49,7 @@ impl Qp {
     ) -> Outcome {
         // If the port could not be opened, or the address no longer exists, the datagram counts as
         // lost.
-        let Some(port) = self.process.roce.get() else {
+        let Some(port) = self.process.ports.roce() else {
             return Outcome::Done;
         };
         let Ok(path) = Path::of(&port.senders, address.attributes()) else {
