@@ -34,6 +34,7 @@ pub const fn is(_fault: Fault) -> bool {
     false
 }
 
+/// Returns whether this fault is turned on.
 #[cfg(feature = "planted")]
 pub fn is(fault: Fault) -> bool {
     static INJECTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
