@@ -27,6 +27,7 @@ mod next_record;
 pub mod numbers;
 mod packets;
 pub(crate) mod poller;
+mod port_events;
 pub(crate) mod ports;
 pub mod progress;
 pub(crate) mod qp_cache;

@@ -2,7 +2,7 @@
 
 use crate::capture::Capture;
 use crate::link;
-use crate::process::watch::Watch;
+use crate::process::port_events::Watch;
 use crate::roce::port::Port;
 use std::sync::{Arc, OnceLock};
 

@@ -5,65 +5,25 @@
 //! adapter. Either can happen without the other: a program that only waits for events has no queue
 //! pair, and one that only listens for connections has not opened the device.
 
-use crate::device::Device;
-use crate::event::{AsyncEvent, EventQueue};
-use crate::link::{self, PortChange};
+use crate::link;
 use crate::port_switch;
 use crate::process::{CURRENT, Process};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use verbena_abi::*;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use verbena_hca_os::monitor::Monitor;
 use verbena_hca_os::start::start;
 use verbena_hca_shm::registry;
 
-/// The opened devices that receive port events.
-#[derive(Default)]
-pub(crate) struct Watch {
-    opened: Mutex<Vec<(Device, Weak<EventQueue<AsyncEvent>>)>>,
-    has_thread: AtomicBool,
-}
-
-impl Watch {
-    /// Adds an opened device, which receives events until it is closed.
-    pub(crate) fn add(&self, device: Device, events: &Arc<EventQueue<AsyncEvent>>) {
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.retain(|(_, events)| events.strong_count() > 0);
-        opened.push((device, Arc::downgrade(events)));
-    }
-
-    /// Sends an event to the contexts of the port's device, with the port's number there.
-    fn notify(&self, port: u8, change: PortChange) {
-        let kind = match change {
-            PortChange::Active => IBV_EVENT_PORT_ACTIVE,
-            PortChange::Down => IBV_EVENT_PORT_ERR,
-            PortChange::Gids => IBV_EVENT_GID_CHANGE,
-        };
-        let (device, number) = Device::of_port(port);
-        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_device = opened.iter().filter(|(opened, _)| *opened == device);
-        for events in of_device.filter_map(|(_, events)| events.upgrade()) {
-            events.push(AsyncEvent {
-                kind,
-                element: number.into(),
-            });
-        }
-    }
-}
-
 impl Process {
     /// Follows the interfaces, if there are any and no thread does so yet.
     pub(crate) fn follow_link(self: &Arc<Process>) {
-        if !link::is_ethernet() || self.ports.watch().has_thread.swap(true, Ordering::Relaxed) {
+        if !link::is_ethernet() || self.ports.watch().begin() {
             return;
         }
         let process = self.clone();
         // If no thread can be started, the next caller tries again.
         if start(c"verbena-port", 128 << 10, move || follow(&process)).is_err() {
-            self.ports
-                .watch()
-                .has_thread
-                .store(false, Ordering::Relaxed);
+            self.ports.watch().end();
         }
     }
 }
