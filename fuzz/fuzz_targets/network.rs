@@ -26,15 +26,17 @@ use adapter::{BASE, KEY, SRQ};
 use forged::{Choices, forged};
 use libfuzzer_sys::fuzz_target;
 use verbena_abi::*;
-use verbena_hca::context::{Context, Pd};
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::context::Context;
+use verbena_hca::cq::Timestamps;
 use verbena_hca::device::Device;
-use verbena_hca::memory::region::Region;
+use verbena_hca::process::Cq;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
-use verbena_hca::receive::Srq;
-use verbena_hca::roce::path;
+use verbena_hca::roce::route;
+use verbena_hca::srq::Srq;
 use verbena_hca::xrcd::Xrcd;
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::region::Region;
 use verbena_hca_os::udp::{Address, Arrived};
 use verbena_wire::opcode::Service;
 use verbena_wire::packet::Packet;
@@ -94,7 +96,7 @@ fn attributes() -> ibv_qp_attr {
     attributes.ah_attr.is_global = 1;
     attributes.ah_attr.port_num = 1;
     attributes.ah_attr.grh.sgid_index = GID_INDEX;
-    attributes.ah_attr.grh.dgid = path::gid(PEERS.to_ipv6_mapped());
+    attributes.ah_attr.grh.dgid = route::gid(PEERS.to_ipv6_mapped());
     attributes
 }
 
@@ -109,8 +111,15 @@ impl Target {
             std::env::set_var("VERBENA_INTERFACE", "lo");
         }
         let context = Context::open(Device::FIRST).expect("a device");
-        let pd = Pd::allocate(&context).expect("a domain");
-        let cq = Cq::create(&context, 4096, None, Timestamps::Off).expect("a completion queue");
+        let pd = Pd::allocate(&context.process.memory).expect("a domain");
+        let cq = Cq::create(
+            &context.process,
+            &context.events,
+            4096,
+            None,
+            Timestamps::Off,
+        )
+        .expect("a completion queue");
         let memory = vec![0u8; ROOM].leak().as_ptr() as usize;
         let register = |at: usize, length: usize, access| {
             let address = (memory + at) as u64;
@@ -118,9 +127,9 @@ impl Target {
         };
         let grant = register(GRANT_AT, GRANTED, REMOTE);
         let own = register(0, ROOM, IBV_ACCESS_LOCAL_WRITE);
-        let xrcd = Xrcd::open(&context.process, -1, libc::O_CREAT).expect("a domain");
+        let xrcd = Xrcd::open(|| context.process.join(), -1, libc::O_CREAT).expect("a domain");
         let xrc = Some((xrcd.clone(), cq.clone()));
-        let srq = Srq::create(&pd, 64, 1, xrc).expect("a shared receive queue");
+        let srq = Srq::create(&context, &pd, 64, 1, xrc).expect("a shared receive queue");
         let victim = |kind| {
             let receives = kind == IBV_QPT_XRC_RECV;
             let init = QpInit {
@@ -307,7 +316,7 @@ impl Target {
         let mut bytes = packet.to_vec();
         let check = choices.next();
         if !check.is_multiple_of(16) {
-            let route = path::route(from, to, 0, 64);
+            let route = route::route(from, to, 0, 64);
             bytes.resize(packet.len() + 4, 0);
             let _ = roce::seal(&route, packet.len(), &mut bytes);
         }

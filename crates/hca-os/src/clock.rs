@@ -13,6 +13,15 @@ pub fn wall() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
+/// Returns the milliseconds until a deadline, 1000 at most, or -1 for none, as epoll_wait takes
+/// them.
+pub fn milliseconds_until(deadline: u64) -> i32 {
+    if deadline == u64::MAX {
+        return -1;
+    }
+    deadline.saturating_sub(now()).div_ceil(1_000_000).min(1000) as i32
+}
+
 #[inline]
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {

@@ -1,14 +1,17 @@
 //! Address handles: ibv_create_ah(3).
 
-use crate::context::Pd;
+use crate::context::Context;
 use crate::device::{gid_at, port_name};
 use crate::link;
-use crate::quota::{self, QuotaShare};
+use crate::process::Process;
+use crate::roce::fallback::thread::learn_reachability;
 use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::quota::{self, QuotaShare};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refusal;
 use verbena_hca_os::refused;
@@ -27,14 +30,19 @@ impl AddressHandle {
     /// # Errors
     /// EINVAL for a port or source GID that the device does not have, or with Ethernet without a
     /// global route; ENOMEM at the advertised limit.
-    pub fn create(pd: &Arc<Pd>, attributes: &ibv_ah_attr) -> Result<Arc<AddressHandle>> {
+    pub fn create(
+        context: &Context,
+        pd: &Arc<Pd>,
+        attributes: &ibv_ah_attr,
+    ) -> Result<Arc<AddressHandle>> {
         let mut attributes = *attributes;
-        let device = pd.context().device;
-        attributes.port_num = device.port("ah_attr.port_num", attributes.port_num)?;
+        attributes.port_num = context
+            .device
+            .port("ah_attr.port_num", attributes.port_num)?;
         check(&attributes)?;
         let quota_share = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        probe_path(pd, &attributes);
+        probe_path(&context.process, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes,
@@ -69,15 +77,14 @@ impl AddressHandle {
 }
 
 /// Over RoCE, probes the path to an unknown host: the loss of a datagram is never reported.
-fn probe_path(pd: &Pd, attributes: &ibv_ah_attr) {
+fn probe_path(process: &Arc<Process>, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
     }
-    let process = pd.process();
-    if let Some(port) = process.roce.get()
+    if let Some(port) = process.ports.roce()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {
-        process.learn_reachability(&path, Qpn::GSI);
+        learn_reachability(process, &path, Qpn::GSI);
     }
 }
 

@@ -1,16 +1,14 @@
 //! Describes the state of a process as text, for `verbena info`.
 
-use crate::process::{Process, socket_message};
-use crate::roce::path::plain;
+use crate::process::Process;
+use crate::process::socket_message::{self, MOST_DESCRIPTION};
+use crate::roce::route::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use verbena_abi::*;
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::registry::Registry;
-
-/// Longest description in bytes. Queue pairs that do not fit are only counted.
-pub const MAX_LENGTH: usize = 128 << 10;
 
 /// Returns every process in the registry at `directory`: its id, and its description as a JSON
 /// object or the reason why there is none.
@@ -49,7 +47,7 @@ pub fn process(process: &Process) -> String {
         std::process::id(),
         command.trim().replace(['"', '\\'], "?")
     );
-    let channels = process.channels();
+    let channels = process.channels.snapshot();
     let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
     let peers: BTreeMap<i32, &str> = peers
         .chain(channels.inbound.iter().map(|inbound| &inbound.peer))
@@ -63,7 +61,7 @@ pub fn process(process: &Process) -> String {
     text.push_str("],\"queue_pairs\":[");
     let queue_pairs = process.queue_pairs.all();
     for (index, queue_pair) in queue_pairs.iter().enumerate() {
-        if text.len() > MAX_LENGTH - 8192 {
+        if text.len() > MOST_DESCRIPTION - 8192 {
             break;
         }
         let comma = if index == 0 { "" } else { "," };
@@ -83,11 +81,14 @@ pub fn process(process: &Process) -> String {
         text,
         "],\"queue_pairs_in_all\":{},\"udp_port\":{},\"tunnels\":[",
         queue_pairs.len(),
-        process.roce.get().map_or(0, |port| port.udp_port().port())
+        process
+            .ports
+            .roce()
+            .map_or(0, |port| port.udp_port().port())
     );
-    let over_tcp = process.roce.get().map(|port| port.fallback.hosts());
+    let over_tcp = process.ports.roce().map(|port| port.fallback.hosts());
     for (index, host) in over_tcp.into_iter().flatten().enumerate() {
-        if text.len() > MAX_LENGTH - 4096 {
+        if text.len() > MOST_DESCRIPTION - 4096 {
             break;
         }
         let comma = if index == 0 { "" } else { "," };

@@ -5,11 +5,12 @@
 //! these numbers. A program counts the ports of each device from 1. [`Device::port`] and
 //! [`Device::of_port`] convert between the two.
 
-use crate::cq;
-use crate::link;
-use crate::memory::key::{MAX_REGIONS, MAX_WINDOWS};
-use crate::receive::{MAX_SGE, MAX_SRQ_WR};
+use crate::link::{self, FIRST_PORT, GIDS};
 use verbena_abi::*;
+use verbena_hca_memory::key::{MAX_REGIONS, MAX_WINDOWS};
+use verbena_hca_memory::limits::{
+    MAX_AH, MAX_CQ, MAX_CQE, MAX_PD, MAX_QP, MAX_SGE, MAX_SRQ, MAX_SRQ_WR,
+};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
@@ -18,27 +19,12 @@ pub const NAME: &str = "verbena";
 /// Vendor ID, in the place of an organisation's 24 bits: with the local bit, so that it belongs to
 /// no organisation. Programs take 0 for a device that failed to answer.
 pub const VENDOR: u32 = 0x02_5642;
-/// The first port. [`link::ports`] returns their number.
-pub const FIRST_PORT: u8 = 1;
-/// Entries of the GID table. On an InfiniBand port only the first holds a GID.
-pub const GIDS: usize = 8;
 /// Entries of the partition key table.
 pub const PKEYS: usize = 1;
 /// The default partition, full membership.
 pub const PKEY: u16 = 0xffff;
 /// LID of the first InfiniBand port, which is also the subnet manager's: a host is one subnet.
 pub const LID: u16 = 1;
-/// Limit on queue pairs, as on current adapters. See [`crate::quota`] for the limits shared by
-/// processes.
-pub const MAX_QP: u32 = 1 << 17;
-/// Limit on completion queues.
-pub const MAX_CQ: u32 = 1 << 17;
-/// Limit on shared receive queues.
-pub const MAX_SRQ: u32 = 1 << 16;
-/// Limit on protection domains.
-pub const MAX_PD: u32 = 1 << 16;
-/// Limit on address handles.
-pub const MAX_AH: u32 = 1 << 20;
 /// Limit on work requests in a send or receive queue.
 pub const MAX_QP_WR: u32 = 1 << 15;
 /// Limit on inline data in bytes.
@@ -220,6 +206,23 @@ pub fn mtu_bytes(port: u8) -> u32 {
     link::interface(port).map_or(MTU_BYTES, |interface| interface.mtu.bytes())
 }
 
+/// Returns the InfiniBand port that a destination names by its LID or, if no port has that, by its
+/// GID. With one port it is that port for every destination.
+pub fn port_towards(destination: &ibv_ah_attr) -> Option<u8> {
+    let ports = FIRST_PORT..=link::ports();
+    if *ports.end() == FIRST_PORT {
+        return Some(FIRST_PORT);
+    }
+    let by_lid = ports.clone().find(|port| lid(*port) == destination.dlid);
+    by_lid.or_else(|| {
+        let is_it = |port: &u8| gid(*port) == destination.grh.dgid;
+        ports
+            .into_iter()
+            .find(is_it)
+            .filter(|_| destination.is_global != 0)
+    })
+}
+
 /// Returns the attributes that all devices share.
 fn limits() -> ibv_device_attr {
     ibv_device_attr {
@@ -241,7 +244,7 @@ fn limits() -> ibv_device_attr {
         max_sge: MAX_SGE as i32,
         max_sge_rd: MAX_SGE as i32,
         max_cq: MAX_CQ as i32,
-        max_cqe: cq::MAX_ENTRIES as i32,
+        max_cqe: MAX_CQE as i32,
         max_mr: MAX_REGIONS as i32,
         max_pd: MAX_PD as i32,
         max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),

@@ -1,6 +1,6 @@
 //! XRC domains: ibv_open_xrcd(3). Processes share a domain by opening it on the same file.
 
-use crate::process::Process;
+use crate::process::member::Member;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
+use verbena_hca_shm::registry::Identity;
 
 /// One open of an XRC domain.
 pub struct Xrcd {
@@ -26,8 +27,7 @@ const COUNT_BITS: u32 = 22;
 /// Returns an identity that no other domain of the host has, made of slot and generation of the
 /// process and a count of its domains. Process ids would not do, because processes of several PID
 /// namespaces may share a registry.
-fn private_identity(process: &Arc<Process>) -> Result<u64> {
-    let member = process.join()?.identity;
+fn private_identity(member: Identity) -> Result<u64> {
     let count = NEXT_PRIVATE.fetch_add(1, Ordering::Relaxed);
     if count >> COUNT_BITS != 0 {
         return Err(Errno::ENOMEM);
@@ -37,13 +37,18 @@ fn private_identity(process: &Arc<Process>) -> Result<u64> {
 }
 
 impl Xrcd {
-    /// Opens the domain of the file behind `fd`; -1 makes a private one of this process.
+    /// Opens the domain of the file behind `fd`; -1 makes a private one of this process. `join`
+    /// returns the membership in the registry.
     ///
     /// # Errors
     /// ENOENT when no process has it open and `flags` lacks O_CREAT; EEXIST when a process has and
     /// `flags` has O_EXCL; EINVAL for -1 without O_CREAT; ENOMEM when the process has made too many
     /// private ones; the system's.
-    pub fn open(process: &Arc<Process>, fd: RawFd, flags: i32) -> Result<Arc<Xrcd>> {
+    pub fn open<'a>(
+        join: impl FnOnce() -> Result<&'a Member>,
+        fd: RawFd,
+        flags: i32,
+    ) -> Result<Arc<Xrcd>> {
         let create = flags & libc::O_CREAT != 0;
         if fd < 0 {
             if !create {
@@ -53,7 +58,7 @@ impl Xrcd {
                      opened"
                 ));
             }
-            let identity = private_identity(process)?;
+            let identity = private_identity(join()?.identity)?;
             return Ok(Arc::new(Xrcd {
                 identity,
                 users: AtomicUsize::new(0),
@@ -67,7 +72,7 @@ impl Xrcd {
             return Err(Errno::last());
         }
         let name = format!("xrcd-{:x}-{:x}", stat.st_dev, stat.st_ino);
-        let path = process.directory()?.join(name);
+        let path = join()?.registry.path().join(name);
         let file = OpenOptions::new()
             .read(true)
             .write(true)

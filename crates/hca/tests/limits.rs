@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use verbena_abi::ibv_ah_attr;
 use verbena_hca::ah::AddressHandle;
-use verbena_hca::context::{Context, Pd};
-use verbena_hca::device::{Device, FIRST_PORT};
+use verbena_hca::context::Context;
+use verbena_hca::device::Device;
+use verbena_hca::link::FIRST_PORT;
+use verbena_hca_memory::domain::Pd;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Makes objects until the adapter refuses.
@@ -25,26 +27,26 @@ fn all<T>(mut make: impl FnMut() -> Result<T>) -> Vec<T> {
 #[test]
 fn every_advertised_limit_is_reachable() {
     let context = Context::open(Device::FIRST).unwrap();
-    let domains: Vec<Arc<Pd>> = all(|| Pd::allocate(&context));
+    let domains: Vec<Arc<Pd>> = all(|| Pd::allocate(&context.process.memory));
     assert_eq!(domains.len(), Device::FIRST.attributes().max_pd as usize);
     domains[0].retain();
     assert_eq!(domains[0].deallocate(), Err(Errno::EBUSY));
     domains[0].release();
     domains[0].deallocate().unwrap();
-    let again = Pd::allocate(&context).unwrap();
-    assert!(Pd::allocate(&context).is_err());
+    let again = Pd::allocate(&context.process.memory).unwrap();
+    assert!(Pd::allocate(&context.process.memory).is_err());
     drop(domains);
 
     let attribute = ibv_ah_attr {
         port_num: FIRST_PORT,
         ..Default::default()
     };
-    let handles = all(|| AddressHandle::create(&again, &attribute));
+    let handles = all(|| AddressHandle::create(&context, &again, &attribute));
     assert_eq!(handles.len(), Device::FIRST.attributes().max_ah as usize);
     handles[7].destroy();
     handles[7].destroy();
-    let another = AddressHandle::create(&again, &attribute).unwrap();
-    assert!(AddressHandle::create(&again, &attribute).is_err());
+    let another = AddressHandle::create(&context, &again, &attribute).unwrap();
+    assert!(AddressHandle::create(&context, &again, &attribute).is_err());
     assert_eq!(again.deallocate(), Err(Errno::EBUSY));
     another.destroy();
     for handle in &handles {

@@ -55,7 +55,9 @@ pub unsafe extern "C" fn ibv_create_ah(
 unsafe fn create(pd: *mut ibv_pd, attributes: &ibv_ah_attr) -> Result<*mut ibv_ah> {
     // SAFETY: callers promise null or live pointers.
     let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
-    let ah = AddressHandle::create(domain, attributes)?;
+    // SAFETY: the context of a live domain is live.
+    let adapter = unsafe { &context::of(context)?.object.context };
+    let ah = AddressHandle::create(adapter, domain, attributes)?;
     Ok(Handle::create(
         ibv_ah {
             context,

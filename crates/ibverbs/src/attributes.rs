@@ -3,7 +3,7 @@
 
 use verbena_abi::*;
 use verbena_hca::device::Device;
-use verbena_hca::memory::device::CAPACITY;
+use verbena_hca_memory::device::CAPACITY;
 
 /// The board's name.
 pub const BOARD: &str = "VERBENA_SOFTWARE";

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::cq::Cq;
+use verbena_hca::process::Cq;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 

@@ -150,7 +150,7 @@ unsafe fn create(
         polled: promises.polled,
         on_overrun: promises.on_overrun,
     };
-    let cq = Cq::create_with(opened, init)?;
+    let cq = Cq::create_with(&opened.process, &opened.events, init)?;
     let mut c = ibv_cq_ex {
         context,
         channel: attributes.channel,

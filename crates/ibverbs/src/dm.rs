@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::memory::device::DeviceMemory;
-use verbena_hca::memory::region::Region;
+use verbena_hca_memory::device::DeviceMemory;
+use verbena_hca_memory::region::Region;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
@@ -72,8 +72,8 @@ pub unsafe extern "C" fn alloc_dm(
                     attributes.log_align_req
                 ));
             }
-            let process = &handle.object.context.process;
-            let memory = Arc::new(DeviceMemory::allocate(process, attributes.length as u64)?);
+            let owner = &handle.object.context.process.memory;
+            let memory = Arc::new(DeviceMemory::allocate(owner, attributes.length as u64)?);
             let number = MEMORIES.add(&memory);
             Ok(hand_out(context, memory, number))
         })

@@ -8,7 +8,7 @@
 
 use libc::{c_int, c_void};
 use verbena_abi::{IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
-use verbena_hca::memory::fork;
+use verbena_hca_memory::fork;
 
 /// Excludes registered memory from children from now on. Always succeeds.
 #[unsafe(no_mangle)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
-use verbena_hca::memory::dmabuf;
-use verbena_hca::memory::region::{Change, Region};
+use verbena_hca_memory::dmabuf;
+use verbena_hca_memory::region::{Change, Region};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::memory::window::Window;
+use verbena_hca_memory::window::Window;
 use verbena_hca_os::errno::Result;
 
 use crate::handle::{Handle, Object};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::context::Pd;
+use verbena_hca_memory::domain::Pd;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(context: *mut ibv_context) -> *mut ibv_pd 
     outcome::pointer(
         "ibv_alloc_pd",
         unsafe { context::of(context) }.and_then(|handle| {
-            let pd = Pd::allocate(&handle.object.context)?;
+            let pd = Pd::allocate(&handle.object.context.process.memory)?;
             let c = ibv_pd {
                 context,
                 handle: PDS.add(&pd),

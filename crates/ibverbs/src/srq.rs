@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use libc::{c_int, c_void};
 use verbena_abi::*;
-use verbena_hca::receive::Srq;
+use verbena_hca::srq::Srq;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
@@ -150,7 +150,7 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
     }
 }
 
-type XrcParts = (Arc<verbena_hca::xrcd::Xrcd>, Arc<verbena_hca::cq::Cq>);
+type XrcParts = (Arc<verbena_hca::xrcd::Xrcd>, Arc<verbena_hca::process::Cq>);
 
 unsafe fn create(
     pd: *mut ibv_pd,
@@ -160,7 +160,9 @@ unsafe fn create(
 ) -> Result<*mut ibv_srq> {
     // SAFETY: callers promise a null or live `pd`.
     let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
-    let srq = Srq::create(domain, attributes.max_wr, attributes.max_sge, xrc)?;
+    // SAFETY: the context of a live domain is live.
+    let adapter = unsafe { &context::of(context)?.object.context };
+    let srq = Srq::create(adapter, domain, attributes.max_wr, attributes.max_sge, xrc)?;
     let actual = srq.query();
     attributes.max_wr = actual.max_wr;
     attributes.max_sge = actual.max_sge;

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn open_xrcd(
                 ));
             }
             let process = &handle.object.context.process;
-            let xrcd = Xrcd::open(process, attributes.fd, attributes.oflags)?;
+            let xrcd = Xrcd::open(|| process.join(), attributes.fd, attributes.oflags)?;
             Ok(Handle::create(ibv_xrcd { context }, XrcdObject { xrcd }))
         })
     })

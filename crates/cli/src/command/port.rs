@@ -3,6 +3,7 @@
 
 use verbena_hca::device::Device;
 use verbena_hca::link;
+use verbena_hca::port_switch;
 use verbena_hca_os::errno::{Errno, Result as Answer};
 use verbena_hca_shm::registry;
 
@@ -45,7 +46,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         )));
     };
     let directory = registry::directory();
-    let changed = link::down::set(&directory, device, arguments.state == State::Down);
+    let changed = port_switch::set(&directory, device, arguments.state == State::Down);
     let processes = match changed {
         Ok(processes) => processes,
         Err(Errno::ENOENT) => {

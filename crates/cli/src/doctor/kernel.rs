@@ -38,7 +38,7 @@ fn kernel() -> Finding {
     Finding::ok("kernel", format!("Linux {release}, {seccomp}, {scope}"))
 }
 
-/// An arena reserves addresses for twice the machine's memory (`hca/src/memory/arena.rs`).
+/// An arena reserves addresses for twice the machine's memory (`hca-memory/src/arena.rs`).
 fn address_space() -> Finding {
     let subject = "address space";
     match getrlimit(Resource::As).current {

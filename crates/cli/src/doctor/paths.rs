@@ -113,7 +113,7 @@ fn threads() -> Finding {
     }
 }
 
-/// Reports the features on which `hca/src/memory/quiet.rs` bases its decision.
+/// Reports the features on which `hca-memory/src/quiet.rs` bases its decision.
 fn held() -> String {
     match UserFault::open() {
         Err(error) => format!("userfaultfd: {error}"),

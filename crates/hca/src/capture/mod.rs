@@ -26,9 +26,13 @@ mod session;
 
 pub(crate) use session::Capture;
 
-use crate::process::CURRENT;
+use crate::current::Current;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use verbena_wire::roce::Route;
+
+/// The capture of this process.
+static CURRENT: Current<Capture> = Current::none();
 
 /// Whether this process is captured. Read on every data path, so it holds nothing else.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -54,12 +58,18 @@ pub enum Seen {
 /// `time` is that of [`verbena_hca_os::clock::wall`].
 #[cold]
 pub(crate) fn record_packet(seen: Seen, time: u64, route: &Route, data: &[u8]) {
-    if let Some(process) = CURRENT.get() {
-        process.capture.record_packet(seen, time, route, data);
+    if let Some(capture) = CURRENT.get() {
+        capture.record_packet(seen, time, route, data);
     }
+}
+
+/// Sets the capture that packets are reported to.
+pub(crate) fn set(capture: Arc<Capture>) {
+    CURRENT.set(capture);
 }
 
 /// Ends the capture in a forked child. Async-signal-safe.
 pub(crate) fn forget() {
+    CURRENT.abandon();
     ON.store(false, Ordering::Relaxed);
 }

@@ -1,7 +1,6 @@
 //! Queue pairs that complete in a completion queue.
 
 use super::Retired;
-use crate::qp::Qp;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -11,13 +10,19 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 pub(super) struct Members {
     /// Queue pairs, each as often as it was added, and shared receive queues.
     count: AtomicUsize,
-    queue_pairs: Mutex<HashMap<u32, Member>>,
+    queue_pairs: Mutex<HashMap<u32, Attached>>,
 }
 
-struct Member {
+/// A queue pair that completes in a queue.
+pub trait Member: Send + Sync {
+    /// Enters the error state, because the queue has overrun.
+    fn fail(&self);
+}
+
+struct Attached {
     /// How often the queue pair was added.
     times: u32,
-    queue_pair: Weak<Qp>,
+    queue_pair: Weak<dyn Member>,
     /// Kept alive for the entries that point to it.
     _retired: Arc<Retired>,
 }
@@ -39,16 +44,14 @@ impl Members {
     }
 
     /// Adds a queue pair; one that sends and receives through this queue is added twice.
-    pub fn attach(&self, queue_pair: &Arc<Qp>, retired: &Arc<Retired>) {
+    pub fn attach(&self, number: u32, queue_pair: Weak<dyn Member>, retired: &Arc<Retired>) {
         self.retain();
         let mut queue_pairs = self.lock();
-        let member = queue_pairs
-            .entry(queue_pair.number())
-            .or_insert_with(|| Member {
-                times: 0,
-                queue_pair: Arc::downgrade(queue_pair),
-                _retired: retired.clone(),
-            });
+        let member = queue_pairs.entry(number).or_insert_with(|| Attached {
+            times: 0,
+            queue_pair,
+            _retired: retired.clone(),
+        });
         member.times += 1;
     }
 
@@ -66,12 +69,12 @@ impl Members {
     }
 
     /// Returns the queue pairs that are alive.
-    pub fn queue_pairs(&self) -> Vec<Arc<Qp>> {
-        let alive = |one: &Member| one.queue_pair.upgrade();
+    pub fn queue_pairs(&self) -> Vec<Arc<dyn Member>> {
+        let alive = |one: &Attached| one.queue_pair.upgrade();
         self.lock().values().filter_map(alive).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Member>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Attached>> {
         self.queue_pairs.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -11,25 +11,41 @@ mod ring;
 pub use init::{CqInit, OnOverrun, Polled, Timestamps};
 pub(crate) use ring::Retired;
 
-use crate::context::Context;
-use crate::event::{AsyncEvent, CompletionChannel};
+use crate::event::{AsyncEvent, CompletionChannel, EventQueue};
 use crate::moderation::{Moderation, ModerationVerdict};
-use crate::process::SeenChannels;
-use crate::qp::Qp;
-use crate::quota;
+pub use members::Member;
 use members::Members;
 use ring::{CqEntry, Entries};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use verbena_abi::*;
+use verbena_hca_memory::limits::MAX_CQE;
+use verbena_hca_memory::quota;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::{refusal, refused};
 
-/// Largest completion queue, in completions.
-pub const MAX_ENTRIES: u32 = 1 << 22;
+/// The adapter that completion queues belong to. Calls through it are static.
+pub trait Adapter: Send + Sync + Sized + 'static {
+    /// A polling queue's cached view of the adapter.
+    type View: Default + Send;
+    /// Makes progress for a thread that polled an empty queue.
+    fn poll_progress(&self, view: &mut Self::View);
+    /// Counts a queue that wants an event: peers ring from now on.
+    fn queue_armed(&self);
+    /// Notes that an armed queue is armed once more: the arming thread may be about to sleep.
+    fn queue_armed_again(&self);
+    /// Notes that a queue had its event or is destroyed.
+    fn queue_disarmed(&self);
+    /// Assigns a queue the number by which it is woken.
+    fn number_queue(&self, queue: &Arc<Cq<Self>>) -> u32;
+    /// Removes a queue's number.
+    fn forget_queue(&self, number: u32);
+    /// Has [`Cq::wake`] called at `deadline`, by a thread that holds no lock.
+    fn wake_queue_at(&self, deadline: u64, number: u32);
+}
 
 /// A completion.
 #[derive(Clone, Copy)]
@@ -85,20 +101,21 @@ enum Arm {
 
 /// A completion queue.
 #[repr(C, align(64))]
-pub struct Cq {
+pub struct Cq<A: Adapter> {
     /// Position behind the last completion. Next to `head`, so that checking an empty queue reads
     /// one cache line.
     tail: AtomicU64,
     /// Position of the oldest completion.
     head: AtomicU64,
     polled: Polled,
-    context: Arc<Context>,
+    adapter: Arc<A>,
     poll: Lock<Arc<Entries>>,
     /// For a thread that finds the queue empty and lets the adapter make progress.
-    channels: Lock<SeenChannels>,
+    view: Lock<A::View>,
     push: Lock<Filling>,
     channel: Option<Arc<CompletionChannel>>,
     cookie: AtomicUsize,
+    events: Arc<EventQueue<AsyncEvent>>,
     members: Members,
     timestamps: bool,
     on_overrun: OnOverrun,
@@ -144,36 +161,41 @@ impl Emptying<'_> {
     }
 }
 
-impl Cq {
+impl<A: Adapter> Cq<A> {
     /// Creates a queue for at least `entries` completions that any thread may poll.
     ///
     /// # Errors
     /// As [`Cq::create_with`].
     pub fn create(
-        context: &Arc<Context>,
+        adapter: &Arc<A>,
+        events: &Arc<EventQueue<AsyncEvent>>,
         entries: u32,
         channel: Option<Arc<CompletionChannel>>,
         timestamps: Timestamps,
-    ) -> Result<Arc<Cq>> {
+    ) -> Result<Arc<Cq<A>>> {
         let init = CqInit {
             entries,
             channel,
             timestamps,
             ..CqInit::default()
         };
-        Cq::create_with(context, init)
+        Cq::create_with(adapter, events, init)
     }
 
     /// Creates a queue with the given attributes.
     ///
     /// # Errors
     /// EINVAL for a size of zero or beyond the limit; ENOMEM beyond the device's number of queues.
-    pub fn create_with(context: &Arc<Context>, init: CqInit) -> Result<Arc<Cq>> {
+    pub fn create_with(
+        adapter: &Arc<A>,
+        events: &Arc<EventQueue<AsyncEvent>>,
+        init: CqInit,
+    ) -> Result<Arc<Cq<A>>> {
         let capacity = init.entries;
-        if capacity == 0 || capacity > MAX_ENTRIES {
+        if capacity == 0 || capacity > MAX_CQE {
             return Err(refused!(
                 EINVAL,
-                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed"
+                "cqe is {capacity}: 1 to {MAX_CQE} (max_cqe of ibv_query_device) are allowed"
             ));
         }
         let quota_share = quota::COMPLETION_QUEUES.take()?;
@@ -183,9 +205,9 @@ impl Cq {
             tail: AtomicU64::new(0),
             head: AtomicU64::new(0),
             polled: init.polled,
-            context: context.clone(),
+            adapter: adapter.clone(),
             poll: Lock::new(entries.clone()),
-            channels: Lock::default(),
+            view: Lock::default(),
             push: Lock::new(Filling {
                 entries,
                 capacity,
@@ -196,6 +218,7 @@ impl Cq {
             }),
             channel: init.channel,
             cookie: AtomicUsize::new(0),
+            events: events.clone(),
             members: Members::default(),
             timestamps,
             on_overrun: init.on_overrun,
@@ -203,7 +226,7 @@ impl Cq {
             number: OnceLock::new(),
             quota_share: Mutex::new(Some(quota_share)),
         });
-        cq.number.get_or_init(|| context.process.moderated.add(&cq));
+        cq.number.get_or_init(|| adapter.number_queue(&cq));
         Ok(cq)
     }
 
@@ -226,10 +249,10 @@ impl Cq {
         let mut emptying = self.emptying();
         let mut filling = self.push.lock();
         let (head, tail) = self.ends();
-        if capacity == 0 || capacity > MAX_ENTRIES || tail - head > u64::from(capacity) {
+        if capacity == 0 || capacity > MAX_CQE || tail - head > u64::from(capacity) {
             return Err(refused!(
                 EINVAL,
-                "cqe is {capacity}: 1 to {MAX_ENTRIES} (max_cqe of ibv_query_device) are allowed, \
+                "cqe is {capacity}: 1 to {MAX_CQE} (max_cqe of ibv_query_device) are allowed, \
                  and at least the number of queued completions, {}",
                 tail - head
             ));
@@ -258,7 +281,7 @@ impl Cq {
     pub(crate) fn wake(&self) {
         if self.failing.swap(false, Ordering::AcqRel) {
             for queue_pair in self.members.queue_pairs() {
-                queue_pair.fail_as_responder(Some(IBV_EVENT_QP_FATAL));
+                queue_pair.fail();
             }
         }
         let mut filling = self.push.lock();
@@ -328,17 +351,17 @@ impl Cq {
 
     #[inline]
     fn make_progress(&self) {
-        let process = &self.context.process;
+        let adapter = &self.adapter;
         match self.polled {
-            Polled::ByAny => match self.channels.try_lock() {
-                Some(mut seen) => process.poll_progress(&mut seen),
+            Polled::ByAny => match self.view.try_lock() {
+                Some(mut view) => adapter.poll_progress(&mut view),
                 // Another thread holds the lock, perhaps for long.
-                None => process.poll_progress(&mut SeenChannels::default()),
+                None => adapter.poll_progress(&mut A::View::default()),
             },
             Polled::ByOne => {
                 // SAFETY: the program promises that no other thread polls at the same time.
-                let seen = unsafe { self.channels.of_one_thread() };
-                process.poll_progress(seen);
+                let view = unsafe { self.view.of_one_thread() };
+                adapter.poll_progress(view);
             }
         }
     }
@@ -348,9 +371,9 @@ impl Cq {
     /// poll.
     pub(crate) fn forget_channels(&self) {
         if self.polled == Polled::ByAny
-            && let Some(mut seen) = self.channels.try_lock()
+            && let Some(mut view) = self.view.try_lock()
         {
-            *seen = SeenChannels::default();
+            *view = A::View::default();
         }
     }
 
@@ -386,8 +409,8 @@ impl Cq {
         let mut filling = self.push.lock();
         // A request for fewer completions does not withdraw an earlier one (ibv_req_notify_cq(3)).
         match filling.arm {
-            Arm::No => self.context.process.queue_armed(),
-            Arm::Solicited | Arm::Any => self.context.process.queue_armed_again(),
+            Arm::No => self.adapter.queue_armed(),
+            Arm::Solicited | Arm::Any => self.adapter.queue_armed_again(),
         }
         if filling.arm != Arm::Any {
             filling.arm = if solicited_only {
@@ -448,7 +471,7 @@ impl Cq {
 
     fn raise(&self, mut filling: Guard<'_, Filling>) {
         filling.arm = Arm::No;
-        self.context.process.queue_disarmed();
+        self.adapter.queue_disarmed();
         drop(filling);
         if let Some(channel) = &self.channel {
             channel.push(self.cookie.load(Ordering::Acquire));
@@ -472,7 +495,7 @@ impl Cq {
                  sooner, or make the queue larger"
             ));
             let element = self.cookie.load(Ordering::Acquire);
-            self.context.events.push(AsyncEvent {
+            self.events.push(AsyncEvent {
                 kind: IBV_EVENT_CQ_ERR,
                 element,
             });
@@ -485,11 +508,8 @@ impl Cq {
 
     /// Has [`Cq::wake`] called at `deadline`, by a thread that holds no lock.
     fn wake_at(&self, deadline: u64) {
-        let process = &self.context.process;
-        if let Some(number) = self.number.get()
-            && process.timers.set(deadline, *number)
-        {
-            process.doorbell.ring();
+        if let Some(number) = self.number.get() {
+            self.adapter.wake_queue_at(deadline, *number);
         }
     }
 
@@ -527,10 +547,11 @@ impl Cq {
         self.members.release();
     }
 
-    /// Attaches a queue pair that will complete here and whose send queue counts its free entries
-    /// in `retired`. A queue pair that sends and receives through this queue is attached twice.
-    pub(crate) fn attach(&self, queue_pair: &Arc<Qp>, retired: &Arc<Retired>) {
-        self.members.attach(queue_pair, retired);
+    /// Attaches the queue pair of a number. It will complete here, and its send queue counts its
+    /// free entries in `retired`. A queue pair that sends and receives through this queue is
+    /// attached twice.
+    pub(crate) fn attach(&self, number: u32, queue_pair: Weak<dyn Member>, retired: &Arc<Retired>) {
+        self.members.attach(number, queue_pair, retired);
     }
 
     /// Undoes one [`Cq::attach`] and drops the queue pair's completions. The queue pair adds none
@@ -553,18 +574,17 @@ impl Cq {
         }
         let armed = std::mem::replace(&mut self.push.lock().arm, Arm::No);
         if armed != Arm::No {
-            self.context.process.queue_disarmed();
+            self.adapter.queue_disarmed();
         }
         if let Some(number) = self.number.get() {
-            self.context.process.moderated.remove(*number);
+            self.adapter.forget_queue(*number);
         }
         self.forget_channels();
         let cookie = self.cookie.load(Ordering::Acquire);
         if let Some(channel) = &self.channel {
             channel.forget(|of| *of == cookie);
         }
-        self.context
-            .events
+        self.events
             .forget(|event| event.kind == IBV_EVENT_CQ_ERR && event.element == cookie);
         *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())

@@ -1,10 +1,13 @@
 use super::*;
+use crate::context::Context;
 use crate::device::Device;
+use crate::process::Cq;
 use std::time::Duration;
 use verbena_hca_os::errno::Errno;
 
 fn queue(init: CqInit) -> Arc<Cq> {
-    Cq::create_with(&Context::open(Device::FIRST).unwrap(), init).unwrap()
+    let context = Context::open(Device::FIRST).unwrap();
+    Cq::create_with(&context.process, &context.events, init).unwrap()
 }
 
 fn small(entries: u32) -> CqInit {
@@ -104,9 +107,9 @@ fn overrun_is_reported_once_and_breaks_the_queue() {
     assert_eq!(cq.push(completion(2, 1), false), CqPush::Stored);
     assert_eq!(cq.push(completion(3, 1), false), CqPush::Overrun);
     assert_eq!(cq.push(completion(4, 1), false), CqPush::Overrun);
-    let event = cq.context.events.next().unwrap();
+    let event = cq.events.next().unwrap();
     assert_eq!((event.kind, event.element), (IBV_EVENT_CQ_ERR, 0x1234));
-    assert_eq!(cq.context.events.forget(|_| true), 0, "told once");
+    assert_eq!(cq.events.forget(|_| true), 0, "told once");
     assert_eq!(polled(&cq, 9), [1, 2], "earlier completions are kept");
     assert_eq!(cq.push(completion(5, 1), false), CqPush::Overrun);
     assert_eq!(polled(&cq, 9), []);
@@ -124,7 +127,7 @@ fn ignored_overrun_drops_excess_completions() {
     assert_eq!(polled(&cq, 9), [1]);
     assert_eq!(cq.push(completion(3, 1), false), CqPush::Stored);
     assert_eq!(polled(&cq, 9), [3]);
-    assert_eq!(cq.context.events.forget(|_| true), 0);
+    assert_eq!(cq.events.forget(|_| true), 0);
 }
 
 #[test]
@@ -206,7 +209,7 @@ fn armed_event_is_raised_once() {
         channel: Some(channel.clone()),
         ..small(16)
     };
-    let cq = Cq::create_with(&context, init).unwrap();
+    let cq = Cq::create_with(&context.process, &context.events, init).unwrap();
     cq.set_cookie(7);
     let events = || channel.forget(|cookie| *cookie == 7);
     let push = |solicited| assert_eq!(cq.push(completion(1, 1), solicited), CqPush::Stored);

@@ -5,12 +5,14 @@
 //! IPv6 addresses. An entry keeps its index as long as its address exists; a removed address leaves
 //! a hole, which the next new address fills.
 
-use crate::device::GIDS;
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::interfaces::Description;
 use verbena_wire::Mtu;
+
+/// Entries of the GID table. On an InfiniBand port only the first holds a GID.
+pub const GIDS: usize = 8;
 
 /// An Ethernet interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

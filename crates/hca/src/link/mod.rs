@@ -17,20 +17,20 @@
 //! identifies the port ([`interface_number`]), because processes may number their ports
 //! differently.
 
-pub mod down;
+mod down;
 mod interface;
 mod latest;
+mod multicast;
 
 pub use down::{bit, is_down, learn_down};
-pub use interface::{GidEntry, Interface, is_link_local};
+pub use interface::{GIDS, GidEntry, Interface, is_link_local};
 pub use latest::{Latest, PortChange};
+pub use multicast::{group, ip_group};
 
-use crate::device;
-use crate::roce;
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
-use verbena_abi::{ibv_ah_attr, ibv_gid};
+use verbena_abi::ibv_gid;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::interfaces::{self, Description};
 
@@ -51,6 +51,9 @@ pub struct GidLocation {
     /// Its index in the port's table.
     pub index: u8,
 }
+
+/// The first port. [`ports`] returns their number.
+pub const FIRST_PORT: u8 = 1;
 
 /// Largest number of ports of a device: a byte numbers them from 1, and can be one past the last.
 const MOST_PORTS: usize = 254;
@@ -148,7 +151,7 @@ pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
 /// for Ethernet the kernel's index of the interface, for InfiniBand the number of ports before it.
 pub fn interface_number(port: u8) -> u32 {
     interface(port).map_or_else(
-        || u32::from(port.max(device::FIRST_PORT) - device::FIRST_PORT),
+        || u32::from(port.max(FIRST_PORT) - FIRST_PORT),
         |interface| interface.index,
     )
 }
@@ -157,28 +160,9 @@ pub fn interface_number(port: u8) -> u32 {
 /// they share one subnet.
 pub fn ports_that_receive(port: u8) -> RangeInclusive<u8> {
     match current() {
-        Link::InfiniBand => device::FIRST_PORT..=ports(),
+        Link::InfiniBand => FIRST_PORT..=ports(),
         Link::Roce(_) => port..=port,
     }
-}
-
-/// Returns the InfiniBand port that a destination names by its LID or, if no port has that, by its
-/// GID. With one port it is that port for every destination.
-pub fn infiniband_port(destination: &ibv_ah_attr) -> Option<u8> {
-    let ports = device::FIRST_PORT..=ports();
-    if *ports.end() == device::FIRST_PORT {
-        return Some(device::FIRST_PORT);
-    }
-    let by_lid = ports
-        .clone()
-        .find(|port| device::lid(*port) == destination.dlid);
-    by_lid.or_else(|| {
-        let is_it = |port: &u8| device::gid(*port) == destination.grh.dgid;
-        ports
-            .into_iter()
-            .find(is_it)
-            .filter(|_| destination.is_global != 0)
-    })
 }
 
 /// Returns the port with the given [`interface_number`], if there is one.
@@ -225,14 +209,6 @@ pub fn follow() -> Vec<(u8, PortChange)> {
         changes.extend(of_port.map(|change| (port, change)));
     }
     changes
-}
-
-/// Returns the multicast group that a GID names, in this link's canonical form.
-pub fn group(gid: ibv_gid) -> Option<[u8; 16]> {
-    match current() {
-        Link::InfiniBand => Some(gid.bytes()).filter(|bytes| bytes[0] == 0xff),
-        Link::Roce(_) => roce::group::address(gid).map(|ip| ip.octets()),
-    }
 }
 
 fn from_environment() -> Result<Choice> {

@@ -5,14 +5,14 @@
 //! never more than one at a time. Nothing here blocks: a process that does not answer is asked once
 //! and left alone.
 
-use crate::peer::Peer;
-use crate::process::link::Outbound;
+use crate::process::Outbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };
 use crate::process::{Member, Process};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
@@ -158,9 +158,13 @@ impl Attempt {
             process.forced,
         )?);
         let socket = peer.socket().ok_or(Errno::EIO)?;
-        let descriptors = our_descriptors(process, Some(file.as_fd()));
-        SocketMessage::about(process, member, SocketMessageKind::Introduction)
-            .send(socket, &descriptors)?;
+        let descriptors = our_descriptors(&process.memory, Some(file.as_fd()));
+        SocketMessage::about(
+            &process.memory,
+            member.identity,
+            SocketMessageKind::Introduction,
+        )
+        .send(socket, &descriptors)?;
         self.stage = AttemptStage::IntroductionSent(peer, channel);
         Ok(Some(AttemptProgress::More))
     }

@@ -2,13 +2,13 @@
 //! peer.
 
 use crate::describe;
-use crate::peer::Peer;
+use crate::process::Inbound;
 use crate::process::Process;
-use crate::process::link::Inbound;
 use crate::process::socket_message::{
     ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
 };
 use std::sync::Arc;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
@@ -73,8 +73,11 @@ impl Caller {
                 Ok(CallerProgress::Done)
             }
             (SocketMessageKind::Capture, None) => {
-                let member = process.member.get().ok_or(Errno::EIO)?;
-                process.capture.begin(self.socket, member.identity)?;
+                let member = process.membership.get().ok_or(Errno::EIO)?;
+                process
+                    .ports
+                    .capture()
+                    .begin(self.socket, member.identity)?;
                 Ok(CallerProgress::Capturer)
             }
             (SocketMessageKind::Ports, None) => {
@@ -94,12 +97,12 @@ impl Caller {
     }
 
     fn welcome(mut self, process: &Process, identity: Identity) -> Result<CallerProgress> {
-        let member = process.member.get().ok_or(Errno::EIO)?;
+        let member = process.membership.get().ok_or(Errno::EIO)?;
         if identity == member.identity || !member.registry.is_alive(identity) {
             return Err(Errno::EPROTO);
         }
-        SocketMessage::about(process, member, SocketMessageKind::Welcome)
-            .send(&self.socket, &our_descriptors(process, None))?;
+        SocketMessage::about(&process.memory, member.identity, SocketMessageKind::Welcome)
+            .send(&self.socket, &our_descriptors(&process.memory, None))?;
         self.welcomed = Some(identity);
         Ok(CallerProgress::More(self))
     }
@@ -110,7 +113,7 @@ impl Caller {
         mut received: ReceivedMessage,
         pid: i32,
     ) -> Result<Arc<Peer>> {
-        let member = process.member.get().ok_or(Errno::EIO)?;
+        let member = process.membership.get().ok_or(Errno::EIO)?;
         let (contexts, channel) = (received.descriptor()?, received.descriptor()?);
         let arena = received.optional_descriptor();
         let introduction = received.message.introduce(contexts, arena)?;
@@ -122,7 +125,9 @@ impl Caller {
             process.forced,
         )?);
         // Before the peer learns that it may begin: from then on its accesses are waited for.
-        process.add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
+        process
+            .channels
+            .add_inbound(Arc::new(Inbound::new(peer.clone(), channel)));
         let ready = SocketMessage::ready(member.identity, peer.pull_ability());
         let socket = peer.socket().ok_or(Errno::EIO)?;
         if let Err(error) = ready.send(socket, &[]) {

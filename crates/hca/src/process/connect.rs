@@ -1,9 +1,6 @@
 //! Channel requests: queue pairs that wait for a channel to a process. The progress thread makes
 //! the channels (`attempt`); no call blocks for one.
 
-use crate::process::Process;
-use crate::process::link::Outbound;
-use crate::qp::Qp;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,16 +13,15 @@ use verbena_hca_shm::registry::Identity;
 pub(crate) const TIMEOUT: u64 = 2_000_000_000;
 
 /// Queue pairs that wait for one process.
-struct WaitingQueuePairs {
-    queue_pairs: Vec<Arc<Qp>>,
+struct WaitingQueuePairs<Q> {
+    queue_pairs: Vec<Arc<Q>>,
     notify_at: u64,
 }
 
 /// Result of a connection attempt.
-#[derive(Clone, Copy)]
-pub(super) enum ConnectOutcome<'a> {
+pub(super) enum ConnectOutcome<'a, C> {
     /// There is a channel.
-    Made(&'a Arc<Outbound>),
+    Made(&'a Arc<C>),
     /// There is no such process, or the last request was withdrawn.
     Gone,
     /// The process has not answered yet.
@@ -44,28 +40,39 @@ pub enum ConnectStatus {
     NoProcess,
 }
 
-#[derive(Default)]
-struct PendingConnects {
-    waiting: HashMap<Identity, WaitingQueuePairs>,
+struct PendingConnects<Q> {
+    waiting: HashMap<Identity, WaitingQueuePairs<Q>>,
     /// Processes that have not answered in time and may yet.
     silent: HashSet<Identity>,
 }
 
 /// Processes to which channels are requested, and the queue pairs that wait for them.
-#[derive(Default)]
-pub struct ConnectRequests {
-    pending: Mutex<PendingConnects>,
+pub struct ConnectRequests<Q> {
+    pending: Mutex<PendingConnects<Q>>,
     /// Set when a process was added since the progress thread last looked.
     is_new: AtomicBool,
 }
 
-impl ConnectRequests {
-    fn lock(&self) -> MutexGuard<'_, PendingConnects> {
+impl<Q> Default for ConnectRequests<Q> {
+    fn default() -> ConnectRequests<Q> {
+        let pending = PendingConnects {
+            waiting: HashMap::new(),
+            silent: HashSet::new(),
+        };
+        ConnectRequests {
+            pending: Mutex::new(pending),
+            is_new: AtomicBool::new(false),
+        }
+    }
+}
+
+impl<Q> ConnectRequests<Q> {
+    fn lock(&self) -> MutexGuard<'_, PendingConnects<Q>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a request. Returns its result, and whether it is the first for that process.
-    fn add(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> (ConnectStatus, bool) {
+    pub(super) fn add(&self, identity: Identity, waiter: Option<Arc<Q>>) -> (ConnectStatus, bool) {
         let mut pending = self.lock();
         if pending.silent.contains(&identity) {
             return (ConnectStatus::Silent, false);
@@ -119,48 +126,15 @@ impl ConnectRequests {
             .min()
             .unwrap_or(u64::MAX)
     }
-}
 
-impl Process {
-    /// Requests the channel to a process, unless it exists or is being made, and returns at once.
-    /// `waiter` is notified (`connection_attempt_ended`) when there is a channel, when there
-    /// is none after `TIMEOUT`, or when there will be none, unless the return value says
-    /// otherwise. May be called with any lock held.
-    pub fn connect(&self, identity: Identity, waiter: Option<Arc<Qp>>) -> ConnectStatus {
-        let (status, is_new) = self.connect_requests.add(identity, waiter);
-        if is_new {
-            self.doorbell.ring();
-        }
-        status
-    }
-
-    /// As [`Process::connect`], for the owner of a queue pair number. Finds by memory reads alone
-    /// that there is no owner.
-    pub fn connect_to_owner(&self, number: u32, waiter: Option<Arc<Qp>>) -> ConnectStatus {
-        let member = self.member.get();
-        match member.and_then(|member| member.registry.owner(number)) {
-            Some(owner) => self.connect(owner, waiter),
-            None => ConnectStatus::NoProcess,
-        }
-    }
-
-    /// Notifies all queue pairs that wait for a process of the result.
-    pub(super) fn end_connection_attempt(&self, identity: Identity, outcome: ConnectOutcome<'_>) {
-        let waiting = {
-            let mut pending = self.connect_requests.lock();
-            match outcome {
-                ConnectOutcome::NoAnswer => pending.silent.insert(identity),
-                ConnectOutcome::Made(_) | ConnectOutcome::Gone => pending.silent.remove(&identity),
-            };
-            pending.waiting.remove(&identity)
+    /// Ends the requests for a process. Returns the queue pairs that waited.
+    pub(super) fn end<C>(&self, identity: Identity, outcome: ConnectOutcome<'_, C>) -> Vec<Arc<Q>> {
+        let mut pending = self.lock();
+        match outcome {
+            ConnectOutcome::NoAnswer => pending.silent.insert(identity),
+            ConnectOutcome::Made(_) | ConnectOutcome::Gone => pending.silent.remove(&identity),
         };
-        let channel = match outcome {
-            ConnectOutcome::Made(channel) => Some(channel),
-            ConnectOutcome::Gone | ConnectOutcome::NoAnswer => None,
-        };
-        self.backlog.end_wait(identity, channel);
-        for queue_pair in waiting.into_iter().flat_map(|waiting| waiting.queue_pairs) {
-            queue_pair.connection_attempt_ended();
-        }
+        let waiting = pending.waiting.remove(&identity);
+        waiting.map_or_else(Vec::new, |waiting| waiting.queue_pairs)
     }
 }

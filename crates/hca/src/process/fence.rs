@@ -1,24 +1,13 @@
-//! Fencing: waits until no access under a revoked right is in progress.
-//!
-//! To end a right (deregister or move a region, invalidate a window, reset or fail a queue pair,
-//! revoke its access), a thread first makes the right invalid and then fences. Sections that begin
-//! later see the right ended; those that began before are waited for.
-//!
-//! A peer that is stopped inside a section is not waited for, because it may stay stopped for ever.
-//! When it goes on it can still do two things: copy from memory that it may no longer read, a copy
-//! that it discards because it checks the right once more at the end; and copy into pages of the
-//! local arena. So those pages are moved away from under it.
+//! Waits for the access sections of peers ([`verbena_hca_memory::fence`]).
 
-use crate::memory::evict::evict;
-use crate::memory::quarantine::Release;
-use crate::peer::Peer;
+use crate::process::Inbound;
 use crate::process::Process;
-use crate::process::link::Inbound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use verbena_hca_os::errno::Errno;
+use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::peers::{Held, OpenSection, Peers};
 use verbena_hca_os::sync::wait_a_little;
-use verbena_hca_shm::section::Stuck;
+use verbena_hca_shm::section::{Stuck, WordUnderWay};
 
 /// Time to wait for a peer's section. One lasts for a copy of a mebibyte; a peer that takes longer
 /// is stopped or waits for a processor, and then costs a copy of the memory that it holds.
@@ -28,20 +17,17 @@ const TIMEOUT: Duration = Duration::from_millis(50);
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A section of a peer that was still open at the end of the wait.
-#[derive(Clone)]
-pub struct Held {
+struct HeldSection {
     inbound: Arc<Inbound>,
     stuck: Stuck,
 }
 
-impl Held {
-    /// Returns the key of the memory that the peer may be copying into.
-    pub fn key(&self) -> u32 {
+impl OpenSection for HeldSection {
+    fn key(&self) -> u32 {
         self.stuck.key
     }
 
-    /// Returns whether the section or its process has ended.
-    pub fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.inbound.peer.is_dead()
             || !self
                 .inbound
@@ -49,12 +35,8 @@ impl Held {
                 .requester_sections()
                 .is_open(&self.stuck)
     }
-}
 
-impl Held {
-    /// Waits longer, and finally treats the process as dead; for pages that cannot be moved away
-    /// (no userfaultfd, no memory, or device memory).
-    pub fn wait_or_cut_off(&self) {
+    fn wait_or_cut_off(&self) {
         let limit = Instant::now() + LAST_TIMEOUT;
         let mut looks = 0;
         while !self.is_over() {
@@ -66,34 +48,10 @@ impl Held {
     }
 }
 
-impl Process {
-    /// Waits for the open sections, and moves memory away that a stopped peer may be copying into.
-    ///
-    /// May be called with locks held that no section waits for; not inside a section.
-    pub fn fence(&self) {
-        for held in self.wait_for_sections() {
-            let release: Release = Arc::new({
-                let held = held.clone();
-                move || held.is_over()
-            });
-            let others = || drop(self.wait_for_sections());
-            match evict(self, held.key(), &others, &release) {
-                // If the key is not valid any more, the thread that ended it has handled its pages.
-                Ok(()) | Err(Errno::ENOENT) => (),
-                Err(_) => held.wait_or_cut_off(),
-            }
-        }
-    }
-
-    /// Waits until every section that was open at the call has ended. Returns those of stopped
-    /// peers.
-    pub fn wait_for_sections(&self) -> Vec<Held> {
-        let mut held = Vec::new();
-        if self.is_inherited() {
-            return held;
-        }
-        self.own_marks.wait();
-        let channels = self.channels();
+impl Peers for Process {
+    fn wait_for_sections(&self) -> Vec<Held> {
+        let mut held: Vec<Held> = Vec::new();
+        let channels = self.channels.snapshot();
         for inbound in &channels.inbound {
             inbound.wait_for_sections();
             let peer = &inbound.peer;
@@ -103,10 +61,10 @@ impl Process {
             }
             let sections = inbound.channel.requester_sections();
             let stuck = sections.wait(TIMEOUT, || peer.is_dead());
-            held.extend(stuck.into_iter().map(|stuck| Held {
-                inbound: inbound.clone(),
-                stuck,
-            }));
+            for stuck in stuck {
+                let inbound = inbound.clone();
+                held.push(Arc::new(HeldSection { inbound, stuck }));
+            }
         }
         for outbound in &channels.outbound {
             outbound.wait_for_sections();
@@ -118,6 +76,16 @@ impl Process {
             }
         }
         held
+    }
+
+    fn with_words_under_way(&self, action: &mut dyn FnMut(&[WordUnderWay<'_>])) {
+        let channels = self.channels.snapshot();
+        let words: Vec<_> = channels
+            .inbound
+            .iter()
+            .flat_map(|inbound| inbound.channel.requester_sections().words_under_way())
+            .collect();
+        action(&words);
     }
 }
 

@@ -1,12 +1,11 @@
 //! The two ends of a channel: the private state of the requester and of the responder.
 
-use crate::fault_injection::{self, Fault};
-use crate::peer::Peer;
 use crate::process::next_record::NextRecord;
-use crate::qp::Qp;
-use crate::qp::responder::QpCache;
+use crate::process::qp_cache::{Numbered, QpCache};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::slots::{Slot, Slots};
@@ -36,17 +35,17 @@ impl Slot for InFlight {
 }
 
 /// The requester's end.
-pub struct Outbound {
+pub struct Outbound<Q> {
     /// The responder.
     pub peer: Arc<Peer>,
     /// Bits of [`Peer::pull_ability`] as the responder sees this process.
     pub can_pull: u32,
     /// The shared memory.
     pub channel: Channel,
-    sending: Lock<Sending>,
+    sending: Lock<Sending<Q>>,
     /// State for completing acknowledgements and answers; its lock admits one thread at a time, so
     /// order is kept.
-    pub(crate) completing: Lock<Completing>,
+    pub(crate) completing: Lock<Completing<Q>>,
     flight: Flight,
     next_answer: NextRecord,
     /// Stamp of the answer that the progress thread saw at its last look.
@@ -76,14 +75,24 @@ fn push_early(
     fill(target).map(|()| end)
 }
 
-#[derive(Default)]
-struct Sending {
+struct Sending<Q> {
     producer: Producer,
     in_flight: Slots<InFlight>,
-    starving: Vec<Arc<Qp>>,
+    starving: Vec<Arc<Q>>,
     /// The responder is dead and the requests in flight have been taken: nothing would ever
     /// complete later ones.
     closed: bool,
+}
+
+impl<Q> Default for Sending<Q> {
+    fn default() -> Sending<Q> {
+        Sending {
+            producer: Producer::default(),
+            in_flight: Slots::default(),
+            starving: Vec::new(),
+            closed: false,
+        }
+    }
 }
 
 /// Result of publishing a record.
@@ -103,16 +112,26 @@ pub enum ChannelPush {
 const NO_NEWS: u64 = u64::MAX;
 
 /// State for completing.
-#[derive(Default)]
-pub(crate) struct Completing {
+pub struct Completing<Q> {
     /// Position in the answers.
     pub answers: Consumer,
     /// The queue pair whose request was acknowledged last.
-    pub qp_cache: QpCache,
+    pub qp_cache: QpCache<Q>,
     /// Buffer for acknowledged requests, kept to avoid an allocation each time.
     pub done: Vec<InFlight>,
     /// Queue pairs that were waiting for space in the ring.
-    pub starving: Vec<Arc<Qp>>,
+    pub starving: Vec<Arc<Q>>,
+}
+
+impl<Q> Default for Completing<Q> {
+    fn default() -> Completing<Q> {
+        Completing {
+            answers: Consumer::default(),
+            qp_cache: QpCache::default(),
+            done: Vec::new(),
+            starving: Vec::new(),
+        }
+    }
 }
 
 /// The work request that the responder acknowledges by consuming a record.
@@ -124,9 +143,9 @@ pub struct Acknowledge {
     pub epoch: u32,
 }
 
-impl Outbound {
+impl<Q: Numbered> Outbound<Q> {
     /// Returns the requester's end of a fresh channel.
-    pub fn new(peer: Arc<Peer>, channel: Channel, can_pull: u32) -> Outbound {
+    pub fn new(peer: Arc<Peer>, channel: Channel, can_pull: u32) -> Outbound<Q> {
         Outbound {
             peer,
             can_pull,
@@ -149,7 +168,7 @@ impl Outbound {
     #[inline]
     pub fn push(
         &self,
-        queue_pair: &Arc<Qp>,
+        queue_pair: &Arc<Q>,
         header: Header,
         length: usize,
         acknowledge: Option<Acknowledge>,
@@ -241,7 +260,7 @@ impl Outbound {
     }
 
     /// Notes the position in the answers that completing has reached.
-    pub(crate) fn note_position(&self, completing: &Completing) {
+    pub(crate) fn note_position(&self, completing: &Completing<Q>) {
         self.next_answer
             .note(&completing.answers, &self.channel.answers());
     }
@@ -281,7 +300,7 @@ impl Outbound {
     pub(crate) fn take_acknowledged(
         &self,
         head: u64,
-        completing: &mut Completing,
+        completing: &mut Completing<Q>,
     ) -> std::result::Result<(), Corrupt> {
         let mut sending = self.sending();
         if head > sending.producer.tail() {
@@ -301,7 +320,7 @@ impl Outbound {
 
     /// Takes everything in flight, because the responder will never consume it, and closes the
     /// channel to new records.
-    pub fn take_all(&self) -> (Vec<InFlight>, Vec<Arc<Qp>>) {
+    pub fn take_all(&self) -> (Vec<InFlight>, Vec<Arc<Q>>) {
         let mut sending = self.sending();
         sending.closed = true;
         let starving = std::mem::take(&mut sending.starving);
@@ -311,31 +330,30 @@ impl Outbound {
     }
 
     #[inline]
-    fn sending(&self) -> Guard<'_, Sending> {
+    fn sending(&self) -> Guard<'_, Sending<Q>> {
         self.sending.lock()
     }
 }
 
 /// The responder's end.
-pub struct Inbound {
+pub struct Inbound<Q> {
     /// The requester.
     pub peer: Arc<Peer>,
     /// The shared memory.
     pub channel: Channel,
     /// State for serving requests; its lock admits one thread at a time, so order is kept.
-    pub(crate) serving: Lock<Serving>,
+    pub(crate) serving: Lock<Serving<Q>>,
     next: NextRecord,
     /// Stamp of the request that the progress thread saw at its last look.
     seen: AtomicPtr<AtomicU32>,
     /// The channel in the other direction, once there is one.
-    pub(crate) reverse: OnceLock<Arc<Outbound>>,
+    pub(crate) reverse: OnceLock<Arc<Outbound<Q>>>,
     /// Section marks of local threads, used when the peer withholds all shared marks.
     private: OwnMarks,
 }
 
 /// State for serving.
-#[derive(Default)]
-pub struct Serving {
+pub struct Serving<Q> {
     /// Position in the requests.
     pub requests: Consumer,
     /// Position in the answers.
@@ -343,12 +361,23 @@ pub struct Serving {
     /// Bytes already answered of the read request at the head.
     pub read_progress: u64,
     /// The queue pair that was served last.
-    pub qp_cache: QpCache,
+    pub qp_cache: QpCache<Q>,
 }
 
-impl Inbound {
+impl<Q> Default for Serving<Q> {
+    fn default() -> Serving<Q> {
+        Serving {
+            requests: Consumer::default(),
+            answers: Producer::default(),
+            read_progress: 0,
+            qp_cache: QpCache::default(),
+        }
+    }
+}
+
+impl<Q> Inbound<Q> {
     /// Returns the responder's end of a channel that a requester handed over.
-    pub fn new(peer: Arc<Peer>, channel: Channel) -> Inbound {
+    pub fn new(peer: Arc<Peer>, channel: Channel) -> Inbound<Q> {
         Inbound {
             peer,
             next: NextRecord::first(&channel.requests()),
@@ -376,7 +405,7 @@ impl Inbound {
 
     /// Notes the position in the requests that serving has reached.
     #[inline]
-    pub fn note_position(&self, serving: &Serving) {
+    pub fn note_position(&self, serving: &Serving<Q>) {
         self.next.note(&serving.requests, &self.channel.requests());
     }
 

@@ -10,113 +10,86 @@
 //! `sending`; a completion queue; an event queue; the channel requests ([`connect`]). No thread
 //! waits for a peer while it holds any of them.
 
+pub(crate) mod activity;
 mod attempt;
 mod caller;
+pub mod channels;
 pub mod connect;
+mod connecting;
 pub mod fence;
 mod handshakes;
 mod idle_policy;
 pub mod link;
+pub mod member;
+pub(crate) mod membership;
+pub(crate) mod moderated;
 mod next_record;
 pub mod numbers;
+mod packets;
 pub(crate) mod poller;
+mod port_events;
+pub(crate) mod ports;
 pub mod progress;
+pub(crate) mod qp_cache;
+mod queues;
 pub(crate) mod socket_message;
-pub mod tables;
 pub mod thread;
 pub mod timers;
 pub mod watch;
 
-use crate::capture::Capture;
+use crate::capture;
 use crate::counters::Counters;
-use crate::memory::arena::Arena;
-use crate::memory::fork::{self, ForkMutex};
-use crate::memory::key::Keys;
-use crate::memory::pages::Pages;
-use crate::memory::window::Window;
-use crate::peer::{Forced, Peer};
+use crate::current::Current;
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
 use crate::qp::responder::XrcMessageStates;
-use crate::receive::Srq;
 use crate::roce::port::Port;
-use connect::ConnectRequests;
-use handshakes::Handshakes;
-use link::{Inbound, Outbound};
-use numbers::Numbers;
+use crate::roce::receive::Packets;
+use crate::srq::Srq;
+use activity::Activity;
+use channels::ChannelSet;
+pub use member::Member;
+use membership::Membership;
+use moderated::ModeratedQueues;
 use poller::Poller;
-use progress::Dead;
-use std::collections::HashMap;
+use ports::Ports;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
-use tables::{ModeratedQueues, NumberTable, WeakTable};
+use std::sync::{Arc, Mutex, Weak};
 use timers::Timers;
-use verbena_hca_os::apart::Apart;
-use verbena_hca_os::doorbell::Doorbell;
-use verbena_hca_os::errno::{Errno, Result};
-use verbena_hca_os::memfd::Memfd;
-use verbena_hca_os::{barrier, clock};
-use verbena_hca_shm::context_table::ContextTable;
-use verbena_hca_shm::registry::{self, BLOCK, Identity, Registry};
-use verbena_hca_shm::section::OwnMarks;
-use verbena_hca_shm::sleep;
-use watch::Watch;
+use verbena_hca_memory::fork;
+use verbena_hca_memory::peer::{Forced, Peer};
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::tables::{NumberTable, WeakTable};
+use verbena_hca_os::barrier;
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::registry::{self, Identity, Registry};
+
+/// The requester's end of a channel.
+pub type Outbound = link::Outbound<Qp>;
+/// The responder's end of a channel.
+pub type Inbound = link::Inbound<Qp>;
+/// State for serving a channel.
+pub type Serving = link::Serving<Qp>;
+/// State for completing acknowledged requests of a channel.
+pub(crate) type Completing = link::Completing<Qp>;
+/// The queue pair that was looked up last.
+pub(crate) type QpCache = qp_cache::QpCache<Qp>;
+/// A snapshot of the channels.
+pub type Channels = channels::Channels<Qp>;
+/// A cached view of the channels.
+pub type SeenChannels = channels::SeenChannels<Qp>;
+/// A completion queue.
+pub type Cq = crate::cq::Cq<Process>;
 
 /// The adapter of this process, made when the device is first opened.
-pub static CURRENT: Current = Current {
-    process: AtomicPtr::new(std::ptr::null_mut()),
-};
-
-/// Holds the process's adapter. A forked child can drop it without a lock.
-pub struct Current {
-    process: AtomicPtr<Process>,
-}
-
-impl Current {
-    /// Returns the adapter, if the device was opened.
-    pub fn get(&self) -> Option<Arc<Process>> {
-        let process = self.process.load(Ordering::Acquire);
-        if process.is_null() {
-            return None;
-        }
-        // SAFETY: a pointer stored here comes from Arc::into_raw and its reference is never
-        // dropped, so the count is positive.
-        unsafe {
-            Arc::increment_strong_count(process);
-            Some(Arc::from_raw(process))
-        }
-    }
-
-    fn set(&self, process: Arc<Process>) {
-        self.process
-            .store(Arc::into_raw(process).cast_mut(), Ordering::Release);
-    }
-
-    /// Forgets the adapter without freeing it.
-    pub fn abandon(&self) {
-        self.process.store(std::ptr::null_mut(), Ordering::Release);
-    }
-}
+pub static CURRENT: Current<Process> = Current::none();
 
 /// The adapter's state in this process.
 pub struct Process {
-    /// The context table: records that peers may read.
-    pub contexts: Arc<ContextTable>,
-    contexts_file: Memfd,
-    /// Memory that backs registered pages; None where the system refuses so much address space.
-    pub arena: Option<Apart<Arena>>,
-    /// Memory keys.
-    pub keys: Keys,
-    /// Memory windows by key.
-    pub windows: WeakTable<Window>,
-    /// Section marks of local threads for access to local memory outside a channel.
-    pub own_marks: OwnMarks,
-    next_incarnation: AtomicU32,
-    /// Held while pages move into or out of the arena.
-    pub registration: ForkMutex,
+    /// Keys, windows and registered pages.
+    pub memory: Arc<ProcessMemory>,
     /// The path that the environment forces.
     pub forced: Option<Forced>,
     /// Queue pairs by number.
@@ -124,7 +97,7 @@ pub struct Process {
     /// XRC shared receive queues by number.
     pub srqs: WeakTable<Srq>,
     /// Multicast groups that local queue pairs are attached to.
-    pub groups: Groups,
+    pub groups: Groups<Qp>,
     /// Multicast datagrams that wait for a channel.
     pub backlog: Backlog,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
@@ -134,68 +107,10 @@ pub struct Process {
     pub timers: Timers,
     /// Counters, for `verbena run --stats`.
     pub counters: Counters,
-    /// The descriptor that the progress thread sleeps on.
-    pub(crate) doorbell: Doorbell,
-    pub(crate) member: OnceLock<Member>,
-    joining: Mutex<()>,
-    numbers: Mutex<Numbers>,
-    pub(crate) channels: RwLock<Arc<Channels>>,
-    /// Changes with `channels`.
-    channels_version: AtomicU64,
-    outbound: RwLock<HashMap<Identity, Arc<Outbound>>>,
-    pub(crate) connect_requests: ConnectRequests,
-    pub(crate) handshakes: Handshakes,
-    /// Number of completion queues armed for an event. While it is not 0 the progress thread must
-    /// not stay away, unless the program goes on polling.
-    pub(crate) armed_queues: AtomicUsize,
-    /// Number of armings of completion queues so far.
-    pub(crate) armings: AtomicUsize,
-    /// Set by polling threads and cleared by the progress thread's looks; the thread stays away
-    /// while it is set again each time.
-    pub(crate) is_polled: AtomicBool,
-    /// Set while the progress thread makes progress: polling threads yield to it now and then.
-    pub(crate) thread_works: AtomicBool,
-    pub(crate) probe: Box<AtomicU64>,
-    /// Notifies the application of changes to the port.
-    pub(crate) watch: Watch,
-    /// The RoCE port (UDP port 4791).
-    pub(crate) roce: OnceLock<Port>,
-    /// Copies this process's packets to a capturer.
-    pub(crate) capture: Capture,
-    fork_generation: u64,
-    pub(crate) stopping: AtomicBool,
-}
-
-/// This process's membership in the host's registry.
-pub struct Member {
-    /// The registry.
-    pub registry: Registry,
-    /// This process's identity.
-    pub identity: Identity,
-    /// The socket that peers connect to.
-    pub listener: verbena_hca_os::socket::Socket,
-}
-
-/// A cached view of the channels for frequent looks, which saves counting a reference each time.
-#[derive(Default)]
-pub(crate) struct SeenChannels {
-    version: u64,
-    pub channels: Arc<Channels>,
-    /// Index at which the next partial look begins.
-    pub(crate) turn: usize,
-    /// Number of queue armings at the last look at all channels.
-    pub(crate) armings: usize,
-    /// Looks in a row during which the progress thread was working.
-    pub(crate) looks: u32,
-}
-
-/// A snapshot of the channels.
-#[derive(Default, Clone)]
-pub struct Channels {
-    /// To processes that this one sends requests to.
-    pub outbound: Vec<Arc<Outbound>>,
-    /// From processes that send requests to this one.
-    pub inbound: Vec<Arc<Inbound>>,
+    pub(crate) activity: Activity,
+    pub(crate) membership: Membership,
+    pub(crate) channels: ChannelSet<Qp>,
+    pub(crate) ports: Ports,
 }
 
 impl Process {
@@ -213,36 +128,25 @@ impl Process {
             return Ok(process);
         }
         let process = Arc::new(Process::create()?);
+        let peers: Weak<Process> = Arc::downgrade(&process);
+        process.memory.set_peers(peers);
         barrier::prepare();
-        fork::watch();
+        fork::watch(FORKING);
+        capture::set(process.ports.capture().clone());
         CURRENT.set(process.clone());
         Ok(process)
     }
 
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
-        let pages = Pages::from_environment()?;
+        let memory = Arc::new(ProcessMemory::create()?);
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
         crate::roce::fallback::chosen()?;
-        let (contexts, contexts_file) = ContextTable::create()?;
-        let contexts = Arc::new(contexts);
-        let doorbell = Doorbell::new()?;
-        let arena = Arena::create(pages).ok();
-        if let Some(arena) = &arena {
-            arena.is_harmless(contexts_file.as_fd());
-            arena.is_harmless(doorbell.as_fd());
-        }
+        let activity = Activity::new()?;
+        memory.is_harmless(activity.doorbell().as_fd());
         Ok(Process {
-            contexts_file,
-            arena,
-            keys: Keys::new(contexts.clone()),
-            windows: WeakTable::default(),
-            own_marks: OwnMarks::default(),
-            next_incarnation: AtomicU32::new(
-                std::process::id().rotate_left(16) ^ clock::now() as u32,
-            ),
-            registration: ForkMutex::new(),
+            memory,
             forced,
             queue_pairs: NumberTable::default(),
             srqs: WeakTable::default(),
@@ -252,32 +156,11 @@ impl Process {
             moderated: ModeratedQueues::default(),
             timers: Timers::default(),
             counters: Counters::of_process(),
-            doorbell,
-            member: OnceLock::new(),
-            joining: Mutex::default(),
-            numbers: Mutex::default(),
-            channels: RwLock::default(),
-            channels_version: AtomicU64::new(1),
-            outbound: RwLock::default(),
-            connect_requests: ConnectRequests::default(),
-            handshakes: Handshakes::default(),
-            armed_queues: AtomicUsize::new(0),
-            armings: AtomicUsize::new(0),
-            is_polled: AtomicBool::new(false),
-            thread_works: AtomicBool::new(false),
-            probe: Box::new(AtomicU64::new(u64::from(std::process::id()) << 32 | 0x5eed)),
-            watch: Watch::default(),
-            roce: OnceLock::new(),
-            capture: Capture::default(),
-            fork_generation: fork::GENERATION.load(Ordering::SeqCst),
-            stopping: AtomicBool::new(false),
-            contexts,
+            activity,
+            membership: Membership::default(),
+            channels: ChannelSet::default(),
+            ports: Ports::default(),
         })
-    }
-
-    /// Returns whether this adapter belongs to an ancestor of the calling process.
-    pub fn is_inherited(&self) -> bool {
-        self.fork_generation != fork::GENERATION.load(Ordering::Relaxed)
     }
 
     /// Joins the host's registry and starts the progress thread, if that is not done yet.
@@ -285,11 +168,11 @@ impl Process {
     /// # Errors
     /// As [`Registry::enter`]; the system's.
     pub fn join(self: &Arc<Process>) -> Result<&Member> {
-        if let Some(member) = self.member.get() {
+        if let Some(member) = self.membership.get() {
             return Ok(member);
         }
-        let _joining = self.joining.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(member) = self.member.get() {
+        let _joining = self.membership.begin_joining();
+        if let Some(member) = self.membership.get() {
             return Ok(member);
         }
         let (registry, identity, listener) =
@@ -301,23 +184,21 @@ impl Process {
                     registry::obstacle(*error)
                 );
             })?;
-        self.open_port();
-        self.capture.call(&registry, identity);
+        self.ports.open();
+        self.ports.capture().call(&registry, identity);
         // Everything that can fail comes before this process becomes a visible member, so that the
         // next call starts from nothing.
-        let started = Poller::new(&self.doorbell, &listener)
+        let started = Poller::new(self.activity.doorbell(), &listener)
             .and_then(|poller| thread::start(self, poller))
             .and_then(|begin| self.connect_to_self(identity).map(|()| begin));
         let begin = started.inspect_err(|_| registry.leave(identity))?;
-        let member = self.member.get_or_init(|| Member {
+        let member = self.membership.set(Member {
             registry,
             identity,
             listener,
         });
-        if let Some(arena) = &self.arena {
-            arena.is_harmless(member.registry.as_fd());
-            arena.is_harmless(member.listener.as_fd());
-        }
+        self.memory.is_harmless(member.registry.as_fd());
+        self.memory.is_harmless(member.listener.as_fd());
         let _ = begin.send(());
         self.look_at_ports();
         self.follow_link();
@@ -334,24 +215,13 @@ impl Process {
         Ok(self.join()?.registry.path().to_owned())
     }
 
-    /// With RoCE, opens the port through which other hosts are reached. Without it, peers on this
-    /// host can still be reached.
-    fn open_port(&self) {
-        if crate::link::is_ethernet()
-            && self.roce.get().is_none()
-            && let Ok(port) = Port::open()
-        {
-            let _ = self.roce.set(port);
-        }
-    }
-
     /// Makes the channel to this process itself, which needs no handshake.
     fn connect_to_self(&self, identity: Identity) -> Result<()> {
-        let doorbell = self.doorbell.share()?;
+        let doorbell = self.activity.doorbell().share()?;
         let peer = Arc::new(Peer::own(
             identity,
-            self.contexts.clone(),
-            self.arena.as_deref(),
+            self.memory.contexts().clone(),
+            self.memory.arena(),
             doorbell,
             self.forced,
         ));
@@ -359,8 +229,10 @@ impl Process {
         let other_end =
             verbena_hca_shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
         let can_pull = peer.pull_ability();
-        self.add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
-        self.add_outbound(identity, Arc::new(Outbound::new(peer, channel, can_pull)));
+        self.channels
+            .add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
+        self.channels
+            .add_outbound(identity, Arc::new(Outbound::new(peer, channel, can_pull)));
         Ok(())
     }
 
@@ -370,150 +242,26 @@ impl Process {
     /// ENOMEM when all numbers are in use; as [`Process::join`].
     pub fn allocate_number(self: &Arc<Process>) -> Result<u32> {
         let member = self.join()?;
-        let mut numbers = self.numbers.lock().unwrap_or_else(|e| e.into_inner());
-        if let Some(number) = numbers.take(clock::now()) {
-            return Ok(number);
-        }
-        let block = match self.roce.get() {
-            Some(port) => port.allocate_block(member),
-            None => member.registry.allocate_block(member.identity),
-        };
-        match block {
-            Ok(first) => {
-                numbers.add(first..first + BLOCK);
-                // There may now be a socket to wait on.
-                self.doorbell.ring();
-            }
-            Err(error) => return numbers.take_early().ok_or(error),
-        }
-        numbers.take(clock::now()).ok_or(Errno::ENOMEM)
-    }
-
-    /// Releases a number. It is not used again for a time, so that late messages to it are dropped.
-    pub fn release_number(&self, number: u32) {
-        self.numbers
-            .lock()
-            .unwrap_or_else(|e| e.into_inner())
-            .give_back(number, clock::now());
-    }
-
-    /// Counts a completion queue that wants an event: peers ring from now on.
-    pub(crate) fn queue_armed(&self) {
-        self.armed_queues.fetch_add(1, Ordering::SeqCst);
-        sleep::want_rings(self.contexts.armed(), &self.armings);
-    }
-
-    /// Notes that an armed queue is armed once more: the arming thread may be about to sleep.
-    pub(crate) fn queue_armed_again(&self) {
-        sleep::want_rings_still(self.contexts.armed(), &self.armings);
-    }
-
-    /// Notes that a queue had its event or is destroyed.
-    pub(crate) fn queue_disarmed(&self) {
-        self.armed_queues.fetch_sub(1, Ordering::SeqCst);
-    }
-
-    /// Returns a snapshot of the channels.
-    #[inline]
-    pub fn channels(&self) -> Arc<Channels> {
-        self.channels
-            .read()
-            .unwrap_or_else(|e| e.into_inner())
-            .clone()
-    }
-
-    /// Brings a cached view of the channels up to date; normally one look finds nothing new.
-    #[inline]
-    pub(crate) fn look_at_channels(&self, seen: &mut SeenChannels) {
-        if seen.version != self.channels_version.load(Ordering::Acquire) {
-            self.look_again(seen);
-        }
-    }
-
-    #[cold]
-    fn look_again(&self, seen: &mut SeenChannels) {
-        let channels = self.channels.read().unwrap_or_else(|e| e.into_inner());
-        seen.version = self.channels_version.load(Ordering::Acquire);
-        seen.channels = channels.clone();
-    }
-
-    fn change_channels(&self, change: impl FnOnce(&mut Channels)) {
-        let mut channels = self.channels.write().unwrap_or_else(|e| e.into_inner());
-        let mut next = Channels::clone(&channels);
-        change(&mut next);
-        *channels = Arc::new(next);
-        self.channels_version.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn add_inbound(&self, inbound: Arc<Inbound>) {
-        self.change_channels(|channels| channels.inbound.push(inbound));
-    }
-
-    pub(crate) fn add_outbound(&self, identity: Identity, outbound: Arc<Outbound>) {
-        self.outbound
-            .write()
-            .unwrap_or_else(|e| e.into_inner())
-            .insert(identity, outbound.clone());
-        self.change_channels(|channels| channels.outbound.push(outbound));
-    }
-
-    /// Drops the channels to and from dead peers, on which nothing is in flight any more.
-    fn forget(&self, dead: &Dead) {
-        let is_dead = |outbound: &Arc<Outbound>| {
-            dead.outbound
-                .iter()
-                .any(|buried| Arc::ptr_eq(buried, outbound))
-        };
-        self.outbound
-            .write()
-            .unwrap_or_else(|e| e.into_inner())
-            .retain(|_, outbound| !is_dead(outbound));
-        self.change_channels(|channels| {
-            channels.inbound.retain(|inbound| {
-                !dead
-                    .inbound
-                    .iter()
-                    .any(|buried| Arc::ptr_eq(buried, inbound))
-            });
-            channels.outbound.retain(|outbound| !is_dead(outbound));
-        });
-        self.moderated.for_each(|queue| queue.forget_channels());
-    }
-
-    pub(crate) fn outbound_to(&self, identity: Identity) -> Option<Arc<Outbound>> {
-        self.outbound
-            .read()
-            .unwrap_or_else(|e| e.into_inner())
-            .get(&identity)
-            .cloned()
+        self.membership.allocate_number(|| {
+            let first = match self.ports.roce() {
+                Some(port) => port.allocate_block(&member.registry, member.identity),
+                None => member.registry.allocate_block(member.identity),
+            }?;
+            // There may now be a socket to wait on.
+            self.activity.ring();
+            Ok(first)
+        })
     }
 
     /// Returns the channel to the owner of a queue pair number, if there is one.
     pub(crate) fn outbound_to_number(&self, number: u32) -> Option<Arc<Outbound>> {
-        self.outbound_to(self.member.get()?.registry.owner(number)?)
-    }
-
-    /// Returns whether a registered process owns this queue pair number.
-    pub(crate) fn is_owned(&self, number: u32) -> bool {
-        let owner = |member: &Member| member.registry.owner(number);
-        self.member.get().and_then(owner).is_some()
-    }
-
-    /// Returns the incarnation of a new queue pair, different from all earlier ones of this
-    /// process.
-    pub(crate) fn next_incarnation(&self) -> u32 {
-        self.next_incarnation.fetch_add(1, Ordering::Relaxed)
+        self.channels.outbound_to(self.membership.owner(number)?)
     }
 
     /// Returns the ranges that a forked child must not touch.
     pub(crate) fn shared_mappings(&self) -> Vec<(usize, usize)> {
-        let mut ranges = vec![self.contexts.range()];
-        ranges.extend(
-            self.arena
-                .as_ref()
-                .map(|arena| (arena.base() as usize, arena.length())),
-        );
-        let channels = self.channels();
+        let mut ranges = self.memory.shared_mappings();
+        let channels = self.channels.snapshot();
         ranges.extend(
             channels
                 .outbound
@@ -537,39 +285,54 @@ impl Process {
 
     /// Returns the descriptors by whose closing peers notice this process's death.
     pub(crate) fn sockets(&self) -> Vec<i32> {
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         let peers = channels.outbound.iter().map(|outbound| &outbound.peer);
         peers
             .chain(channels.inbound.iter().map(|inbound| &inbound.peer))
             .filter_map(|peer| peer.socket())
             .map(|socket| socket.as_fd().as_raw_fd())
-            .chain(self.member.get().into_iter().flat_map(|member| {
+            .chain(self.membership.get().into_iter().flat_map(|member| {
                 [
                     member.listener.as_fd().as_raw_fd(),
                     member.registry.as_fd().as_raw_fd(),
                 ]
             }))
-            .chain(self.roce.get().into_iter().flat_map(Port::descriptors))
-            .chain(self.handshakes.all())
-            .chain(self.capture.descriptor())
+            .chain(self.ports.roce().into_iter().flat_map(Port::descriptors))
+            .chain(self.channels.handshakes().all())
+            .chain(self.ports.capture().descriptor())
             .collect()
-    }
-
-    pub(crate) fn contexts_file(&self) -> &Memfd {
-        &self.contexts_file
     }
 
     /// Leaves the host: releases the registry slot.
     pub fn leave(&self) {
-        if self.is_inherited() || self.stopping.swap(true, Ordering::SeqCst) {
+        if self.memory.is_inherited() || self.activity.stop() {
             return;
         }
-        self.answer_last_packets();
-        if let Some(member) = self.member.get() {
+        Packets::of(self).answer_last();
+        if let Some(member) = self.membership.get() {
             member.registry.leave(member.identity);
         }
     }
 }
+
+/// The adapter for the handlers of fork(2).
+const FORKING: fork::Adapter = fork::Adapter {
+    memory: || CURRENT.get().map(|process| process.memory.clone()),
+    mappings: || {
+        CURRENT
+            .get()
+            .map_or_else(Vec::new, |process| process.shared_mappings())
+    },
+    descriptors: || {
+        CURRENT
+            .get()
+            .map_or_else(Vec::new, |process| process.sockets())
+    },
+    abandon: || {
+        CURRENT.abandon();
+        capture::forget();
+    },
+};
 
 extern "C" fn leave_at_exit() {
     if let Some(process) = CURRENT.get() {

@@ -5,15 +5,17 @@
 //! callers are limited in number and time, and operations that the system refuses are tried again
 //! later.
 
-use crate::peer::Peer;
 use crate::process::attempt::{Attempt, AttemptProgress};
 use crate::process::caller::{Caller, CallerProgress};
 use crate::process::connect::ConnectOutcome;
 use crate::process::{Member, Process};
+use crate::roce::fallback::thread as fallback;
+use crate::roce::receive::Packets;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::doorbell::Doorbell;
 use verbena_hca_os::errno::{Errno, Result};
@@ -73,18 +75,6 @@ enum PacketWakeUp {
     On,
 }
 
-/// Returns the milliseconds until a deadline, 1000 at most, or -1 for none, as epoll_wait takes
-/// them.
-pub fn until(deadline: u64) -> i32 {
-    if deadline == u64::MAX {
-        return -1;
-    }
-    deadline
-        .saturating_sub(clock::now())
-        .div_ceil(1_000_000)
-        .min(1000) as i32
-}
-
 fn create() -> Result<OwnedFd> {
     // SAFETY: the call takes no pointers; the result is checked before it is owned.
     let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -138,7 +128,7 @@ impl Poller {
     /// Watches the RoCE port, if there is one: processes that want to share it, packets for the
     /// host as a whole, and TCP fallback connections.
     pub fn watch_port(&self, process: &Process) {
-        if let Some(port) = process.roce.get() {
+        if let Some(port) = process.ports.roce() {
             // If it fails, other processes find the port taken and report that.
             let _ = self.add(port.listener().as_fd().as_raw_fd(), PORT_CALLERS);
             if let Some(socket) = port.management_socket() {
@@ -159,8 +149,8 @@ impl Poller {
     /// Hands the TCP fallback's listeners over to their own thread, after a peer has
     /// connected.
     fn serve_fallback(&self, process: &Arc<Process>) {
-        if let Some(port) = process.roce.get() {
-            process.serve_fallback_callers();
+        if let Some(port) = process.ports.roce() {
+            fallback::serve_callers(process);
             if !port.fallback.has_thread() {
                 // The thread could not be started. The connections wait, and so does this thread,
                 // or they would keep a processor busy.
@@ -174,7 +164,7 @@ impl Poller {
 
     /// Watches the socket of the packet capturer, if one is attached.
     pub fn watch_capturer(&self, process: &Process) {
-        if let Some(fd) = process.capture.descriptor() {
+        if let Some(fd) = process.ports.capture().descriptor() {
             // If it fails, the end of the capture is noticed when this process ends.
             let _ = self.add(fd, CAPTURER);
         }
@@ -182,7 +172,7 @@ impl Poller {
 
     /// Sets whether packets wake the thread.
     pub fn set_packet_wake_up(&mut self, process: &Process, wanted: bool) {
-        let Some(port) = process.roce.get() else {
+        let Some(port) = process.ports.roce() else {
             return;
         };
         let Some(socket) = port.socket() else {
@@ -269,7 +259,7 @@ impl Poller {
     /// doorbell rings, callers, deaths and connection attempts. Returns soon if the system cannot
     /// wait.
     pub fn wait(&mut self, process: &Arc<Process>, member: &Member, timeout: i32) {
-        let own = until(self.run_due_work(process, member));
+        let own = clock::milliseconds_until(self.run_due_work(process, member));
         let timeout = match (own, timeout) {
             (-1, timeout) => timeout,
             (own, timeout) if timeout < 0 => own,
@@ -298,22 +288,22 @@ impl Poller {
         let mut stale = false;
         for event in events.iter().take(count as usize) {
             match event.u64 {
-                DOORBELL => process.doorbell.clear(),
+                DOORBELL => process.activity.doorbell().clear(),
                 LISTENER => self.accept(process, member),
                 // The thread receives these packets when it goes on.
                 PORT | PORT_GROUPS => (),
                 PORT_CALLERS => {
-                    if let Some(port) = process.roce.get() {
+                    if let Some(port) = process.ports.roce() {
                         port.serve_callers();
                     }
                 }
                 PORT_FALLBACK => self.serve_fallback(process),
                 PORT_MANAGEMENT => {
-                    if let Some(port) = process.roce.get() {
-                        process.receive_management(port);
+                    if let Some(port) = process.ports.roce() {
+                        Packets::of(&**process).receive_management(port);
                     }
                 }
-                CAPTURER => process.capture.receive(),
+                CAPTURER => process.ports.capture().receive(),
                 number => stale |= !self.receive_from(process, member, number),
             }
         }
@@ -334,7 +324,7 @@ impl Poller {
         self.port = PacketWakeUp::None;
         self.watch_port(process);
         self.watch_capturer(process);
-        let _ = self.add(process.doorbell.as_fd().as_raw_fd(), DOORBELL);
+        let _ = self.add(process.activity.doorbell().as_fd().as_raw_fd(), DOORBELL);
         // If either addition fails, callers and doorbell rings wait for the next look.
         self.accept_again_at = Some(clock::now());
         let mut lost = Vec::new();
@@ -355,13 +345,17 @@ impl Poller {
             match self.watched.remove(&number) {
                 Some(Watched::Peer(peer)) => self.unwatched.0.push(peer),
                 Some(Watched::Caller(caller)) => {
-                    process.handshakes.remove(caller.socket.as_fd().as_raw_fd());
+                    process
+                        .channels
+                        .handshakes()
+                        .remove(caller.socket.as_fd().as_raw_fd());
                     self.callers -= 1;
                 }
                 Some(Watched::Attempt(identity)) => {
                     if let Some(mut attempt) = self.attempts.remove(&identity) {
                         process
-                            .handshakes
+                            .channels
+                            .handshakes()
                             .remove(attempt.descriptor().unwrap_or(-1));
                         attempt.fail(member);
                         self.attempts.insert(identity, attempt);
@@ -374,8 +368,8 @@ impl Poller {
 
     /// Does all work that is due. Returns the time of the next, u64::MAX for none.
     fn run_due_work(&mut self, process: &Arc<Process>, member: &Member) -> u64 {
-        for identity in process.connect_requests.take_new() {
-            if let Some(channel) = process.outbound_to(identity) {
+        for identity in process.channels.requests().take_new() {
+            if let Some(channel) = process.channels.outbound_to(identity) {
                 process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             } else {
                 self.attempts
@@ -385,7 +379,7 @@ impl Poller {
         }
         let now = clock::now();
         self.begin_attempts(process, member, now);
-        for identity in process.connect_requests.overdue(now) {
+        for identity in process.channels.requests().overdue(now) {
             process.end_connection_attempt(identity, ConnectOutcome::NoAnswer);
         }
         self.drop_silent_callers(process, now);
@@ -405,7 +399,7 @@ impl Poller {
     }
 
     fn deadline(&self, process: &Process) -> u64 {
-        let mut first = process.connect_requests.deadline();
+        let mut first = process.channels.requests().deadline();
         first = first.min(self.accept_again_at.unwrap_or(u64::MAX));
         if !self.unwatched.0.is_empty() {
             first = first.min(self.unwatched.1);
@@ -431,7 +425,7 @@ impl Poller {
             .collect();
         for identity in due {
             // The request for a connection was withdrawn during the backoff.
-            if !process.connect_requests.is_requested(identity) {
+            if !process.channels.requests().is_requested(identity) {
                 self.attempts.remove(&identity);
                 process.end_connection_attempt(identity, ConnectOutcome::Gone);
                 continue;
@@ -442,9 +436,9 @@ impl Poller {
             let turn = attempt.begin(member);
             let descriptor = attempt.descriptor();
             if let Some(fd) = descriptor {
-                process.handshakes.add(fd);
+                process.channels.handshakes().add(fd);
                 if self.watch(fd, Watched::Attempt(identity)).is_err() {
-                    process.handshakes.remove(fd);
+                    process.channels.handshakes().remove(fd);
                     if let Some(attempt) = self.attempts.get_mut(&identity) {
                         attempt.fail(member);
                     }
@@ -478,7 +472,7 @@ impl Poller {
         if let Some(Watched::Caller(caller)) = self.watched.remove(&number) {
             let fd = caller.socket.as_fd().as_raw_fd();
             self.remove(fd);
-            process.handshakes.remove(fd);
+            process.channels.handshakes().remove(fd);
             self.callers -= 1;
         }
     }
@@ -512,7 +506,7 @@ impl Poller {
         let fd = socket.as_fd().as_raw_fd();
         // A connection that cannot be watched is closed, and the caller connects again.
         if self.watch(fd, Watched::Caller(Caller::new(socket))).is_ok() {
-            process.handshakes.add(fd);
+            process.channels.handshakes().add(fd);
             self.callers += 1;
         }
     }
@@ -561,7 +555,7 @@ impl Poller {
             // The socket is already closed, and so is not watched any more.
             CallerProgress::Done => (),
         }
-        process.handshakes.remove(fd);
+        process.channels.handshakes().remove(fd);
         self.callers -= 1;
     }
 
@@ -582,7 +576,7 @@ impl Poller {
         if matches!(turn, AttemptProgress::More) {
             return;
         }
-        process.handshakes.remove(fd);
+        process.channels.handshakes().remove(fd);
         self.watched.remove(&number);
         match turn {
             AttemptProgress::More | AttemptProgress::BacksOff => (),
@@ -595,7 +589,7 @@ impl Poller {
                 // The same descriptor, under the same number.
                 self.watched
                     .insert(number, Watched::Peer(channel.peer.clone()));
-                process.add_outbound(identity, channel.clone());
+                process.channels.add_outbound(identity, channel.clone());
                 process.end_connection_attempt(identity, ConnectOutcome::Made(&channel));
             }
         }

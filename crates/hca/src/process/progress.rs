@@ -1,17 +1,19 @@
 //! Serves requests from peers, completes local requests that peers have answered, and wakes queue
 //! pairs whose deadline has passed.
 
-use crate::peer::Peer;
-use crate::process::link::{Completing, InFlight, Inbound, Outbound, Serving};
-use crate::process::tables::ModeratedQueues;
+use crate::process::QpCache;
+use crate::process::link::InFlight;
+use crate::process::moderated::ModeratedQueues;
 use crate::process::{Channels, Process, SeenChannels};
+use crate::process::{Completing, Inbound, Outbound, Serving};
 use crate::qp::Qp;
-use crate::qp::responder::{self, Progress, QpCache};
+use crate::qp::responder::{self, Progress};
+use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_os::clock;
 use verbena_hca_os::lock::Guard;
-use verbena_hca_os::sync::look_again_later;
 use verbena_hca_shm::channel::REQUEST_CELLS;
 use verbena_hca_shm::ring::Corrupt;
 
@@ -42,18 +44,15 @@ impl Process {
     /// Makes progress for a thread that polled an empty completion queue.
     #[inline]
     pub(crate) fn poll_progress(&self, seen: &mut SeenChannels) {
-        // Polling threads share the word, and only the progress thread clears it.
-        if !self.is_polled.load(Ordering::Relaxed) {
-            self.is_polled.store(true, Ordering::Relaxed);
-        }
-        self.look_at_channels(seen);
+        self.activity.note_poll();
+        self.channels.look(seen);
         let channels = &seen.channels;
         let most = channels.inbound.len().max(channels.outbound.len());
-        let armings = self.armings.load(Ordering::Relaxed);
+        let armings = self.activity.armings(Ordering::Relaxed);
         if most <= LOOKS || seen.armings != armings {
             seen.armings = armings;
             self.progress_on(&channels.inbound, &channels.outbound);
-            return self.yield_to_progress_thread(seen);
+            return self.activity.yield_to_thread(&mut seen.looks);
         }
         // Among many peers, polls take turns: ready work is found after a few of them, as soon as
         // by one long look. The first poll after an arming looks at all: a thread that has armed a
@@ -64,22 +63,12 @@ impl Process {
             some_of(&channels.inbound, turn),
             some_of(&channels.outbound, turn),
         );
-        self.yield_to_progress_thread(seen);
-    }
-
-    /// Yields to the progress thread now and then: it may hold the work that this thread polls for,
-    /// and wait for the processor that the polling takes.
-    #[inline]
-    fn yield_to_progress_thread(&self, seen: &mut SeenChannels) {
-        match self.thread_works.load(Ordering::Relaxed) {
-            true => look_again_later(&mut seen.looks),
-            false => seen.looks = 0,
-        }
+        self.activity.yield_to_thread(&mut seen.looks);
     }
 
     /// Serves, completes and wakes once. Returns whether there was anything to do.
     pub fn progress(&self) -> bool {
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         self.progress_on(&channels.inbound, &channels.outbound)
     }
 
@@ -92,12 +81,12 @@ impl Process {
         for outbound in outbound {
             worked |= self.complete(outbound);
         }
-        worked | self.receive_packets() | self.wake_due()
+        worked | Packets::of(self).receive() | self.wake_due()
     }
 
     /// Completes all requests that peers on this host have acknowledged so far.
     pub(crate) fn complete_acknowledged(&self) {
-        for outbound in &self.channels().outbound {
+        for outbound in &self.channels.snapshot().outbound {
             if !outbound.is_idle() {
                 self.complete_with(outbound, outbound.completing.lock());
             }
@@ -108,7 +97,7 @@ impl Process {
     /// the work to it: that thread may have looked before the last request arrived, and be
     /// preempted before it releases the lock. The progress thread's last step before it sleeps.
     pub fn progress_before_sleep(&self) -> bool {
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         let mut worked = false;
         for inbound in &channels.inbound {
             worked |= self.serve_with(inbound, inbound.serving.lock());
@@ -118,13 +107,13 @@ impl Process {
                 worked |= self.complete_with(outbound, outbound.completing.lock());
             }
         }
-        worked | self.receive_packets_before_sleep() | self.wake_due()
+        worked | Packets::of(self).receive_before_sleep() | self.wake_due()
     }
 
     /// Returns whether a peer's request, or the answer to a local one, waits for the application's
     /// polling and already did so at the last call.
     pub fn has_left_work(&self) -> bool {
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         let mut left = false;
         // Each call records its observation, so none may be skipped.
         for inbound in &channels.inbound {
@@ -142,16 +131,16 @@ impl Process {
     pub fn take_left_work(&self) -> bool {
         const ROUNDS: usize = REQUEST_CELLS / BATCH + 1;
         let rounds = (0..ROUNDS).take_while(|_| self.progress()).count();
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         rounds > 1 || channels.inbound.iter().any(|inbound| inbound.has_request())
     }
 
     /// Returns the present demand on the adapter.
     pub fn demand(&self) -> Demand {
-        if self.timers.next() != u64::MAX || self.roce.get().is_some() {
+        if self.timers.next() != u64::MAX || self.ports.roce().is_some() {
             return Demand::Pressing;
         }
-        let channels = self.channels();
+        let channels = self.channels.snapshot();
         let is_under_way = channels.outbound.iter().any(|outbound| !outbound.is_idle())
             || channels.inbound.iter().any(|inbound| inbound.has_request());
         match is_under_way {
@@ -243,7 +232,7 @@ impl Process {
     /// Completes the requests that the peer consumed before it sent the request about to be served.
     fn complete_before(&self, inbound: &Arc<Inbound>) {
         if inbound.reverse.get().is_none()
-            && let Some(outbound) = self.outbound_to(inbound.peer.identity)
+            && let Some(outbound) = self.channels.outbound_to(inbound.peer.identity)
         {
             let _ = inbound.reverse.set(outbound);
         }
@@ -345,22 +334,22 @@ impl Process {
     /// Returns the queue pair of a request, if it is still the incarnation that sent it.
     #[inline]
     fn sender<'a>(&self, qp_cache: &'a mut QpCache, one: &InFlight) -> Option<&'a Arc<Qp>> {
-        let queue_pair = qp_cache.find(self, one.number)?;
+        let queue_pair = qp_cache.find(&self.queue_pairs, one.number)?;
         (queue_pair.incarnation() == one.incarnation).then_some(queue_pair)
     }
 
     /// Treats a peer that breaks the protocol as dead.
     fn cut_off(&self, peer: &Peer, _reason: Corrupt) {
         peer.declare_dead();
-        self.doorbell.ring();
+        self.activity.ring();
     }
 
     /// Flushes all requests that a dead peer will not complete, and forgets the peer.
     pub(crate) fn remove_dead_peers(&self) {
         // The set of dead peers is fixed here: a peer that dies later is handled and forgotten the
         // next time.
-        let dead = Dead::among(&self.channels());
-        if dead.is_empty() {
+        let dead = to_dead_peers(&self.channels.snapshot());
+        if peers_of(&dead).next().is_none() {
             return;
         }
         for inbound in &dead.inbound {
@@ -381,7 +370,8 @@ impl Process {
                 queue_pair.wake();
             }
         }
-        self.forget(&dead);
+        self.channels.remove(&dead);
+        self.moderated.for_each(|queue| queue.forget_channels());
         for inbound in &dead.inbound {
             let mut states = self
                 .xrc_message_states
@@ -389,36 +379,26 @@ impl Process {
                 .unwrap_or_else(|e| e.into_inner());
             states.forget(inbound.peer.identity);
         }
-        if let Some(member) = self.member.get() {
-            for peer in dead.peers() {
+        if let Some(member) = self.membership.get() {
+            for peer in peers_of(&dead) {
                 member.registry.reclaim(peer.identity);
             }
         }
     }
 }
 
-/// The channels to and from dead peers, as they were at one moment.
-pub(super) struct Dead {
-    pub(super) outbound: Vec<Arc<Outbound>>,
-    pub(super) inbound: Vec<Arc<Inbound>>,
+/// Returns the channels to and from dead peers, as they are now.
+fn to_dead_peers(channels: &Channels) -> Channels {
+    let outbound = channels.outbound.iter();
+    let inbound = channels.inbound.iter();
+    Channels {
+        outbound: outbound.filter(|one| one.peer.is_dead()).cloned().collect(),
+        inbound: inbound.filter(|one| one.peer.is_dead()).cloned().collect(),
+    }
 }
 
-impl Dead {
-    fn among(channels: &Channels) -> Dead {
-        let outbound = channels.outbound.iter();
-        let inbound = channels.inbound.iter();
-        Dead {
-            outbound: outbound.filter(|one| one.peer.is_dead()).cloned().collect(),
-            inbound: inbound.filter(|one| one.peer.is_dead()).cloned().collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.outbound.is_empty() && self.inbound.is_empty()
-    }
-
-    fn peers(&self) -> impl Iterator<Item = &Peer> {
-        let outbound = self.outbound.iter().map(|one| &*one.peer);
-        outbound.chain(self.inbound.iter().map(|one| &*one.peer))
-    }
+/// Returns the peers of channels.
+fn peers_of(channels: &Channels) -> impl Iterator<Item = &Peer> {
+    let outbound = channels.outbound.iter().map(|one| &*one.peer);
+    outbound.chain(channels.inbound.iter().map(|one| &*one.peer))
 }

@@ -17,13 +17,11 @@
 //! would stay in flight for ever, and the kernel limits a user's descriptors in flight, to
 //! all destinations together (unix(7), ETOOMANYREFS).
 
-use crate::describe;
-use crate::memory::arena::Arena;
-use crate::peer::Introduction;
-use crate::process::{Member, Process};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
+use verbena_hca_memory::arena::Arena;
+use verbena_hca_memory::peer::Introduction;
+use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::{Received, Socket};
 use verbena_hca_shm::registry::{Identity, SLOTS};
@@ -68,8 +66,8 @@ pub(super) struct SocketMessage {
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`crate::peer::Peer::pull_ability`]; in a `ports` message, 1 if the ports are
-    /// InfiniBand.
+    /// Bits of [`verbena_hca_memory::peer::Peer::pull_ability`]; in a `ports` message, 1 if the
+    /// ports are InfiniBand.
     pub(super) can_pull: u32,
 }
 
@@ -108,17 +106,18 @@ impl SocketMessage {
 
     /// Returns a message of `kind` that describes this process's context table and arena.
     pub(super) fn about(
-        process: &Process,
-        member: &Member,
+        memory: &ProcessMemory,
+        identity: Identity,
         kind: SocketMessageKind,
     ) -> SocketMessage {
-        let arena = process.arena.as_deref();
+        let arena = memory.arena();
+        let (probe_address, probe_value) = memory.probe();
         SocketMessage {
             arena_length: arena.map_or(0, |arena| arena.length() as u64),
             arena_base: arena.map_or(0, Arena::base),
-            probe_address: (&raw const *process.probe) as u64,
-            probe_value: process.probe.load(Ordering::Relaxed),
-            ..SocketMessage::bare(kind, member.identity)
+            probe_address,
+            probe_value,
+            ..SocketMessage::bare(kind, identity)
         }
     }
 
@@ -247,12 +246,12 @@ impl ReceivedMessage {
 /// Returns the descriptors of this process's context table and arena (if it has one), with
 /// `between` in between.
 pub(super) fn our_descriptors<'a>(
-    process: &'a Process,
+    memory: &'a ProcessMemory,
     between: Option<BorrowedFd<'a>>,
 ) -> Vec<BorrowedFd<'a>> {
-    let mut descriptors = vec![process.contexts_file().as_fd()];
+    let mut descriptors = vec![memory.contexts_file().as_fd()];
     descriptors.extend(between);
-    descriptors.extend(process.arena.as_ref().map(|arena| arena.fd()));
+    descriptors.extend(memory.arena().map(Arena::fd));
     descriptors
 }
 
@@ -309,6 +308,9 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
     }
 }
 
+/// Longest description of a process in bytes. Queue pairs that do not fit are only counted.
+pub(crate) const MOST_DESCRIPTION: usize = 128 << 10;
+
 /// Asks the process behind a fresh socket for its state; the answer is a JSON object.
 ///
 /// # Errors
@@ -317,7 +319,7 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
 pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
     SocketMessage::bare(SocketMessageKind::Describe, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
-    let mut buffer = vec![0u8; describe::MAX_LENGTH];
+    let mut buffer = vec![0u8; MOST_DESCRIPTION];
     let received = socket.receive(&mut buffer)?;
     buffer.truncate(received.length);
     String::from_utf8(buffer).map_err(|_| Errno::EPROTO)

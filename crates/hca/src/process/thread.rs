@@ -8,8 +8,9 @@
 //! idle process therefore takes no processor time.
 
 use crate::process::idle_policy::IdlePolicy;
-use crate::process::poller::{Poller, until};
+use crate::process::poller::Poller;
 use crate::process::{Member, Process};
+use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -28,7 +29,7 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
     let process = process.clone();
     let (begin, begun) = std::sync::mpsc::channel();
     start::start(c"verbena", 256 << 10, move || {
-        if let (Ok(()), Some(member)) = (begun.recv(), process.member.get()) {
+        if let (Ok(()), Some(member)) = (begun.recv(), process.membership.get()) {
             run(&process, member, poller);
         }
     })?;
@@ -37,23 +38,23 @@ pub fn start(process: &Arc<Process>, poller: Poller) -> Result<Sender<()>> {
 
 /// Returns whether an event is wanted that is not left to the application's polling.
 fn waits_for_event(process: &Process, policy: &IdlePolicy) -> bool {
-    policy.serves_events(process.armings.load(Ordering::SeqCst))
-        && process.armed_queues.load(Ordering::SeqCst) > 0
+    policy.serves_events(process.activity.armings(Ordering::SeqCst))
+        && process.activity.has_armed_queue()
 }
 
 /// Runs the thread. No failure here ends it, or threads that wait for an event would wait for ever.
 fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     // By this, peers that access this process's memory themselves see when it ends.
-    process.contexts.hold();
+    process.memory.contexts().hold();
     poller.watch_port(process);
     poller.watch_capturer(process);
     be_punctual();
     let mut policy = IdlePolicy::new();
-    while !process.stopping.load(Ordering::Relaxed) {
-        process.thread_works.store(true, Ordering::Relaxed);
+    while !process.activity.is_stopping() {
+        process.activity.set_thread_works(true);
         process.remove_dead_peers();
-        let is_polled = process.is_polled.swap(false, Ordering::Relaxed);
-        let armings = process.armings.load(Ordering::SeqCst);
+        let is_polled = process.activity.take_polled();
+        let armings = process.activity.armings(Ordering::SeqCst);
         policy.record_look(clock::now(), is_polled, armings, process.demand());
         let mut is_idle = policy.application_polls()
             && !waits_for_event(process, &policy)
@@ -65,23 +66,25 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
             }
         }
         let may_sleep = if is_idle {
-            policy.note_packet_check(process.has_packets());
+            policy.note_packet_check(Packets::of(&**process).has_some());
             false
         } else {
             policy.note_wake_up(process.progress());
-            sleep::before_sleep(process.contexts.armed(), || process.progress_before_sleep())
+            sleep::before_sleep(process.memory.contexts().armed(), || {
+                process.progress_before_sleep()
+            })
         };
-        process.thread_works.store(false, Ordering::Relaxed);
+        process.activity.set_thread_works(false);
         poller.set_packet_wake_up(process, !is_idle);
         let timeout = match may_sleep {
-            true => until(process.timers.next()),
+            true => clock::milliseconds_until(process.timers.next()),
             false => 0,
         };
         if is_idle {
             poller.sleep(policy.next_interval());
         }
         poller.wait(process, member, timeout);
-        sleep::after_sleep(process.contexts.armed(), || {
+        sleep::after_sleep(process.memory.contexts().armed(), || {
             waits_for_event(process, &policy)
         });
     }

@@ -8,6 +8,7 @@
 use crate::link;
 use crate::qp::Qp;
 use crate::qp::send::SendQueue;
+use crate::roce::receive::Packets;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::*;
@@ -49,7 +50,7 @@ impl Qp {
         let start = clock::now();
         let mut looks = 0;
         while self.awaits_acknowledgement(until) {
-            self.process.receive_packets_before_sleep();
+            Packets::of(&*self.process).receive_before_sleep();
             let now = clock::now();
             if now < RESTS_UNTIL.load(Ordering::Relaxed) {
                 return;

@@ -1,9 +1,9 @@
 //! Queue of the first multicast datagrams to a process without a channel. They wait, in order,
 //! while the channel is made, because posting must not wait for a peer that may be stopped.
 
+use crate::process::Outbound;
 use crate::process::Process;
 use crate::process::connect::ConnectStatus;
-use crate::process::link::Outbound;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Datagram, Route};
 use std::collections::{HashMap, VecDeque};

@@ -4,10 +4,10 @@
 use super::QpInit;
 use crate::ah;
 use crate::device::{self, Device, port_name};
-use crate::receive::MAX_SGE;
 use std::ffi::c_int;
 use std::fmt;
 use verbena_abi::*;
+use verbena_hca_memory::limits::MAX_SGE;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 

@@ -6,8 +6,8 @@
 
 use super::responder;
 use super::{Qp, ReceiveQueue};
+use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
-use crate::roce::receive::ReceivedPacket;
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use verbena_hca_os::clock;

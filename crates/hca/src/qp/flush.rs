@@ -5,7 +5,6 @@
 //! permission remains to be checked. As in Linux' Soft-RoCE the key alone decides; a queue pair has
 //! no attribute for it.
 
-use crate::qp::send::SendRequest;
 use verbena_abi::*;
 use verbena_wire::feth::{Feth, Placement, Selectivity};
 
@@ -21,26 +20,6 @@ pub struct Flush {
 }
 
 impl Flush {
-    /// Returns the flush of a request. The library's extended interface stores placement and
-    /// selectivity in `swap`; the plain interface has no field for them, and means global
-    /// visibility.
-    pub fn of(request: &SendRequest<'_>) -> Flush {
-        let placement = request.swap as u8;
-        Flush {
-            visible: placement & IBV_FLUSH_GLOBAL != 0 || placement == 0,
-            persistent: placement & IBV_FLUSH_PERSISTENT != 0,
-            region: (request.swap >> 8) as u8 == IBV_FLUSH_MR,
-        }
-    }
-
-    /// Returns the number of bytes that a request names, from its remote address on.
-    pub fn length(request: &SendRequest<'_>) -> u64 {
-        match request.swap {
-            0 => request.length(),
-            _ => request.compare_add,
-        }
-    }
-
     /// Returns the access flags that the key must have.
     pub fn access(self) -> u32 {
         let mut access = 0;

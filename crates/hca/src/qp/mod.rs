@@ -19,22 +19,23 @@ mod ports;
 mod requester;
 pub mod responder;
 pub mod ring_message;
+mod seen_from_below;
 mod send;
 mod terms;
 mod transition;
 
 pub use send::{Bind, Poster, SendRequest};
 
-use crate::context::{Context, Pd};
-use crate::cq::{Completion, Cq};
+use crate::context::Context;
+use crate::cq::Completion;
 use crate::device;
 use crate::event::AsyncEvent;
-use crate::fault_injection::{self, Fault};
 use crate::link;
+use crate::process::Cq;
 use crate::process::Process;
-use crate::quota;
-use crate::receive::{Receive, ReceiveRing, Srq};
+use crate::receive::{Receive, ReceiveRing};
 use crate::roce::path::{Path, interface_towards};
+use crate::srq::Srq;
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
 use responder::MessageState;
@@ -43,6 +44,10 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::quota;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::refused;
@@ -76,6 +81,7 @@ pub struct QpInit {
 pub struct Qp {
     context: Arc<Context>,
     process: Arc<Process>,
+    memory: Arc<ProcessMemory>,
     number: u32,
     kind: ibv_qp_type,
     /// Opcodes of the work requests that can be posted, a bit for each.
@@ -128,6 +134,7 @@ impl Qp {
         let queue_pair = Arc::new(Qp {
             context: context.clone(),
             process: process.clone(),
+            memory: process.memory.clone(),
             number,
             kind: init.kind,
             accepted_requests: terms::accepted_requests(init.kind),
@@ -140,7 +147,7 @@ impl Qp {
             signal_all: init.signal_all,
             loopback: init.loopback,
             state: AtomicU32::new(IBV_QPS_RESET),
-            incarnation: AtomicU32::new(process.next_incarnation()),
+            incarnation: AtomicU32::new(process.membership.next_incarnation()),
             cookie: AtomicUsize::new(0),
             established: AtomicBool::new(false),
             destroyed: AtomicBool::new(false),
@@ -161,7 +168,8 @@ impl Qp {
             }),
         });
         let retired = queue_pair.lock_send().retired.clone();
-        queue_pair.for_each_cq(|cq| cq.attach(&queue_pair, &retired));
+        let weak = Arc::downgrade(&queue_pair);
+        queue_pair.for_each_cq(|cq| cq.attach(number, weak.clone(), &retired));
         if let Some(pd) = &queue_pair.pd {
             pd.retain();
         }
@@ -269,7 +277,7 @@ impl Qp {
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
             let fences = ends && from != IBV_QPS_RESET || revokes;
             if fences && !fault_injection::is(Fault::ModifyFence) {
-                self.process.fence();
+                self.memory.fence();
             }
         }
         if matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_SEND)
@@ -334,7 +342,7 @@ impl Qp {
 
     /// Publishes the attributes that peers need, before the state permits peers to act on them.
     fn show_attributes(&self, attributes: &ibv_qp_attr, interfaces: Interfaces) {
-        let record = self.process.contexts.queue_pair(self.number);
+        let record = self.memory.contexts().queue_pair(self.number);
         let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
         record
             .destination
@@ -365,10 +373,12 @@ impl Qp {
     /// incarnation.
     fn reset(&self, send: &mut SendQueue) {
         self.set_state(send, IBV_QPS_RESET);
-        self.incarnation
-            .store(self.process.next_incarnation(), Ordering::Release);
-        self.process
-            .contexts
+        self.incarnation.store(
+            self.process.membership.next_incarnation(),
+            Ordering::Release,
+        );
+        self.memory
+            .contexts()
             .queue_pair(self.number)
             .incarnation
             .store(self.incarnation(), Ordering::SeqCst);
@@ -394,7 +404,7 @@ impl Qp {
     /// Publishes the state, and whether the port is up.
     fn show_state(&self, send: &mut SendQueue) {
         send.is_cut = link::is_down(send.port);
-        let record = self.process.contexts.queue_pair(self.number);
+        let record = self.memory.contexts().queue_pair(self.number);
         let cut = if send.is_cut { QpRecord::CUT } else { 0 };
         let word = QpRecord::PRESENT | cut | self.kind << 8 | self.state();
         record.state.store(word, Ordering::SeqCst);
@@ -583,7 +593,7 @@ impl Qp {
             }
             port => port,
         };
-        let join = || match self.process.roce.get() {
+        let join = || match self.process.ports.roce() {
             Some(udp) => udp.groups.join(port, group.into()),
             None => Ok(()),
         };
@@ -599,7 +609,7 @@ impl Qp {
     pub fn detach(&self, gid: ibv_gid) -> Result<()> {
         let group = link::group(gid).ok_or_else(check::no_group)?;
         let leave = |port| {
-            if let Some(udp) = self.process.roce.get() {
+            if let Some(udp) = self.process.ports.roce() {
                 udp.groups.leave(port, group.into());
             }
         };
@@ -609,7 +619,7 @@ impl Qp {
     }
 
     fn show_multicast(&self) {
-        if let Some(member) = self.process.member.get() {
+        if let Some(member) = self.process.membership.get() {
             let flags = if self.process.groups.is_empty() {
                 0
             } else {
@@ -641,11 +651,11 @@ impl Qp {
         {
             let mut send = self.lock_send();
             self.reset(&mut send);
-            let record = self.process.contexts.queue_pair(self.number);
+            let record = self.memory.contexts().queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
         }
         self.process.queue_pairs.set(self.number, None);
-        self.process.fence();
+        self.memory.fence();
         self.for_each_cq(|cq| cq.detach(self.number));
         if let Some(pd) = &self.pd {
             pd.release();
@@ -669,7 +679,7 @@ impl Qp {
                         | IBV_EVENT_QP_LAST_WQE_REACHED
                 )
         });
-        self.process.release_number(self.number);
+        self.process.membership.release_number(self.number);
         *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Multicast groups: ibv_attach_mcast(3), ibv_detach_mcast(3).
 
-use crate::qp::Qp;
+use crate::roce::adapter::QueuePair;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use verbena_hca_os::errno::Result;
@@ -24,12 +24,19 @@ struct Joined {
 }
 
 /// Queue pairs of this process by the group and port that they are attached to.
-#[derive(Default)]
-pub struct Groups {
-    members: RwLock<HashMap<Joined, Vec<Arc<Qp>>>>,
+pub struct Groups<Q> {
+    members: RwLock<HashMap<Joined, Vec<Arc<Q>>>>,
 }
 
-impl Groups {
+impl<Q> Default for Groups<Q> {
+    fn default() -> Groups<Q> {
+        Groups {
+            members: RwLock::default(),
+        }
+    }
+}
+
+impl<Q: QueuePair> Groups<Q> {
     /// Attaches a queue pair; the first one makes the process join. Attaching again has no effect.
     ///
     /// # Errors
@@ -38,7 +45,7 @@ impl Groups {
         &self,
         port: u8,
         group: [u8; 16],
-        queue_pair: &Arc<Qp>,
+        queue_pair: &Arc<Q>,
         join: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
@@ -63,7 +70,7 @@ impl Groups {
     /// EINVAL if it was not attached.
     pub fn detach(&self, group: [u8; 16], number: u32, leave: impl FnOnce(u8)) -> Result<()> {
         let mut members = self.members.write().unwrap_or_else(|e| e.into_inner());
-        let has_it = |list: &[Arc<Qp>]| list.iter().any(|member| member.number() == number);
+        let has_it = |list: &[Arc<Q>]| list.iter().any(|member| member.number() == number);
         let found = members
             .iter_mut()
             .find(|(joined, list)| joined.group == group && has_it(list));
@@ -101,7 +108,7 @@ impl Groups {
     }
 
     /// Returns the queue pairs that receive a datagram to a group at a port.
-    pub fn members(&self, port: u8, group: &[u8; 16]) -> Vec<Arc<Qp>> {
+    pub fn members(&self, port: u8, group: &[u8; 16]) -> Vec<Arc<Q>> {
         let members = self.members.read().unwrap_or_else(|e| e.into_inner());
         let joined = Joined {
             port,

@@ -5,6 +5,7 @@ use super::responder;
 use super::send::SendQueue;
 use super::send::packet_requester::PacketRequester;
 use crate::link;
+use crate::roce::fallback::thread::learn_reachability;
 use crate::roce::path::{Path, leads_elsewhere};
 use verbena_abi::*;
 use verbena_hca_os::errno::{Errno, Result};
@@ -28,7 +29,7 @@ impl Qp {
         if !connects || !leads_elsewhere(&new.ah_attr) {
             return Ok(None);
         }
-        let port = self.process.roce.get().ok_or_else(|| {
+        let port = self.process.ports.roce().ok_or_else(|| {
             refusal::because(
                 Errno(libc::ENETDOWN),
                 format_args!(
@@ -41,7 +42,7 @@ impl Qp {
         let path = path.towards_queue_pair(number, &port.probe_cache);
         if self.kind == IBV_QPT_UC {
             // UC has no acknowledgements that would reveal an unreachable peer.
-            self.process.learn_reachability(&path, number);
+            learn_reachability(&self.process, &path, number);
         }
         Ok(Some(path))
     }

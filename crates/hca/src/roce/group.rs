@@ -1,4 +1,4 @@
-//! Multicast groups (annex A17.9.1): the IP group of a GID, and the memberships of this process.
+//! Multicast groups (annex A17.9.1): the memberships of this process.
 //!
 //! A process that attaches a queue pair to a group joins it with its own socket, bound to the
 //! group's address and port 4791. So the kernel delivers a copy to every member process, the filter
@@ -10,36 +10,14 @@
 
 use crate::link;
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use verbena_abi::ibv_gid;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::readiness::Readiness;
 use verbena_hca_os::udp::Udp;
 use verbena_wire::udp;
-
-/// Returns the IP group of a GID: an IPv6 group itself, or an IPv4 group mapped as in RoCEv2
-/// (`::ffff:239.1.2.3`) or as in its predecessor (`ff0e::ffff:239.1.2.3`).
-pub fn address(gid: ibv_gid) -> Option<Ipv6Addr> {
-    let ip = Ipv6Addr::from(gid.bytes());
-    if let Some(v4) = ip.to_ipv4_mapped() {
-        return v4.is_multicast().then_some(ip);
-    }
-    if !ip.is_multicast() {
-        return None;
-    }
-    let [0xff0e, 0, 0, 0, 0, 0xffff, high, low] = ip.segments() else {
-        return Some(ip);
-    };
-    let v4 = Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
-    Some(if v4.is_multicast() {
-        v4.to_ipv6_mapped()
-    } else {
-        ip
-    })
-}
 
 #[derive(Debug)]
 struct Membership {
@@ -135,32 +113,5 @@ impl Memberships {
 impl AsFd for Memberships {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn multicast_gid_maps_to_ipv4_or_ipv6_group() {
-        let of = |text: &str| {
-            let ip: Ipv6Addr = text.parse().unwrap();
-            address(ibv_gid::from_bytes(ip.octets())).map(|ip| ip.to_string())
-        };
-        let v4 = Some("::ffff:239.1.2.3".to_owned());
-        assert_eq!(of("::ffff:239.1.2.3"), v4);
-        assert_eq!(of("ff0e::ffff:239.1.2.3"), v4);
-        for v6 in [
-            "ff15::7",
-            "ff0e::ffff:10.0.0.1",
-            "ff0e:0:0:1:0:ffff:ef01:203",
-        ] {
-            let ip: Ipv6Addr = v6.parse().unwrap();
-            assert_eq!(of(v6), Some(ip.to_string()));
-        }
-        for unicast in ["::ffff:10.9.0.1", "fd09::1", "fe80::1", "::239.1.2.3"] {
-            assert_eq!(of(unicast), None, "{unicast}");
-        }
     }
 }

@@ -2,7 +2,8 @@
 //! IPv4 header (annex A17.4.5.1). A UDP socket does not return them, so they are rebuilt from its
 //! metadata.
 
-use super::path::{self, route};
+use super::path;
+use super::route::route;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_hca_os::udp::Address;

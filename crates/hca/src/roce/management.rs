@@ -13,28 +13,28 @@
 //! The [`Agent`] handles the messages: the connection manager, if the process has one. It is called
 //! by any thread that receives packets and must not block.
 
-use super::fallback::udp_probe;
-use super::path::{Path, gid, udp_port_of};
+use super::adapter::Adapter;
+use super::fallback::{thread as fallback, udp_probe};
+use super::management_port::packet;
+use super::packet::ReceivedPacket;
+use super::path::Path;
 use super::port::Port;
-use super::receive::ReceivedPacket;
+use super::receive::Packets;
+use super::route::gid;
+use super::sender::udp_port_of;
 use super::tx_batch::TxBatch;
 use super::udp_port::UdpPort;
 use crate::link;
-use crate::process::Process;
-use std::collections::HashMap;
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use verbena_abi::{ibv_ah_attr, ibv_global_route};
 use verbena_hca_os::errno::{Errno, Result};
-use verbena_hca_os::udp::{Address, Inbox};
-use verbena_wire::bth::Bth;
-use verbena_wire::datagram::Deth;
+use verbena_hca_os::udp::Address;
 use verbena_wire::mad;
-use verbena_wire::opcode::{Opcode, Operation, Service};
-use verbena_wire::packet::{Extensions, Headers, Packet};
-use verbena_wire::{PKey, Psn, QKey, Qpn};
+use verbena_wire::opcode::{Operation, Service};
+use verbena_wire::{PKey, Psn, QKey};
 
 pub use super::steering::SLOT_BITS;
 
@@ -60,7 +60,7 @@ pub struct CmMad {
 pub struct Agent {
     /// Called with a received datagram.
     pub received: fn(CmMad),
-    /// Called when another host has checked for a RoCE port here ([`Process::probe_port`]).
+    /// Called when another host has checked for a RoCE port here ([`Port::probe_port`]).
     pub question: fn(),
 }
 
@@ -71,94 +71,17 @@ pub fn set_agent(agent: Agent) {
     let _ = AGENT.set(agent);
 }
 
-/// A process's share of queue pair 1.
-#[derive(Default)]
-pub(super) struct ManagementPort {
-    inbox: Mutex<Inbox>,
-    psn: AtomicU32,
-    /// Datagrams sent to each address since the last one from there.
-    unanswered: Mutex<HashMap<Ipv6Addr, u32>>,
-}
-
-impl ManagementPort {
-    /// Counts a datagram to `destination`. Returns whether so many are unanswered that possibly
-    /// none arrives.
-    fn is_unanswered(&self, destination: Ipv6Addr) -> bool {
-        /// The first one's answer may still be on its way.
-        const UNANSWERED_LIMIT: u32 = 2;
-        /// Addresses that are remembered.
-        const MOST: usize = 1024;
-        let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
-        if unanswered.len() >= MOST {
-            unanswered.clear();
-        }
-        let sent = unanswered.entry(destination).or_default();
-        *sent += 1;
-        *sent >= UNANSWERED_LIMIT
-    }
-
-    fn note_answer(&self, source: Ipv6Addr) {
-        let mut unanswered = self.unanswered.lock().unwrap_or_else(|e| e.into_inner());
-        unanswered.remove(&source);
-    }
-}
-
 /// Receive calls before other work gets its turn.
 const BATCHES: usize = 8;
 /// Hop limit of datagrams, as Linux sets it for communication management.
 const HOP_LIMIT: u8 = 64;
 
-impl Process {
-    /// Returns the slot of this process, which its conversations carry in bits 0 to 5 of their
-    /// communication IDs ([`SLOT_BITS`]).
-    ///
-    /// # Errors
-    /// ENODEV without a RoCE port; ENOMEM when no slot is left.
-    pub fn management_slot(self: &Arc<Process>) -> Result<u32> {
-        self.join()?;
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        if port.slot_number().is_none() {
-            // Allocating the first queue pair number acquires a slot.
-            let number = self.allocate_number()?;
-            self.release_number(number);
-        }
-        port.slot_number().ok_or(Errno::ENOMEM)
-    }
-
-    /// Returns whether a slot belongs to this process.
-    pub fn has_management_slot(&self, slot: u32) -> bool {
-        let port = self.roce.get();
-        port.and_then(Port::slot_number) == Some(slot)
-    }
-
-    /// Sends a datagram from a local address, without confirmation of delivery.
-    ///
-    /// # Errors
-    /// ENODEV without a RoCE port, EADDRNOTAVAIL if the source is not an address of the port; as
-    /// [`Path::of`].
-    pub fn send_management(self: &Arc<Process>, cm_mad: &CmMad) -> Result<()> {
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = path_between(port, cm_mad.interface, cm_mad.source, cm_mad.destination)?
-            .towards(cm_mad.udp_port, &port.probe_cache);
-        if port.management.is_unanswered(cm_mad.destination) {
-            self.examine_udp(&path, (cm_mad.udp_port, 0));
-        }
-        let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
-        let packet = packet(Psn::new(psn), &cm_mad.mad).ok_or(Errno::EINVAL)?;
-        let mut tx_batch = TxBatch::new(&path);
-        if let Ok(length) = packet.emit(tx_batch.room()) {
-            tx_batch.push(length);
-        }
-        drop(tx_batch);
-        self.counters.shard().packets_sent.add(1);
-        Ok(())
-    }
-
+impl Port {
     /// Sends an empty datagram to a RoCE port, where it is dropped. If the port is closed, the host
-    /// reports that ([`Process::take_management_failures`]).
+    /// reports that ([`Port::take_management_failures`]).
     ///
     /// # Errors
-    /// As [`Process::send_management`].
+    /// As [`send`].
     pub fn probe_port(
         &self,
         interface: u32,
@@ -166,9 +89,8 @@ impl Process {
         destination: Ipv6Addr,
         udp_port: UdpPort,
     ) -> Result<()> {
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        path_between(port, interface, source, destination)?
-            .towards_known(udp_port, &port.probe_cache)
+        path_between(self, interface, source, destination)?
+            .towards_known(udp_port, &self.probe_cache)
             .send(&[], 0)
     }
 
@@ -176,16 +98,15 @@ impl Process {
     /// and waits for the answers or for the end of the probes.
     ///
     /// # Errors
-    /// As [`Process::send_management`].
+    /// As [`send`].
     pub fn private_udp_ports(
         &self,
         interface: u32,
         source: Ipv6Addr,
         destination: Ipv6Addr,
     ) -> Result<Vec<UdpPort>> {
-        let port = self.roce.get().ok_or(Errno(libc::ENODEV))?;
-        let path = &path_between(port, interface, source, destination)?;
-        let is_there = |udp_port: &UdpPort| path.leads_to_verbena(*udp_port, &port.probe_cache);
+        let path = &path_between(self, interface, source, destination)?;
+        let is_there = |udp_port: &UdpPort| path.leads_to_verbena(*udp_port, &self.probe_cache);
         let private = UdpPort::all().filter(|udp_port| udp_port.is_private());
         // In parallel: where probes are dropped, each takes its full time.
         Ok(thread::scope(|scope| {
@@ -202,14 +123,13 @@ impl Process {
     /// Returns the destinations that datagrams from here did not reach, as far as ICMP errors have
     /// arrived.
     pub fn take_management_failures(&self) -> Vec<(Address, Errno)> {
-        match self.roce.get() {
-            Some(port) => port.management_senders.take_failures(),
-            None => Vec::new(),
-        }
+        self.management_senders.take_failures()
     }
+}
 
+impl<A: Adapter> Packets<'_, A> {
     /// Receives from slot 0, unless another process was faster.
-    pub(crate) fn receive_management(&self, port: &Port) {
+    pub fn receive_management(&self, port: &Port) {
         let Some(socket) = port.management_socket() else {
             return;
         };
@@ -230,13 +150,6 @@ impl Process {
         }
     }
 
-    /// Handles an empty datagram.
-    pub(super) fn take_question(&self) {
-        if let Some(agent) = AGENT.get() {
-            (agent.question)();
-        }
-    }
-
     pub(super) fn take_management(&self, received: &ReceivedPacket<'_>) {
         let headers = &received.packet.headers;
         let is_right = headers.bth.opcode.service() == Service::Ud
@@ -249,7 +162,7 @@ impl Process {
         if let Ok(mad) = received.packet.payload.try_into()
             && is_right
         {
-            if let Some(port) = self.roce.get() {
+            if let Some(port) = self.adapter.port() {
                 port.management.note_answer(received.source);
                 if let Some(token) = udp_probe::token_of(&mad) {
                     return port.fallback.note_probe(token);
@@ -266,6 +179,36 @@ impl Process {
                 mad,
             });
         }
+    }
+}
+
+/// Sends a datagram from a local address, without confirmation of delivery.
+///
+/// # Errors
+/// ENODEV without a RoCE port, EADDRNOTAVAIL if the source is not an address of the port; as
+/// [`Path::of`].
+pub fn send<A: Adapter>(adapter: &Arc<A>, cm_mad: &CmMad) -> Result<()> {
+    let port = adapter.port().ok_or(Errno(libc::ENODEV))?;
+    let path = path_between(port, cm_mad.interface, cm_mad.source, cm_mad.destination)?
+        .towards(cm_mad.udp_port, &port.probe_cache);
+    if port.management.is_unanswered(cm_mad.destination) {
+        fallback::examine_udp(adapter, &path, (cm_mad.udp_port, 0));
+    }
+    let psn = port.management.psn.fetch_add(1, Ordering::Relaxed);
+    let packet = packet(Psn::new(psn), &cm_mad.mad).ok_or(Errno::EINVAL)?;
+    let mut tx_batch = TxBatch::new(&path);
+    if let Ok(length) = packet.emit(tx_batch.room()) {
+        tx_batch.push(length);
+    }
+    drop(tx_batch);
+    adapter.counters().shard().packets_sent.add(1);
+    Ok(())
+}
+
+/// Handles an empty datagram.
+pub(super) fn take_question() {
+    if let Some(agent) = AGENT.get() {
+        (agent.question)();
     }
 }
 
@@ -292,21 +235,4 @@ fn path_between(
         ..Default::default()
     };
     Path::of(&port.management_senders, &vector)
-}
-
-pub(super) fn packet(psn: Psn, mad: &[u8; mad::LENGTH]) -> Option<Packet<'_>> {
-    let opcode = Opcode::new(Service::Ud, Operation::SendOnly)?;
-    Some(Packet {
-        headers: Headers {
-            bth: Bth::new(opcode, Qpn::GSI, psn),
-            extensions: Extensions {
-                deth: Some(Deth {
-                    queue_key: QKey::GSI,
-                    source: Qpn::GSI,
-                }),
-                ..Extensions::NONE
-            },
-        },
-        payload: mad,
-    })
 }

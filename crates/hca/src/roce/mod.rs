@@ -6,13 +6,15 @@
 //! acknowledgement and retry are those of `verbena-transport`. No field of a packet is trusted
 //! before it is checked; a packet that fails a check is dropped without an answer.
 //!
-//! - [`path`]: local and remote addresses of a packet; sending sockets.
+//! - [`adapter`]: the adapter that packets are received for, and its queue pairs.
+//! - [`path`]: local and remote addresses of a packet.
+//! - [`sender`], [`route`]: sending sockets; headers around a packet.
 //! - [`tx_batch`]: TX batches, packets of one queue pair sent in one call.
 //! - [`pool`]: port 4791, shared by all processes of a user.
 //! - [`port`]: a process's share of the port.
 //! - [`udp_port`]: private ports used when 4791 is taken.
 //! - [`port_probe`]: probe for a Verbena adapter at a private port.
-//! - [`receive`]: dispatch of packets to queue pairs.
+//! - [`packet`], [`receive`]: a received packet, and dispatch of packets to queue pairs.
 //! - `steering`: dispatch of packets to the processes that share the port.
 //! - [`group`]: multicast memberships of a process.
 //! - [`management`]: queue pair 1, shared by the host.
@@ -36,17 +38,22 @@
 //!   before the queue pair enters the error or reset state.
 //! - The inbox lock is taken before any queue pair lock, never while one is held.
 
+pub mod adapter;
 pub mod allow;
 pub mod fallback;
 pub mod group;
 pub mod header;
 pub mod management;
+mod management_port;
 pub mod pace;
+pub mod packet;
 pub mod path;
 pub mod pool;
 pub mod port;
 pub mod port_probe;
 pub mod receive;
+pub mod route;
+pub mod sender;
 mod steering;
 pub mod tx_batch;
 pub mod udp_port;

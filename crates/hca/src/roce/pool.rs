@@ -14,8 +14,8 @@
 //! listener may still find slots, and waits until they are closed, too, because new slots beside
 //! old ones would be in another order.
 
-use super::fallback;
-use super::steering;
+use super::fallback::{self, user};
+use super::steering::{self, SLOTS};
 use super::udp_port::UdpPort;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -25,9 +25,6 @@ use verbena_hca_os::socket::Socket;
 use verbena_hca_os::tcp::Tcp;
 use verbena_hca_os::udp::{Sharing, Udp};
 use verbena_hca_shm::registry;
-
-/// Number of sockets that share the port.
-pub const SLOTS: u32 = 64;
 
 /// Longest wait for the slots from a process that has them, far longer than a running process
 /// needs.
@@ -229,12 +226,6 @@ fn name(udp_port: UdpPort) -> Vec<u8> {
     }
     .into_bytes()
 }
-
-pub(super) fn user() -> u32 {
-    // SAFETY: geteuid cannot fail and accesses no memory.
-    unsafe { libc::geteuid() }
-}
-
 /// Checks that the peer runs as this user: any user can bind an abstract name.
 pub(super) fn check_user(socket: &Socket) -> Result<()> {
     let (_, theirs) = socket.peer()?;

@@ -3,13 +3,13 @@
 
 use super::fallback::{self, Fallback};
 use super::group::Memberships;
-use super::management::ManagementPort;
+use super::management_port::ManagementPort;
 use super::pace::Pace;
 use super::path::Senders;
-use super::pool::{Pool, SLOTS};
+use super::pool::Pool;
 use super::port_probe::ProbeCache;
+use super::steering::SLOTS;
 use super::udp_port::UdpPort;
-use crate::process::Member;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,7 +19,7 @@ use verbena_hca_os::readiness::is_ready;
 use verbena_hca_os::socket::Socket;
 use verbena_hca_os::tcp::Tcp;
 use verbena_hca_os::udp::{Inbox, Udp};
-use verbena_hca_shm::registry::BLOCK;
+use verbena_hca_shm::registry::{BLOCK, Identity, Registry};
 
 /// The UDP port of this process.
 pub struct Port {
@@ -76,8 +76,7 @@ impl Port {
     ///
     /// # Errors
     /// ENOMEM if all slots are taken, or all numbers of this process's slot are.
-    pub fn allocate_block(&self, member: &Member) -> Result<u32> {
-        let (registry, identity) = (&member.registry, member.identity);
+    pub fn allocate_block(&self, registry: &Registry, identity: Identity) -> Result<u32> {
         if let Some(slot) = self.slot.get() {
             let blocks = self.udp_port().blocks();
             let more = (blocks.start + slot + SLOTS..blocks.end).step_by(SLOTS as usize);
@@ -142,7 +141,8 @@ impl Port {
                 .is_some_and(|socket| is_ready([socket.as_fd(), groups]))
     }
 
-    pub(super) fn slot_number(&self) -> Option<u32> {
+    /// Returns the slot of this process, once it has queue pair numbers.
+    pub fn slot_number(&self) -> Option<u32> {
         self.slot.get().copied()
     }
 

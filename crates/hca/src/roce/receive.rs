@@ -1,54 +1,22 @@
 //! Reception at the UDP port: integrity check and dispatch to queue pairs (specification 9.6.1).
 
-use super::path::{gid, route, with_identification};
+use super::adapter::{Adapter, QueuePair};
+use super::packet::ReceivedPacket;
 use super::port::Port;
-use super::{allow, group, port_probe};
+use super::route::{gid, route, with_identification};
+use super::{allow, management, port_probe};
 use crate::capture::{self, Seen};
 use crate::link::{self, Interface, is_link_local};
-use crate::process::Process;
-use crate::qp::Qp;
-use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_hca_os::clock;
 use verbena_hca_os::udp::{Address, Arrived, BUFFERS, Inbox};
 use verbena_wire::opcode::{Opcode, Operation, Service};
 use verbena_wire::packet::Packet;
-use verbena_wire::roce::{Checked, Network, Route, open};
+use verbena_wire::roce::{Checked, Route, open};
 use verbena_wire::{Qpn, udp};
 
 /// Receive calls before other work gets its turn.
 const BATCHES: usize = 8;
-
-/// A packet that passed the ICRC check, and its headers.
-pub struct ReceivedPacket<'a> {
-    /// The packet.
-    pub packet: Packet<'a>,
-    /// Headers around it.
-    pub route: &'a Route,
-    /// Source address.
-    pub source: Ipv6Addr,
-    /// Destination: a local address or a group.
-    pub destination: Ipv6Addr,
-    /// Local port of the destination.
-    pub port: u8,
-}
-
-/// Traffic class bits with which a switch reports congestion (RFC 3168: CE).
-const CONGESTION: u8 = 0b11;
-
-impl ReceivedPacket<'_> {
-    fn is_marked(&self) -> bool {
-        let class = match self.route.network {
-            Network::V4(network) => network.tos,
-            Network::V6(network) => network.traffic_class,
-        };
-        class & CONGESTION == CONGESTION
-    }
-
-    fn destination_is_group(&self) -> bool {
-        group::address(gid(self.destination)).is_some()
-    }
-}
 
 /// Captures a received datagram; `checked` says how its ICRC matched, if it did.
 #[cold]
@@ -63,15 +31,26 @@ fn capture_received(route: &Route, checked: Option<Checked>, datagram: &[u8]) {
     capture::record_packet(seen, clock::wall(), &route, datagram);
 }
 
-impl Process {
+/// Reception of packets for an adapter.
+pub struct Packets<'a, A> {
+    pub(super) adapter: &'a A,
+}
+
+impl<'a, A: Adapter> Packets<'a, A> {
+    /// Returns the reception for an adapter.
+    #[inline]
+    pub fn of(adapter: &'a A) -> Packets<'a, A> {
+        Packets { adapter }
+    }
+
     /// Receives from the port and dispatches to queue pairs. Returns whether there was anything to
     /// do.
     ///
     /// Completions reach a polling thread before answers leave: acknowledgements and responses are
     /// sent at its next poll, or by the progress thread.
     #[inline]
-    pub(crate) fn receive_packets(&self) -> bool {
-        let Some(port) = self.roce.get() else {
+    pub fn receive(&self) -> bool {
+        let Some(port) = self.adapter.port() else {
             return false;
         };
         if !port.has_to_answer() && !port.pace.is_due(clock::now()) {
@@ -88,25 +67,25 @@ impl Process {
         }
     }
 
-    /// As [`Process::receive_packets`], but waits for a thread that is receiving: answers that it
+    /// As [`Packets::receive`], but waits for a thread that is receiving: answers that it
     /// leaves pending are then sent here, because it may not return.
-    pub(crate) fn receive_packets_before_sleep(&self) -> bool {
-        match self.roce.get() {
+    pub fn receive_before_sleep(&self) -> bool {
+        match self.adapter.port() {
             Some(port) => self.receive_from(port, &mut port.inbox.lock()),
             None => false,
         }
     }
 
     /// Returns whether packets or answers are pending. Receives nothing.
-    pub(crate) fn has_packets(&self) -> bool {
-        self.roce.get().is_some_and(Port::has_some)
+    pub fn has_some(&self) -> bool {
+        self.adapter.port().is_some_and(Port::has_some)
     }
 
     fn receive_from(&self, port: &Port, inbox: &mut Inbox) -> bool {
         let Some(socket) = port.socket() else {
             return false;
         };
-        let mut answering: Vec<Arc<Qp>> = Vec::new();
+        let mut answering: Vec<Arc<A::QueuePair>> = Vec::new();
         let at = port.udp_port().port();
         let mut worked = self.answer(port, port.take_pending_acks());
         for _ in 0..BATCHES {
@@ -152,8 +131,8 @@ impl Process {
     }
 
     /// Acknowledges received requests before the process ends.
-    pub(crate) fn answer_last_packets(&self) {
-        if let Some(port) = self.roce.get() {
+    pub fn answer_last(&self) {
+        if let Some(port) = self.adapter.port() {
             self.answer(port, port.take_pending_acks());
         }
     }
@@ -161,7 +140,7 @@ impl Process {
     fn answer(&self, port: &Port, pending_acks: Vec<u32>) -> bool {
         let any = !pending_acks.is_empty();
         for number in pending_acks {
-            if let Some(queue_pair) = self.queue_pairs.find(number)
+            if let Some(queue_pair) = self.adapter.queue_pair(number)
                 && queue_pair.answer_by_packets()
             {
                 port.note_pending_acks([number]);
@@ -172,17 +151,26 @@ impl Process {
 
     /// Dispatches packets that came to UDP port `at` to their queue pairs, and adds those queue
     /// pairs to `answering`: they may have answers to send.
-    pub(super) fn dispatch(&self, arrived: &Arrived<'_>, at: u16, answering: &mut Vec<Arc<Qp>>) {
+    pub(super) fn dispatch(
+        &self,
+        arrived: &Arrived<'_>,
+        at: u16,
+        answering: &mut Vec<Arc<A::QueuePair>>,
+    ) {
         if !allow::chosen().is_ok_and(|allowed| allowed.includes(arrived.source.ip)) {
             let datagrams = arrived.bytes.len().div_ceil(arrived.segment) as u64;
-            self.counters.shard().foreign_packets.add(datagrams);
+            self.adapter
+                .counters()
+                .shard()
+                .foreign_packets
+                .add(datagrams);
             return;
         }
         let Some(port) = port_of(arrived) else {
             return;
         };
         if arrived.bytes.is_empty() {
-            return self.take_question();
+            return management::take_question();
         }
         let to = Address {
             ip: arrived.destination,
@@ -215,7 +203,7 @@ impl Process {
         port: u8,
         route: &Route,
         datagram: &[u8],
-        answering: &mut Vec<Arc<Qp>>,
+        answering: &mut Vec<Arc<A::QueuePair>>,
     ) {
         let opened = open(route, datagram);
         if capture::is_on() {
@@ -239,7 +227,7 @@ impl Process {
             port,
         };
         if route.destination_port != udp::PORT {
-            self.counters.shard().private_port_packets.add(1);
+            self.adapter.counters().shard().private_port_packets.add(1);
         }
         self.deliver(&received, answering);
     }
@@ -249,19 +237,19 @@ impl Process {
     fn take_non_packet(&self, arrived: &Arrived<'_>, route: &Route, datagram: &[u8]) {
         if route.destination_port != udp::PORT
             && let Some(answer) = port_probe::answer_to(datagram)
-            && let Some(socket) = self.roce.get().and_then(Port::management_socket)
+            && let Some(socket) = self.adapter.port().and_then(Port::management_socket)
         {
             // Lost if it cannot be sent now; the peer probes again.
             let _ = socket.answer(arrived, &answer);
             return;
         }
-        self.counters.shard().damaged_packets.add(1);
+        self.adapter.counters().shard().damaged_packets.add(1);
     }
 
-    fn deliver(&self, received: &ReceivedPacket<'_>, answering: &mut Vec<Arc<Qp>>) {
+    fn deliver(&self, received: &ReceivedPacket<'_>, answering: &mut Vec<Arc<A::QueuePair>>) {
         let bth = &received.packet.headers.bth;
         if bth.destination == Qpn::GSI {
-            self.counters.shard().packets_received.add(1);
+            self.adapter.counters().shard().packets_received.add(1);
             return self.take_management(received);
         }
         if received.destination_is_group() {
@@ -270,7 +258,7 @@ impl Process {
         let number = bth.destination.value();
         // Consecutive packets are mostly for the same queue pair.
         if answering.last().is_none_or(|last| last.number() != number) {
-            let Some(queue_pair) = self.queue_pairs.find(number) else {
+            let Some(queue_pair) = self.adapter.queue_pair(number) else {
                 return;
             };
             answering.push(queue_pair);
@@ -278,7 +266,7 @@ impl Process {
         let Some(queue_pair) = answering.last() else {
             return;
         };
-        self.counters.shard().packets_received.add(1);
+        self.adapter.counters().shard().packets_received.add(1);
         if received.is_marked() && bth.opcode.service() != Service::Congestion {
             queue_pair.note_congestion(received);
         }
@@ -298,9 +286,9 @@ impl Process {
         if bth.destination != Qpn::MULTICAST || bth.opcode.service() != Service::Ud {
             return;
         }
-        self.counters.shard().packets_received.add(1);
+        self.adapter.counters().shard().packets_received.add(1);
         for queue_pair in self
-            .groups
+            .adapter
             .members(received.port, &received.destination.octets())
         {
             queue_pair.take_datagram_packet(received);
@@ -309,7 +297,7 @@ impl Process {
 }
 
 /// Returns whether these are requests followed by an acknowledgement, as a queue pair sends them
-/// ([`Qp::answer_behind`]). Acknowledgements are then taken first, so that a program that sees a
+/// (`qp/responder`). Acknowledgements are then taken first, so that a program that sees a
 /// message finds its own earlier requests complete. The two belong to opposite directions, which
 /// are not ordered; responses belong to the same direction as acknowledgements.
 fn are_acknowledgements_behind_requests(arrived: &Arrived<'_>) -> bool {
@@ -336,7 +324,7 @@ fn operation(datagram: &[u8]) -> Option<Operation> {
 /// through, except that link-local and multicast addresses are only valid with their interface.
 /// Datagrams that this host sent to a group have already been delivered through shared memory.
 fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
-    let is_group = group::address(gid(arrived.destination)).is_some();
+    let is_group = link::ip_group(gid(arrived.destination)).is_some();
     let needs_its_own = is_group || is_link_local(&arrived.destination);
     let concerns = |interface: &Interface| {
         let has = |ip| interface.index_of(gid(ip)).is_some();
@@ -353,6 +341,7 @@ fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     const SEND_ONLY: u8 = 0x04;
     const READ_RESPONSE_ONLY: u8 = 0x10;

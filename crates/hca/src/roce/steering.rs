@@ -7,11 +7,12 @@
 //! - A message that begins such a conversation, and all other management, goes to slot 0, which
 //!   belongs to no process ([`super::management`]).
 
-use super::pool::SLOTS;
 use verbena_hca_os::filter::Instruction;
 use verbena_wire::mad::cm::Attribute;
 use verbena_wire::{Qpn, bth, datagram, mad};
 
+/// Number of sockets that share the port.
+pub const SLOTS: u32 = 64;
 /// Word of a BTH with the destination queue pair, below eight other bits.
 const DESTINATION: u32 = 4;
 /// Offset of a management datagram.

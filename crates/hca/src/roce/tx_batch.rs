@@ -1,7 +1,8 @@
 //! TX batch: packets of one queue pair sent in one call, segmented by the kernel (UDP_SEGMENT), all
 //! of one length except a shorter last one.
 
-use super::path::{Path, with_identification};
+use super::path::Path;
+use super::route::with_identification;
 use crate::capture::{self, Seen};
 use std::cell::Cell;
 use verbena_hca_os::clock;

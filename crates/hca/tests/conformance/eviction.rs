@@ -4,11 +4,12 @@ use crate::rig::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use verbena_abi::*;
-use verbena_hca::memory::evict::evict;
-use verbena_hca::memory::quarantine::Release;
-use verbena_hca::memory::region::{Change, Region};
 use verbena_hca::process::Process;
 use verbena_hca::qp::SendRequest;
+use verbena_hca_memory::evict::evict;
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::quarantine::Release;
+use verbena_hca_memory::region::{Change, Region};
 
 /// Two of these tests at once would move pages faster than the arena recovers them.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -23,11 +24,8 @@ fn kept_by(release: &Release) -> usize {
     Arc::strong_count(release) - 1
 }
 
-fn quarantined(process: &Process) -> u64 {
-    process
-        .arena
-        .as_ref()
-        .map_or(0, |arena| arena.quarantined())
+fn quarantined(memory: &ProcessMemory) -> u64 {
+    memory.arena().map_or(0, |arena| arena.quarantined())
 }
 
 #[test]
@@ -36,23 +34,17 @@ fn case_pages_move_under_their_keys_while_peers_write() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
     const LENGTH: usize = 96 * 1024;
     let (a, b) = pair(IBV_QPT_RC);
-    let process = Process::current().unwrap();
+    let memory = Process::current().unwrap().memory.clone();
     let over = Arc::new(AtomicBool::new(false));
     let release = release_when(&over);
     let (key, address) = (b.region.key(), b.address(4096));
     let stop = Arc::new(AtomicBool::new(false));
     let mover = {
-        let (stop, process, release) = (stop.clone(), process.clone(), release.clone());
+        let (stop, memory, release) = (stop.clone(), memory.clone(), release.clone());
         std::thread::spawn(move || {
             let mut moved = 0u64;
             while !stop.load(Ordering::SeqCst) && moved < 200 {
-                evict(
-                    &process,
-                    key,
-                    &|| drop(process.wait_for_sections()),
-                    &release,
-                )
-                .unwrap();
+                evict(&memory, key, &|| drop(memory.wait_for_sections()), &release).unwrap();
                 moved += 1;
             }
             moved
@@ -78,16 +70,16 @@ fn case_pages_move_under_their_keys_while_peers_write() {
     let pages = (BUFFER as u64 / 4096) * 4096;
     // Other tests running beside this one may keep pages in quarantine too: on a busy machine their
     // threads are preempted inside a section.
-    assert!(quarantined(&process) >= moved * pages);
+    assert!(quarantined(&memory) >= moved * pages);
     assert!(kept_by(&release) as u64 >= moved);
     let kept = b.buffer[..8192].to_vec();
     b.region.deregister().unwrap();
     assert_eq!(b.buffer[..8192], kept);
     over.store(true, Ordering::SeqCst);
-    process.arena.as_ref().unwrap().sweep();
+    memory.arena().unwrap().sweep();
     assert_eq!(kept_by(&release), 0);
     assert!(
-        evict(&process, key, &|| (), &release).is_err(),
+        evict(&memory, key, &|| (), &release).is_err(),
         "no such key"
     );
 }
@@ -99,20 +91,20 @@ fn case_messages_from_moving_pages_arrive_whole() {
     const EACH: usize = 16_000;
     const IN_FLIGHT: usize = 8;
     let (a, b) = pair(IBV_QPT_RC);
-    let process = Process::current().unwrap();
+    let memory = Process::current().unwrap().memory.clone();
     let over = Arc::new(AtomicBool::new(false));
     let release = release_when(&over);
     let key = a.region.key();
     let stop = Arc::new(AtomicBool::new(false));
     let mover = {
-        let (stop, process, release) = (stop.clone(), process.clone(), release.clone());
+        let (stop, memory, release) = (stop.clone(), memory.clone(), release.clone());
         std::thread::spawn(move || {
             for _ in 0..200 {
                 if stop.load(Ordering::SeqCst) {
                     return;
                 }
-                let fence = || drop(process.wait_for_sections());
-                evict(&process, key, &fence, &release).unwrap();
+                let fence = || drop(memory.wait_for_sections());
+                evict(&memory, key, &fence, &release).unwrap();
             }
         })
     };
@@ -143,7 +135,7 @@ fn case_messages_from_moving_pages_arrive_whole() {
     stop.store(true, Ordering::SeqCst);
     mover.join().unwrap();
     over.store(true, Ordering::SeqCst);
-    process.arena.as_ref().unwrap().sweep();
+    memory.arena().unwrap().sweep();
 }
 
 /// Builds requests to one remote address.

@@ -14,7 +14,7 @@ fn overrun(side: &Side, by: impl Fn()) {
     for _ in 0..3 {
         by();
     }
-    let events = &side.pd.context().events;
+    let events = &side.context.events;
     let mut seen = [events.next().unwrap(), events.next().unwrap()];
     seen.sort_by_key(|event| event.element);
     assert_eq!(

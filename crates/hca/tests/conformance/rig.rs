@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_abi::*;
-use verbena_hca::context::{Context, Pd};
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::context::Context;
+use verbena_hca::cq::Timestamps;
 use verbena_hca::device::Device;
-use verbena_hca::memory::region::Region;
+use verbena_hca::process::Cq;
 use verbena_hca::process::Process;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
-use verbena_hca::receive::Srq;
+use verbena_hca::srq::Srq;
 use verbena_hca::xrcd::Xrcd;
+use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::region::Region;
 
 /// All access rights.
 pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
@@ -22,6 +24,7 @@ pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
 
 /// One side.
 pub struct Side {
+    pub context: Arc<Context>,
     pub pd: Arc<Pd>,
     pub cq: Arc<Cq>,
     pub qp: Arc<Qp>,
@@ -47,8 +50,15 @@ impl Side {
     /// Returns a side with a buffer of this length, and with a shared receive queue if wanted.
     pub fn with(kind: ibv_qp_type, access: u32, length: usize, shares: bool) -> Side {
         let context = Context::open(Device::FIRST).unwrap();
-        let pd = Pd::allocate(&context).unwrap();
-        let cq = Cq::create(&context, 256, None, Timestamps::Off).unwrap();
+        let pd = Pd::allocate(&context.process.memory).unwrap();
+        let cq = Cq::create(
+            &context.process,
+            &context.events,
+            256,
+            None,
+            Timestamps::Off,
+        )
+        .unwrap();
         let cap = ibv_qp_cap {
             max_send_wr: 64,
             max_recv_wr: 64,
@@ -58,10 +68,10 @@ impl Side {
         };
         let xrcd = (kind == IBV_QPT_XRC_RECV).then(|| {
             let process = Process::current().unwrap();
-            Xrcd::open(&process, -1, libc::O_CREAT).unwrap()
+            Xrcd::open(|| process.join(), -1, libc::O_CREAT).unwrap()
         });
         let xrc = xrcd.clone().zip(Some(cq.clone()));
-        let srq = shares.then(|| Srq::create(&pd, 64, 4, xrc).unwrap());
+        let srq = shares.then(|| Srq::create(&context, &pd, 64, 4, xrc).unwrap());
         let init = QpInit {
             kind,
             pd: Some(pd.clone()),
@@ -79,6 +89,7 @@ impl Side {
         let region = Region::register(&pd, address, length as u64, address, access).unwrap();
         Side {
             srq,
+            context,
             pd,
             cq,
             qp,

@@ -3,9 +3,9 @@
 use crate::rig::*;
 use std::sync::Arc;
 use verbena_abi::*;
-use verbena_hca::memory::region::Region;
-use verbena_hca::memory::window::Window;
 use verbena_hca::qp::{Bind, SendRequest};
+use verbena_hca_memory::region::Region;
+use verbena_hca_memory::window::Window;
 
 #[test]
 #[ignore = "run by path"]

@@ -9,11 +9,13 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use verbena_abi::*;
-use verbena_hca::context::{Context, Pd};
-use verbena_hca::cq::{Cq, Timestamps};
+use verbena_hca::context::Context;
+use verbena_hca::cq::Timestamps;
 use verbena_hca::device::Device;
+use verbena_hca::process::Cq;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
+use verbena_hca_memory::domain::Pd;
 use verbena_hca_shm::registry::{self, Registry};
 
 /// Time limit that no step here may reach, even on a machine that gives a crowd a hundredth of a
@@ -99,8 +101,15 @@ impl Adapter {
     pub fn open() -> Adapter {
         let context = Context::open(Device::FIRST).unwrap();
         Adapter {
-            pd: Pd::allocate(&context).unwrap(),
-            cq: Cq::create(&context, 1024, None, Timestamps::Off).unwrap(),
+            pd: Pd::allocate(&context.process.memory).unwrap(),
+            cq: Cq::create(
+                &context.process,
+                &context.events,
+                1024,
+                None,
+                Timestamps::Off,
+            )
+            .unwrap(),
             context,
         }
     }

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use verbena_abi::IBV_PORT_ACTIVE;
-use verbena_hca::device::{self, Device, FIRST_PORT, GIDS, gid_at};
-use verbena_hca::link;
+use verbena_hca::device::{self, Device, gid_at};
+use verbena_hca::link::{self, FIRST_PORT, GIDS};
 use verbena_hca::process::watch::look_at_ports;
 
 use super::counters::{self, Totals};

@@ -1,7 +1,7 @@
 //! Answers from the responder: NAKs, read data, results of atomics.
 
 use crate::capture;
-use crate::process::link::Outbound;
+use crate::process::Outbound;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Nak, Route};
 use crate::qp::send::SendQueue;

@@ -2,8 +2,6 @@
 
 use super::direct::{Direct, Right, Span};
 use super::{Job, Outcome};
-use crate::memory::resolve::Piece;
-use crate::peer::{AccessMethod, Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::Request;
@@ -11,6 +9,8 @@ use crate::qp::send::SendQueue;
 use crate::qp::terms::status_code;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::peer::{AccessMethod, Direction, Peer};
+use verbena_hca_memory::resolve::Piece;
 use verbena_hca_shm::section::Section;
 use verbena_transport::assembly;
 use verbena_transport::request::check_word;

@@ -5,8 +5,7 @@
 use super::Outcome;
 use crate::ah::AddressHandle;
 use crate::link;
-use crate::memory::transfer::Runs;
-use crate::process::link::Outbound;
+use crate::process::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog;
 use crate::qp::multicast::Loopback;
@@ -16,6 +15,7 @@ use crate::qp::terms::status_code;
 use crate::roce::path::{NOWHERE, interface_towards, leads_elsewhere};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_shm::registry::Identity;
 use verbena_transport::request::check_message;
 
@@ -29,7 +29,7 @@ impl Qp {
         let Some(address) = request.address else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         };
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         let runs = match self.runs(&section, request, 0) {
             Ok(runs) => runs,
             Err(outcome) => return outcome,
@@ -115,7 +115,7 @@ impl Qp {
     fn send_unicast(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Outcome {
         let number = packet.route.destination.number;
         let Some(channel) = self.process.outbound_to_number(number) else {
-            let member = self.process.member.get();
+            let member = self.process.membership.get();
             let owner = member.and_then(|member| member.registry.owner(number));
             return if owner.is_some() {
                 Outcome::Connect(number)
@@ -136,11 +136,11 @@ impl Qp {
     /// Sends to every process of this host that has joined any group; each selects its own members.
     /// A process whose channel is full misses the datagram, as a congested receiver would.
     fn send_to_neighbours(self: &Arc<Qp>, packet: &DatagramPacket<'_>) {
-        let Some(member) = self.process.member.get() else {
+        let Some(member) = self.process.membership.get() else {
             return;
         };
         for identity in member.registry.multicast_members() {
-            match self.process.outbound_to(identity) {
+            match self.process.channels.outbound_to(identity) {
                 _ if self.process.backlog.wait_for(identity) => {
                     self.queue_until_connected(identity, packet)
                 }

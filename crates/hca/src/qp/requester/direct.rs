@@ -1,14 +1,14 @@
 //! Direct access of a requester to its peer's memory.
 
 use super::Job;
-use crate::memory::resolve::{AccessRequest, Refusal, ResolvedRange, grant};
-use crate::memory::transfer::Granted;
-use crate::peer::{Direction, Peer};
 use crate::qp::Qp;
 use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::peer::{Direction, Peer};
+use verbena_hca_memory::resolve::{AccessRequest, Refusal, ResolvedRange, grant};
+use verbena_hca_memory::transfer::Granted;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::channel::MAX_PAYLOAD;
 use verbena_hca_shm::context_table::QpRecord;

@@ -23,9 +23,8 @@ mod write;
 pub(super) use read::beyond_limit;
 
 use crate::capture;
-use crate::memory::transfer::Runs;
-use crate::peer::Peer;
-use crate::process::link::{Acknowledge, ChannelPush, Outbound};
+use crate::process::Outbound;
+use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -33,6 +32,8 @@ use crate::qp::terms::{answer_to, status_code};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::section::Section;
@@ -156,7 +157,7 @@ impl Qp {
             return Outcome::Order;
         }
         self.process.counters.shard().other_operations.add(1);
-        let window = self.process.windows.find(request.immediate);
+        let window = self.memory.windows().find(request.immediate);
         if window.is_none() {
             refusal::note(format_args!(
                 "rkey {:#x} belongs to no window: use mw->rkey as it is after the bind",
@@ -217,7 +218,7 @@ impl Qp {
         }
         Runs::resolve(
             section,
-            &self.process,
+            &self.memory,
             self.pd_number(),
             request.sges,
             access,
@@ -235,7 +236,7 @@ impl Qp {
             }
             _ => 0,
         };
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         match self.runs(&section, request, access) {
             Ok(_) => outcome,
             Err(fault) => fault,

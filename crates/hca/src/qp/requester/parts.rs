@@ -1,7 +1,8 @@
 //! Sending bytes through the channel, in one record or several.
 
 use super::{Job, Outcome};
-use crate::process::link::{Acknowledge, Outbound};
+use crate::process::Outbound;
+use crate::process::link::Acknowledge;
 use crate::qp::Qp;
 use crate::qp::ring_message::Request;
 use crate::qp::send::{RequestProgress, SendQueue};

@@ -5,7 +5,6 @@
 //! for the general path ([`super::send`]).
 
 use crate::capture;
-use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
@@ -14,6 +13,7 @@ use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
 
 /// Most bytes of a plain message that is not inline: the limit up to which messages are always
@@ -82,10 +82,10 @@ impl Qp {
             let from = buffer.addr as *const u8;
             via.push(self, header, length as usize, acknowledge, fill(from))
         } else {
-            let arena = self.process.arena.as_ref()?;
+            let arena = self.memory.arena()?;
             let section = via.section(0);
             let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
-            let key = self.process.keys.record(buffer.lkey);
+            let key = self.memory.keys().record(buffer.lkey);
             let range = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
             let Some(Piece::Arena { offset, .. }) = range.sole() else {
                 return None;

@@ -2,14 +2,13 @@
 
 use super::direct::Direct;
 use super::{Job, Outcome};
-use crate::peer::Direction;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use crate::qp::ring_message::{Remote, Request};
 use crate::qp::send::SendQueue;
 use crate::qp::terms::status_code;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::peer::Direction;
 use verbena_transport::completion::Status;
 use verbena_transport::order::{Start, check_resources};
 use verbena_transport::request::{Answer, Fence};
@@ -51,8 +50,8 @@ impl Qp {
         self.process.counters.shard().other_operations.add(1);
         // Bytes stored directly are already in place. The responder decides whether the flush is
         // allowed; only a program that waits for its bytes anyway waits for that answer.
-        let flush = Flush::of(job.request);
-        let length = Flush::length(job.request);
+        let flush = job.request.flush();
+        let length = job.request.flush_length();
         self.ask_remote(send, job, |remote| Request::Flush(remote, flush), length, 0)
     }
 

@@ -2,9 +2,8 @@
 //! responder can reach them.
 
 use super::{Job, Outcome};
-use crate::memory::transfer::Runs;
-use crate::peer::{PULL_ANY, PULL_ARENA};
-use crate::process::link::{Acknowledge, Outbound};
+use crate::process::Outbound;
+use crate::process::link::Acknowledge;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Request, SharedQueue, Source};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -12,6 +11,8 @@ use crate::qp::terms::status_code;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::peer::{PULL_ANY, PULL_ARENA};
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_shm::channel::MAX_PAYLOAD;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_transport::completion::Status;
@@ -94,7 +95,7 @@ impl Qp {
         let number = job.request.srq;
         let owner = match self.process.outbound_to_number(number) {
             Some(owner) => owner,
-            None if self.process.is_owned(number) => {
+            None if self.process.membership.owner(number).is_some() => {
                 return Err(self.unless_unreadable(job.request, Outcome::Connect(number)));
             }
             // No such queue exists: the responder refuses the message.

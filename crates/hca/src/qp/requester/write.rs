@@ -3,12 +3,12 @@
 use super::direct::{Direct, Span};
 use super::send::MessageTarget;
 use super::{Job, Outcome};
-use crate::peer::Direction;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Request, Write};
 use crate::qp::send::{RequestProgress, SendQueue};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::peer::Direction;
 use verbena_wire::opcode::Place;
 
 impl Qp {

@@ -3,14 +3,14 @@
 use super::Call;
 use super::failure::Failure;
 use super::why;
-use crate::memory::resolve::{Piece, ResolvedRange};
-use crate::process::Process;
-use crate::process::link::Serving;
+use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::{Answer, Remote};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::resolve::{Piece, ResolvedRange};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::own_memory;
 use verbena_hca_os::refusal;
@@ -46,7 +46,7 @@ impl Call<'_> {
         let found = {
             let section = self.inbound.section(remote.key);
             let range = self.grant(&section, queue_pair, remote, right, 8)?;
-            perform(self.process, operation, range).map_err(|_| why::unmapped())?
+            perform(self.memory(), operation, range).map_err(|_| why::unmapped())?
         };
         self.answer(serving, Answer::Atomic(found));
         Ok(())
@@ -73,12 +73,12 @@ impl Call<'_> {
 /// EFAULT if the range is not one word of 8 bytes, EINVAL if it is not aligned; the kernel's error
 /// if the memory is not mapped.
 pub(super) fn perform(
-    process: &Process,
+    memory: &ProcessMemory,
     operation: Atomic,
     range: ResolvedRange<'_>,
 ) -> Result<u64, Errno> {
     let piece = range.pieces().next().ok_or(Errno::EFAULT)?;
-    let target = match (piece, &process.arena) {
+    let target = match (piece, memory.arena()) {
         (Piece::Arena { offset, length: 8 }, Some(arena)) => arena.pointer(offset),
         (Piece::Mapping { address, length: 8 }, _) => address as *mut u8,
         (Piece::Address { address, length: 8 }, _) => {

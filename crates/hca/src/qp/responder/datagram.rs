@@ -4,13 +4,13 @@ use super::Call;
 use super::why;
 use crate::cq::Completion;
 use crate::link;
-use crate::memory::transfer::Runs;
 use crate::qp::ring_message::Datagram;
 use crate::qp::terms::{event_code, state_of, status_code, vendor_error};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_transport::completion::Status;
 use verbena_transport::datagram::{self, Receiver};
 use verbena_transport::fault::{Fault, Next, ReceiveFate, Responder};
@@ -123,13 +123,13 @@ impl Call<'_> {
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
-            self.process,
+            self.memory(),
             pd,
             receive.sges.as_slice(),
             IBV_ACCESS_LOCAL_WRITE,
         );
         let unusable = || {
-            why::note_buffers(self.process, pd, receive.sges.as_slice());
+            why::note_buffers(self.memory(), pd, receive.sges.as_slice());
             Fault::ReceiveProtection
         };
         let runs = runs.map_err(|_| unusable())?;

@@ -2,8 +2,8 @@
 //! packets.
 
 use super::Call;
-use crate::cq::Cq;
-use crate::process::link::Serving;
+use crate::process::Cq;
+use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Nak};
 use crate::qp::terms::event_code;

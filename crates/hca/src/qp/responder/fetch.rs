@@ -1,13 +1,13 @@
 //! Fetching a message from the requester's buffers.
 
 use super::Call;
-use crate::memory::resolve::{AccessRequest, grant};
-use crate::memory::transfer::{Granted, Runs};
-use crate::peer::Direction;
 use crate::qp::ring_message::Source;
 use crate::qp::terms::state_of;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
+use verbena_hca_memory::peer::Direction;
+use verbena_hca_memory::resolve::{AccessRequest, grant};
+use verbena_hca_memory::transfer::{Granted, Runs};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::section::Section;

@@ -1,9 +1,9 @@
 //! The permission of a FLUSH, which is all that remains to be checked (see [`crate::qp::flush`]).
 
 use super::why;
-use crate::memory::resolve::{AccessRequest, Refusal, grant, grant_whole};
 use crate::qp::flush::Flush;
 use std::sync::atomic::Ordering;
+use verbena_hca_memory::resolve::{AccessRequest, Refusal, grant, grant_whole};
 use verbena_hca_shm::context_table::KeyRecord;
 use verbena_hca_shm::section::Section;
 

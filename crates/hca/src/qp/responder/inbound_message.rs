@@ -5,13 +5,14 @@ use super::fetch::NotFetched;
 use super::message_state::{MessageState, PartialMessage};
 use super::why;
 use super::{Call, CompletionTarget, Delivered, HeldLock};
-use crate::cq::Cq;
-use crate::memory::transfer::Runs;
+use crate::process::Cq;
 use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::{Receive, ReceiveRing, Srq};
+use crate::receive::{Receive, ReceiveRing};
+use crate::srq::Srq;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_transport::assembly;
 use verbena_transport::fault::{Fault, Responder};
@@ -288,13 +289,13 @@ impl<'a> Call<'a> {
         }
         let sges = current.receive.sges.as_slice();
         let failed = || {
-            why::note_buffers(self.process, receiver.pd, sges);
+            why::note_buffers(self.memory(), receiver.pd, sges);
             NotStored::Failed(Fault::ReceiveProtection)
         };
         let section = self.inbound.section(0);
         let runs = Runs::resolve(
             &section,
-            self.process,
+            self.memory(),
             receiver.pd,
             sges,
             verbena_abi::IBV_ACCESS_LOCAL_WRITE,
@@ -339,7 +340,7 @@ impl<'a> Call<'a> {
                 wc.imm = ibv_wc_imm { imm_data };
             }
             Extra::Invalidate(key) => {
-                let window = self.process.windows.find(key).ok_or(())?;
+                let window = self.memory().windows().find(key).ok_or(())?;
                 window
                     .invalidate(key, receiver.pd, receiver.number)
                     .map_err(|_| ())?;

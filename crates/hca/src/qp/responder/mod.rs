@@ -24,20 +24,20 @@ mod write;
 
 pub use message_state::{MessageState, XrcMessageStates};
 
-use crate::cq::{Completion, Cq};
-use crate::fault_injection;
-use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
-use crate::process::Process;
-use crate::process::link::{Inbound, Serving};
+use crate::cq::Completion;
+use crate::process::{Cq, Inbound, Process, QpCache, Serving};
 use crate::qp::flush::Flush;
 use crate::qp::ring_message::{Answer, Plain, Remote, Request, Route};
 use crate::qp::terms::failed_receive;
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::Srq;
+use crate::srq::Srq;
 use failure::Failure;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
+use verbena_hca_memory::fault_injection;
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::resolve::{AccessRequest, ResolvedRange, grant};
 use verbena_hca_os::lock::Guard;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
@@ -91,23 +91,6 @@ impl Delivered<'_> {
     }
 }
 
-/// Cache of the queue pair that the last record was for. The next record is likely for the same
-/// one, and a lookup with reference counting takes longer than checking a message.
-#[derive(Default)]
-pub struct QpCache(Option<Arc<Qp>>);
-
-impl QpCache {
-    /// Returns the queue pair with a number.
-    #[inline]
-    pub fn find(&mut self, process: &Process, number: u32) -> Option<&Arc<Qp>> {
-        let is_it = |qp_cache: &Arc<Qp>| qp_cache.number == number && !qp_cache.is_destroyed();
-        if !self.0.as_ref().is_some_and(is_it) {
-            self.0 = process.queue_pairs.find(number);
-        }
-        self.0.as_ref()
-    }
-}
-
 /// Serves one record.
 pub fn serve<'a>(
     process: &'a Process,
@@ -125,7 +108,7 @@ pub fn serve<'a>(
         record,
         route: Route::of(&record.header),
     };
-    let queue_pair = qp_cache.find(process, call.route.destination.number);
+    let queue_pair = qp_cache.find(&process.queue_pairs, call.route.destination.number);
     if let (Some(message), Some(queue_pair)) = (Plain::parse(&record.header), queue_pair)
         && let Some(delivered) = call.serve_plain(queue_pair, message)
     {
@@ -142,6 +125,10 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    fn memory(&self) -> &'a ProcessMemory {
+        &self.process.memory
+    }
+
     /// Serves a record on the general path.
     fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
         let Some(request) = Request::parse(&self.record.header) else {
@@ -237,7 +224,7 @@ impl<'a> Call<'a> {
     /// none, that of the shared receive queue in the request (architecture specification, annex
     /// A14).
     fn check_right(&self, queue_pair: &Qp, remote: &Remote, right: u32) -> Result<u32, Failure> {
-        let record = self.process.contexts.queue_pair(queue_pair.number);
+        let record = queue_pair.memory.contexts().queue_pair(queue_pair.number);
         let allowed = record.access.load(Ordering::Relaxed);
         if allowed & right == 0 {
             why::note_right(allowed, right);
@@ -267,7 +254,7 @@ impl<'a> Call<'a> {
     fn grant<'s>(
         &'s self,
         section: &'s Section<'_>,
-        queue_pair: &Qp,
+        queue_pair: &'s Qp,
         remote: &Remote,
         right: u32,
         length: u64,
@@ -278,7 +265,7 @@ impl<'a> Call<'a> {
             queue_pair: queue_pair.number,
             access: right,
         };
-        let key = self.process.keys.named_record(remote.key);
+        let key = queue_pair.memory.keys().named_record(remote.key);
         grant(section, key, access_request, remote.address, length).map_err(|_| {
             why::note_access_request(key, access_request, remote.address, length);
             Failure::by(Fault::RemoteAccess)
@@ -306,7 +293,7 @@ impl<'a> Call<'a> {
             queue_pair: queue_pair.number,
             access: flush.access(),
         };
-        let key = self.process.keys.named_record(remote.key);
+        let key = queue_pair.memory.keys().named_record(remote.key);
         let range = (remote.address, remote.length.into());
         flush::check(&section, key, access_request, flush, range)
             .map_err(|_| Failure::by(Fault::RemoteAccess))
@@ -333,7 +320,7 @@ impl Qp {
     /// Returns whether requests on this route are for this incarnation of the queue pair, from the
     /// one that it is connected to.
     fn is_connected_to(&self, route: &Route) -> bool {
-        let record = self.process.contexts.queue_pair(self.number);
+        let record = self.memory.contexts().queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
                 || fault_injection::is(fault_injection::Fault::Incarnation))

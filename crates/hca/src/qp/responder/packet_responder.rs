@@ -8,10 +8,9 @@
 
 use super::flush;
 use super::why::{self, event_name};
-use crate::cq::{Completion, Cq};
+use crate::cq::Completion;
 use crate::device::active_mtu;
-use crate::memory::resolve::{AccessRequest, ResolvedRange, grant};
-use crate::memory::transfer::Runs;
+use crate::process::Cq;
 use crate::process::Process;
 use crate::qp::atomic::Atomic;
 use crate::qp::congestion::NotificationTimer;
@@ -21,13 +20,18 @@ use crate::qp::send::packet_requester::{WINDOW, mtu_of};
 use crate::qp::send::status_name;
 use crate::qp::terms::{event_code, right_to, status_code, vendor_error};
 use crate::qp::{Qp, ReceiveQueue};
-use crate::receive::{self, ReceiveRing, Srq};
-use crate::roce::path::{self, Path};
-use crate::roce::receive::ReceivedPacket;
+use crate::receive::{self, ReceiveRing};
+use crate::roce::packet::ReceivedPacket;
+use crate::roce::path::Path;
+use crate::roce::sender;
 use crate::roce::tx_batch::TxBatch;
+use crate::srq::Srq;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::resolve::{AccessRequest, ResolvedRange, grant};
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::section::Section;
 use verbena_transport::completion::{ReceiveCompletion, Received, Status, Tail};
@@ -211,7 +215,7 @@ impl Qp {
         if !path.is_path_of(received) {
             return;
         }
-        *peer_is_like_us = path::is_ours(received.route.source_port);
+        *peer_is_like_us = sender::is_ours(received.route.source_port);
         let mut memory = ResponderMemory {
             queue_pair: self,
             ring,
@@ -425,6 +429,10 @@ impl ResponderMemory<'_> {
         }
     }
 
+    fn memory(&self) -> &ProcessMemory {
+        &self.queue_pair.memory
+    }
+
     fn process(&self) -> &Process {
         &self.queue_pair.process
     }
@@ -452,7 +460,7 @@ impl ResponderMemory<'_> {
         region: Region,
         right: u32,
     ) -> Result<ResolvedRange<'s>, AccessError> {
-        let record = self.process().contexts.queue_pair(self.queue_pair.number);
+        let record = self.memory().contexts().queue_pair(self.queue_pair.number);
         if record.access.load(Ordering::Relaxed) & right == 0 {
             return Err(AccessError);
         }
@@ -462,7 +470,7 @@ impl ResponderMemory<'_> {
             queue_pair: self.queue_pair.number,
             access: right,
         };
-        let key = self.process().keys.named_record(region.key.0);
+        let key = self.memory().keys().named_record(region.key.0);
         let (address, length) = (region.address, region.length.into());
         grant(section, key, access_request, address, length).map_err(|_| {
             why::note_access_request(key, access_request, address, length);
@@ -471,11 +479,11 @@ impl ResponderMemory<'_> {
     }
 
     fn perform(&self, region: Region, right: u32, operation: Atomic) -> Result<u64, MemoryError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let range = self
             .grant(&section, region, right)
             .map_err(|_| MemoryError::Access)?;
-        perform(self.process(), operation, range).map_err(|_| MemoryError::Operation)
+        perform(self.memory(), operation, range).map_err(|_| MemoryError::Operation)
     }
 
     /// Returns the completion queue of the taken receive.
@@ -496,7 +504,7 @@ impl ResponderMemory<'_> {
 
 impl ResponderAccess for ResponderMemory<'_> {
     fn supports(&mut self, access: Access) -> bool {
-        let record = self.process().contexts.queue_pair(self.queue_pair.number);
+        let record = self.memory().contexts().queue_pair(self.queue_pair.number);
         let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
         if allowed & right == 0 {
             why::note_right(allowed, right);
@@ -509,26 +517,26 @@ impl ResponderAccess for ResponderMemory<'_> {
     }
 
     fn check(&mut self, region: Region, access: Access) -> Result<(), AccessError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         self.grant(&section, region, right_to(access)).map(drop)
     }
 
     fn write(&mut self, region: Region, bytes: &[u8]) -> Result<(), MemoryError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let range = self
             .grant(&section, region, IBV_ACCESS_REMOTE_WRITE)
             .map_err(|_| MemoryError::Access)?;
-        let runs = Runs::of(&section, self.process(), range);
+        let runs = Runs::of(&section, self.memory(), range);
         // SAFETY: `bytes` is readable for its length, which equals the range's.
         unsafe { runs.scatter(0, bytes.as_ptr(), bytes.len()) }.map_err(|_| MemoryError::Operation)
     }
 
     fn read(&mut self, region: Region, into: &mut [u8]) -> Result<(), MemoryError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let range = self
             .grant(&section, region, IBV_ACCESS_REMOTE_READ)
             .map_err(|_| MemoryError::Access)?;
-        let runs = Runs::of(&section, self.process(), range);
+        let runs = Runs::of(&section, self.memory(), range);
         // SAFETY: `into` is writable for its length, which equals the range's.
         unsafe { runs.gather(0, into.as_mut_ptr(), into.len()) }.map_err(|_| MemoryError::Operation)
     }
@@ -560,7 +568,7 @@ impl ResponderAccess for ResponderMemory<'_> {
     }
 
     fn flush(&mut self, region: Region, feth: Feth) -> Result<(), AccessError> {
-        let section = self.process().own_marks.enter(region.key.0);
+        let section = self.memory().own_marks().enter(region.key.0);
         let flush = Flush::from(feth);
         let access_request = AccessRequest {
             key: region.key.0,
@@ -568,7 +576,7 @@ impl ResponderAccess for ResponderMemory<'_> {
             queue_pair: self.queue_pair.number,
             access: flush.access(),
         };
-        let key = self.process().keys.named_record(region.key.0);
+        let key = self.memory().keys().named_record(region.key.0);
         let range = (region.address, region.length.into());
         flush::check(&section, key, access_request, flush, range).map_err(|_| AccessError)
     }
@@ -594,22 +602,22 @@ impl ResponderAccess for ResponderMemory<'_> {
 
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
         let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
-        let section = self.process().own_marks.enter(0);
+        let section = self.memory().own_marks().enter(0);
         let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
         let unusable = || {
-            why::note_buffers(self.process(), domain, sges);
+            why::note_buffers(self.memory(), domain, sges);
             LocalError
         };
         let access = IBV_ACCESS_LOCAL_WRITE;
-        let runs = Runs::resolve(&section, self.process(), domain, sges, access)
-            .map_err(|_| unusable())?;
+        let runs =
+            Runs::resolve(&section, self.memory(), domain, sges, access).map_err(|_| unusable())?;
         // SAFETY: `bytes` is readable for its length; bytes beyond the buffers are not stored.
         unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
             .map_err(|_| unusable())
     }
 
     fn invalidate(&mut self, key: RKey) -> Result<(), InvalidateError> {
-        let window = self.process().windows.find(key.0).ok_or(InvalidateError)?;
+        let window = self.memory().windows().find(key.0).ok_or(InvalidateError)?;
         let domain = self.domain().ok_or(InvalidateError)?;
         window
             .invalidate(key.0, domain, self.queue_pair.number)

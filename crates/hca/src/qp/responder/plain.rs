@@ -7,11 +7,11 @@
 //! for the general path.
 
 use super::{Call, CompletionTarget, Delivered, HeldLock};
-use crate::memory::resolve::{AccessRequest, Piece, grant};
 use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
 
 impl<'a> Call<'a> {
@@ -79,13 +79,13 @@ impl<'a> Call<'a> {
         if message.total == 0 {
             return true;
         }
-        let Some(arena) = &self.process.arena else {
+        let Some(arena) = queue_pair.memory.arena() else {
             return false;
         };
         let access_request =
             AccessRequest::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
         let section = self.inbound.section(0);
-        let record = self.process.keys.record(buffer.lkey);
+        let record = queue_pair.memory.keys().record(buffer.lkey);
         let granted = grant(
             &section,
             record,

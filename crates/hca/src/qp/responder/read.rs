@@ -3,13 +3,13 @@
 use super::failure::Failure;
 use super::why;
 use super::{Call, Progress};
-use crate::memory::resolve::{Piece, ResolvedRange};
-use crate::process::link::Serving;
+use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Answer, Remote};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{Piece, ResolvedRange};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::refusal;
 use verbena_hca_os::{copy, own_memory};
@@ -59,7 +59,7 @@ impl<'a> Call<'a> {
     /// Refuses reads and atomics if the responder has no resources for them (architecture
     /// specification, 9.4.4 and 11.2.5.2).
     pub(super) fn check_fetch(&self, queue_pair: &Qp) -> Result<(), Failure> {
-        let record = self.process.contexts.queue_pair(queue_pair.number);
+        let record = self.memory().contexts().queue_pair(queue_pair.number);
         check_resources(record.rd_atomic.load(Ordering::Relaxed)).map_err(|fault| {
             refusal::note(format_args!(
                 "max_dest_rd_atomic of the queue pair is 0, so it accepts no reads and atomics: \
@@ -77,7 +77,7 @@ impl<'a> Call<'a> {
             // SAFETY: the pieces add up to the room at `target`; arena offsets come from our own
             // key table.
             unsafe {
-                match (piece, &self.process.arena) {
+                match (piece, self.memory().arena()) {
                     (Piece::Null { .. }, _) => to.write_bytes(0, length),
                     (Piece::Arena { offset, .. }, Some(arena)) => {
                         copy::copy(arena.pointer(offset), to, length);

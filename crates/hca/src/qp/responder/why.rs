@@ -3,12 +3,12 @@
 
 use super::Call;
 use super::failure::Failure;
-use crate::memory::explain::{access_names, explain};
-use crate::memory::resolve::AccessRequest;
-use crate::process::Process;
 use crate::qp::send::status_name;
 use crate::qp::terms::status_code;
 use verbena_abi::*;
+use verbena_hca_memory::explain::{access_names, explain};
+use verbena_hca_memory::process_memory::ProcessMemory;
+use verbena_hca_memory::resolve::AccessRequest;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::KeyRecord;
 use verbena_transport::completion::Status;
@@ -40,13 +40,13 @@ pub(super) fn note_access_request(
 
 /// Notes which buffer of a receive cannot hold a message.
 #[cold]
-pub(super) fn note_buffers(process: &Process, pd: u32, sges: &[ibv_sge]) {
+pub(super) fn note_buffers(memory: &ProcessMemory, pd: u32, sges: &[ibv_sge]) {
     if !refusal::is_reported() {
         return;
     }
     let found = sges.iter().enumerate().find_map(|(index, sge)| {
         let access_request = AccessRequest::to_buffer(sge.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
-        let record = process.keys.record(sge.lkey);
+        let record = memory.keys().record(sge.lkey);
         let why = explain("lkey", record, access_request, sge.addr, sge.length.into())?;
         (sge.length > 0).then(|| format!("sg_list[{index}] of the receive: {why}"))
     });

@@ -3,11 +3,11 @@
 use super::failure::Failure;
 use super::why;
 use super::{Call, Delivered};
-use crate::memory::resolve::{Piece, ResolvedRange};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Write};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::resolve::{Piece, ResolvedRange};
 use verbena_hca_os::errno::Errno;
 use verbena_hca_os::{copy, own_memory};
 use verbena_transport::assembly::takes_receive_before_key;
@@ -126,7 +126,7 @@ impl<'a> Call<'a> {
             // SAFETY: the pieces add up to the payload's length; arena offsets come from our own
             // key table.
             unsafe {
-                match (piece, &self.process.arena) {
+                match (piece, self.memory().arena()) {
                     (Piece::Null { .. }, _) => (),
                     (Piece::Arena { offset, .. }, Some(arena)) => {
                         copy::ordered_copy(from, arena.pointer(offset), length);

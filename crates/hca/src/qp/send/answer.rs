@@ -3,11 +3,11 @@
 use super::request::PendingRequest;
 use super::{Backoff, RequestStage, SendQueue};
 use crate::capture;
-use crate::fault_injection::{self, Fault};
 use crate::qp::Qp;
 use crate::qp::terms::{is_answered, status_code};
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::fault_injection::{self, Fault};
 use verbena_hca_os::clock;
 use verbena_transport::fault::Answer;
 use verbena_transport::retry::Reaction;

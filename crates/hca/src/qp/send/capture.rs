@@ -16,18 +16,18 @@ use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
 use crate::device;
 use crate::link;
-use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use crate::qp::requester::Outcome;
 use crate::qp::ring_message::Nak;
 use crate::qp::send::{RequestProgress, SendRequest};
 use crate::qp::terms::is_answered;
-use crate::roce::path::{leads_elsewhere, route};
+use crate::roce::path::leads_elsewhere;
+use crate::roce::route::route;
 use crate::roce::tx_batch::PACKET;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::clock;
 use verbena_hca_os::udp::Address;
 use verbena_transport::completion::SendCompletion;
@@ -130,7 +130,7 @@ impl Qp {
     }
 
     fn capture_request(&self, send: &SendQueue, request: &SendRequest<'_>, psn: u32, time: u64) {
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         let (Some(mut packets), Ok(runs)) = (
             CapturedPackets::of(self, send, request, psn),
             self.runs(&section, request, 0),
@@ -150,7 +150,7 @@ impl Qp {
         let Some(answers) = AnswerCapture::of(self, send, request, index) else {
             return;
         };
-        let section = self.process.own_marks.enter(0);
+        let section = self.memory.own_marks().enter(0);
         let Ok(runs) = self.runs(&section, request, 0) else {
             return;
         };
@@ -186,7 +186,7 @@ impl Qp {
         let source = source.unwrap_or(device::gid(vector.port_num));
         // A LID leads to a port of this host.
         let destination = match vector.is_global {
-            0 => link::infiniband_port(vector).map_or(source, device::gid),
+            0 => device::port_towards(vector).map_or(source, device::gid),
             _ => vector.grh.dgid,
         };
         route(
@@ -247,7 +247,7 @@ impl CapturedPackets {
             operation,
             length: match operation {
                 _ if is_word => 8,
-                Operation::Flush { .. } => Flush::length(request) as u32,
+                Operation::Flush { .. } => request.flush_length() as u32,
                 _ => request.length() as u32,
             },
             addressee,

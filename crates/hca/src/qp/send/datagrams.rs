@@ -4,7 +4,6 @@
 use super::SendQueue;
 use crate::ah::AddressHandle;
 use crate::device;
-use crate::memory::transfer::Runs;
 use crate::qp::Qp;
 use crate::qp::requester::Outcome;
 use crate::qp::send::SendRequest;
@@ -12,6 +11,7 @@ use crate::qp::terms::status_code;
 use crate::roce::path::Path;
 use crate::roce::tx_batch::TxBatch;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_transport::completion::{SendCompletion, Status};
 use verbena_transport::request::{
     Addressee, Fence, Operation, SendRequest as Request, SendTail, WorkId,
@@ -49,7 +49,7 @@ impl Qp {
     ) -> Outcome {
         // If the port could not be opened, or the address no longer exists, the datagram counts as
         // lost.
-        let Some(port) = self.process.roce.get() else {
+        let Some(port) = self.process.ports.roce() else {
             return Outcome::Done;
         };
         let Ok(path) = Path::of(&port.senders, address.attributes()) else {

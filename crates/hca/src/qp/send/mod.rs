@@ -20,7 +20,7 @@ pub use post::Poster;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
 use crate::cq::Retired;
-use crate::process::link::Outbound;
+use crate::process::Outbound;
 use crate::qp::terms::{answer_to, request_kind};
 use crate::roce::path::Path;
 use datagrams::Datagrams;

@@ -6,18 +6,18 @@
 //! retransmission. A complete request is in neither, so its buffers are not accessed again.
 
 use super::{RequestStage, SendQueue};
-use crate::memory::transfer::Runs;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use crate::qp::requester::{Outcome, beyond_limit};
 use crate::qp::send::SendRequest;
 use crate::qp::terms::{is_answered, status_code};
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
+use crate::roce::fallback::thread::examine_udp;
+use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
-use crate::roce::receive::ReceivedPacket;
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::clock;
 use verbena_transport::completion::SendCompletion;
 use verbena_transport::reliable::{Reliable, Requester, requester};
@@ -227,7 +227,7 @@ impl Qp {
         }
         if matches!(operation, Operation::Read { .. } | Operation::Atomic { .. }) {
             // The answer's buffers must be valid before anything happens at the responder.
-            let section = self.process.own_marks.enter(0);
+            let section = self.memory.own_marks().enter(0);
             if let Err(outcome) = self.runs(&section, request, IBV_ACCESS_LOCAL_WRITE) {
                 return outcome;
             }
@@ -238,7 +238,7 @@ impl Qp {
             operation,
             length: match operation {
                 _ if word => 8,
-                Operation::Flush { .. } => Flush::length(request) as u32,
+                Operation::Flush { .. } => request.flush_length() as u32,
                 _ => request.length() as u32,
             },
             addressee: match is_xrc {
@@ -277,7 +277,7 @@ impl Qp {
         };
         if packets.is_unanswered() {
             let slot_address = slot_address_of_queue_pair(Qpn::new(self.destination()));
-            self.process.examine_udp(&packets.path, slot_address);
+            examine_udp(&self.process, &packets.path, slot_address);
         }
         let answers_behind = self.answers_behind();
         if !answers_behind {
@@ -376,7 +376,7 @@ impl RequesterBuffers<'_> {
     ) -> Result<(), LocalError> {
         let position = self.position(id).ok_or(LocalError)?;
         let one = self.send.pending.get(position).ok_or(LocalError)?;
-        let section = self.queue_pair.process.own_marks.enter(0);
+        let section = self.queue_pair.memory.own_marks().enter(0);
         let request = one.request();
         let runs = self
             .queue_pair
@@ -451,7 +451,7 @@ pub(super) fn operation(request: &SendRequest<'_>) -> Option<Operation> {
         IBV_WR_ATOMIC_WRITE => Operation::AtomicWrite { remote },
         IBV_WR_FLUSH => Operation::Flush {
             remote,
-            feth: Flush::of(request).into(),
+            feth: request.flush().into(),
         },
         _ => return None,
     })

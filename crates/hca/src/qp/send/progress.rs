@@ -118,7 +118,7 @@ impl Qp {
 
     pub(super) fn set_timer(&self, deadline: u64) {
         if self.process.timers.set(deadline, self.number) {
-            self.process.doorbell.ring();
+            self.process.activity.ring();
         }
     }
 

@@ -2,11 +2,12 @@
 
 use super::RequestStage;
 use crate::ah::AddressHandle;
-use crate::memory::region::Region;
-use crate::memory::window::Window;
+use crate::qp::flush::Flush;
 use crate::receive::SgeList;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::region::Region;
+use verbena_hca_memory::window::Window;
 use verbena_hca_os::slots::Slot;
 
 /// A posted send work request (ibv_post_send(3)). The opcode determines which fields have a
@@ -45,6 +46,26 @@ pub struct SendRequest<'a> {
 }
 
 impl SendRequest<'_> {
+    /// Returns a FLUSH request's flush. The library's extended interface stores placement and
+    /// selectivity in `swap`; the plain interface has no field for them, and means global
+    /// visibility.
+    pub fn flush(&self) -> Flush {
+        let placement = self.swap as u8;
+        Flush {
+            visible: placement & IBV_FLUSH_GLOBAL != 0 || placement == 0,
+            persistent: placement & IBV_FLUSH_PERSISTENT != 0,
+            region: (self.swap >> 8) as u8 == IBV_FLUSH_MR,
+        }
+    }
+
+    /// Returns the number of bytes that a flush names, from its remote address on.
+    pub fn flush_length(&self) -> u64 {
+        match self.swap {
+            0 => self.length(),
+            _ => self.compare_add,
+        }
+    }
+
     /// Returns the bytes of the local buffers.
     #[inline]
     pub fn length(&self) -> u64 {

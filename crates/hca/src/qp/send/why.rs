@@ -4,13 +4,12 @@
 use super::SendQueue;
 use super::request::{PendingRequest, SendRequest};
 use crate::device;
-use crate::memory::explain::{access_names, explain, range_name};
-use crate::memory::resolve::AccessRequest;
 use crate::qp::Qp;
-use crate::qp::flush::Flush;
 use crate::qp::terms::{is_answered, request_kind, right_to};
 use std::sync::atomic::Ordering::Relaxed;
 use verbena_abi::*;
+use verbena_hca_memory::explain::{access_names, explain, range_name};
+use verbena_hca_memory::resolve::AccessRequest;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_transport::Access;
@@ -88,7 +87,7 @@ impl Qp {
         };
         let found = request.sges.iter().enumerate().find_map(|(index, sge)| {
             let access_request = AccessRequest::to_buffer(sge.lkey, self.pd_number(), access);
-            let record = self.process.keys.record(sge.lkey);
+            let record = self.memory.keys().record(sge.lkey);
             (sge.length > 0)
                 .then(|| explain("lkey", record, access_request, sge.addr, sge.length.into()))
                 .flatten()
@@ -187,7 +186,7 @@ impl Qp {
 
     fn length_there(&self, request: &SendRequest<'_>) -> u64 {
         match request.opcode {
-            IBV_WR_FLUSH => Flush::length(request),
+            IBV_WR_FLUSH => request.flush_length(),
             opcode if word_of(opcode) => 8,
             _ => request.length(),
         }
@@ -213,7 +212,7 @@ fn word_of(opcode: ibv_wr_opcode) -> bool {
 /// Returns the right that a request needs to the responder's memory; None if it names none.
 fn right_of(request: &SendRequest<'_>) -> Option<u32> {
     match request_kind(request.opcode)? {
-        Kind::Flush => Some(Flush::of(request).access()),
+        Kind::Flush => Some(request.flush().access()),
         kind => Access::needed_by(kind).map(right_to),
     }
 }

@@ -11,7 +11,7 @@
 //! - [`connection`]: an open connection.
 //! - [`udp_probe`]: probes whether UDP passes.
 //! - [`reachability`]: reachability of a remote address.
-//! - `thread`: the thread that connects, accepts and receives.
+//! - [`thread`]: the thread that connects, accepts and receives.
 //!
 //! A connection links two processes. All processes of a user listen at the TCP port with the number
 //! of their UDP port, as they do at the UDP port itself; a process that accepts a connection for
@@ -31,16 +31,15 @@
 pub mod connection;
 pub mod frame;
 pub mod reachability;
-mod thread;
+pub mod thread;
 pub mod udp_probe;
 
 use self::connection::Connection;
 use self::frame::{Frame, Token};
 use self::reachability::{Reachability, SlotAddress};
-use super::path::{Path, Sender};
-use super::pool::{SLOTS, user};
+use super::sender::Sender;
+use super::steering::SLOTS;
 use super::udp_port::UdpPort;
-use crate::process::Process;
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -50,7 +49,6 @@ use verbena_hca_os::doorbell::Doorbell;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
 use verbena_hca_os::tcp::Tcp;
-use verbena_wire::Qpn;
 
 /// Environment variable that disables the TCP fallback: `off`; `on` or unset enables it.
 pub const VARIABLE: &str = "VERBENA_TUNNELS";
@@ -211,37 +209,14 @@ impl Fallback {
     }
 }
 
-impl Process {
-    /// Finds out how packets get from a path's local address to a queue pair's host, if that is not
-    /// known. Waits, but not for long ([`Reachability::wait_until_known`]).
-    pub(crate) fn learn_reachability(self: &Arc<Process>, path: &Path, number: Qpn) {
-        self.examine_udp(path, reachability::slot_address_of_queue_pair(number));
-        if let Some(reachability) = path.reachability() {
-            reachability.wait_until_known();
-        }
-    }
-
-    /// Starts finding out whether UDP passes on a path, because requests are not answered. Does not
-    /// wait.
-    pub(crate) fn examine_udp(self: &Arc<Process>, path: &Path, slot_address: SlotAddress) {
-        if let (Some(reachability), Some(port)) = (path.reachability(), self.roce.get())
-            && reachability.examine(slot_address, path.sender())
-        {
-            thread::begin(self, &port.fallback);
-        }
-    }
-
-    /// Serves incoming fallback connections.
-    pub(crate) fn serve_fallback_callers(self: &Arc<Process>) {
-        if let Some(port) = self.roce.get() {
-            thread::begin(self, &port.fallback);
-        }
-    }
-}
-
 /// Returns the abstract socket name at which the process with a slot is passed connections.
 fn name(udp_port: UdpPort, slot: u32) -> Vec<u8> {
     format!("verbena-roce-{}-{}-tunnel-{slot}", user(), udp_port.port()).into_bytes()
+}
+
+pub(super) fn user() -> u32 {
+    // SAFETY: geteuid cannot fail and accesses no memory.
+    unsafe { libc::geteuid() }
 }
 
 /// Listens for fallback connections at a port. Returns `None` if the fallback is disabled or the

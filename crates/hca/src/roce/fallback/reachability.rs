@@ -5,7 +5,7 @@ use super::connection::Connection;
 use super::udp_probe::UdpVerdict;
 use super::{ConnectRequest, FallbackState};
 use crate::roce::fallback::frame::Envelope;
-use crate::roce::path::Sender;
+use crate::roce::sender::Sender;
 use crate::roce::steering::slot_of;
 use crate::roce::udp_port::UdpPort;
 use std::collections::BTreeMap;

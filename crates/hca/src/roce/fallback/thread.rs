@@ -6,17 +6,18 @@
 
 use super::connection::Connection;
 use super::frame::{Assembler, Frame, Handshake, Token};
-use super::reachability::{Reachability, SlotAddress};
+use super::reachability::{Reachability, SlotAddress, slot_address_of_queue_pair};
 use super::udp_probe::{self, NextAction, UdpProbe, UdpVerdict};
 use super::{ConnectRequest, Fallback, FallbackState, locked, name};
 use crate::link::{self, is_link_local};
-use crate::process::Process;
-use crate::process::poller::until;
-use crate::qp::Qp;
+use crate::roce::adapter::{Adapter, QueuePair};
 use crate::roce::allow;
-use crate::roce::path::{Sender, gid, plain, route};
+use crate::roce::path::Path;
 use crate::roce::pool;
 use crate::roce::port::Port;
+use crate::roce::receive::Packets;
+use crate::roce::route::{gid, plain, route};
+use crate::roce::sender::Sender;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
@@ -32,6 +33,7 @@ use verbena_hca_os::socket::Socket;
 use verbena_hca_os::start::start;
 use verbena_hca_os::tcp::Tcp;
 use verbena_hca_os::udp::{Address, Arrived};
+use verbena_wire::Qpn;
 
 /// Nanoseconds for connecting and for the peer's handshake.
 const TIMEOUT: u64 = 2_000_000_000;
@@ -52,15 +54,41 @@ const AGAIN: u64 = 10_000_000_000;
 /// Hop limit of received packets: Linux' default; it is not transmitted over TCP.
 const HOPS: u8 = 64;
 
+/// Finds out how packets get from a path's local address to a queue pair's host, if that is not
+/// known. Waits, but not for long ([`Reachability::wait_until_known`]).
+pub fn learn_reachability<A: Adapter>(adapter: &Arc<A>, path: &Path, number: Qpn) {
+    examine_udp(adapter, path, slot_address_of_queue_pair(number));
+    if let Some(reachability) = path.reachability() {
+        reachability.wait_until_known();
+    }
+}
+
+/// Starts finding out whether UDP passes on a path, because requests are not answered. Does not
+/// wait.
+pub fn examine_udp<A: Adapter>(adapter: &Arc<A>, path: &Path, slot_address: SlotAddress) {
+    if let (Some(reachability), Some(port)) = (path.reachability(), adapter.port())
+        && reachability.examine(slot_address, path.sender())
+    {
+        begin(adapter, &port.fallback);
+    }
+}
+
+/// Serves incoming fallback connections.
+pub fn serve_callers<A: Adapter>(adapter: &Arc<A>) {
+    if let Some(port) = adapter.port() {
+        begin(adapter, &port.fallback);
+    }
+}
+
 /// Starts the thread, if it does not run.
-pub(super) fn begin(process: &Arc<Process>, fallback: &Fallback) {
+fn begin<A: Adapter>(adapter: &Arc<A>, fallback: &Fallback) {
     if fallback.has_thread.swap(true, Ordering::AcqRel) {
         return;
     }
-    let process = process.clone();
+    let adapter = adapter.clone();
     let run = move || {
-        if let Some(port) = process.roce.get() {
-            Thread::new(&process, port).run();
+        if let Some(port) = adapter.port() {
+            Thread::new(&adapter, port).run();
         }
     };
     // If no thread can be created, the next caller tries again.
@@ -103,8 +131,8 @@ struct OpenConnection {
     is_far_content: bool,
 }
 
-struct Thread<'a> {
-    process: &'a Arc<Process>,
+struct Thread<'a, A> {
+    adapter: &'a Arc<A>,
     port: &'a Port,
     shared: Arc<FallbackState>,
     beginning: Vec<PendingConnection>,
@@ -112,10 +140,10 @@ struct Thread<'a> {
     buffer: Vec<u8>,
 }
 
-impl<'a> Thread<'a> {
-    fn new(process: &'a Arc<Process>, port: &'a Port) -> Thread<'a> {
+impl<'a, A: Adapter> Thread<'a, A> {
+    fn new(adapter: &'a Arc<A>, port: &'a Port) -> Thread<'a, A> {
         Thread {
-            process,
+            adapter,
             port,
             shared: port.fallback.shared.clone(),
             beginning: Vec::new(),
@@ -126,7 +154,7 @@ impl<'a> Thread<'a> {
 
     fn run(&mut self) {
         be_punctual();
-        while !self.process.stopping.load(Ordering::Relaxed) {
+        while !self.adapter.is_stopping() {
             let next = self.run_due_work(clock::now());
             let ready = self.wait(next);
             if ready.first() == Some(&true) {
@@ -166,7 +194,7 @@ impl<'a> Thread<'a> {
         });
         let fixed = fixed.map(|fd| fd.map(reading)).into_iter();
         let wanted: Vec<_> = fixed.chain(beginning.chain(open).map(Some)).collect();
-        readiness::wait(&wanted, until(next))
+        readiness::wait(&wanted, clock::milliseconds_until(next))
     }
 
     /// Handles expired timers. Returns the time of the next one, `u64::MAX` for none.
@@ -327,7 +355,7 @@ impl<'a> Thread<'a> {
     ) -> Option<Handshake> {
         Some(Handshake {
             wanted: u8::try_from(wanted).ok()?,
-            own: u8::try_from(self.process.management_slot().ok()?).ok()?,
+            own: u8::try_from(self.adapter.management_slot().ok()?).ok()?,
             udp_port: self.port.udp_port(),
             token: connection.own_token,
             source: reachability.local,
@@ -443,7 +471,7 @@ impl<'a> Thread<'a> {
         for (index, one) in self.open.iter_mut().enumerate() {
             // Also of broken connections: the last acknowledgement of a closed peer may still be
             // unread.
-            if !one.receive(self.process, &mut self.buffer) {
+            if !one.receive(&**self.adapter, &mut self.buffer) {
                 ended.push(index);
             }
         }
@@ -584,7 +612,7 @@ impl OpenConnection {
     }
 
     /// Receives from the connection. Returns whether it stays open.
-    fn receive(&mut self, process: &Process, buffer: &mut [u8]) -> bool {
+    fn receive<A: Adapter>(&mut self, adapter: &A, buffer: &mut [u8]) -> bool {
         let goes_on = read(&self.connection, &mut self.assembler, buffer).is_ok();
         let mut answering = Vec::new();
         let mut is_seen = false;
@@ -611,34 +639,35 @@ impl OpenConnection {
                         segment: envelope.segment.into(),
                     };
                     let packets = bytes.len().div_ceil(arrived.segment) as u64;
-                    process
-                        .counters
+                    adapter
+                        .counters()
                         .shard()
                         .tunnel_packets_received
                         .add(packets);
-                    process.dispatch(&arrived, envelope.destination_port, &mut answering);
+                    let to = envelope.destination_port;
+                    Packets::of(adapter).dispatch(&arrived, to, &mut answering);
                 }
             }
         };
         if is_seen {
             self.note_verdict(UdpVerdict::Passes);
         }
-        answer(process, &answering);
+        answer(adapter, &answering);
         goes_on && is_right && !(self.is_content && self.is_far_content)
     }
 }
 
 /// Sends the answers to received requests. The rest of long answers is left to threads that poll or
 /// to the adapter's thread.
-fn answer(process: &Process, queue_pairs: &[Arc<Qp>]) {
-    let has_more = |queue_pair: &&Arc<Qp>| queue_pair.answer_by_packets();
+fn answer<A: Adapter>(adapter: &A, queue_pairs: &[Arc<A::QueuePair>]) {
+    let has_more = |queue_pair: &&Arc<A::QueuePair>| queue_pair.answer_by_packets();
     let left = queue_pairs.iter().filter(has_more);
     let left: Vec<u32> = left.map(|queue_pair| queue_pair.number()).collect();
-    if let Some(port) = process.roce.get()
+    if let Some(port) = adapter.port()
         && !left.is_empty()
     {
         port.note_pending_acks(left);
-        process.doorbell.ring();
+        adapter.wake();
     }
 }
 

@@ -18,7 +18,7 @@
 //! Time and socket are the caller's.
 
 use super::frame::Token;
-use crate::roce::management;
+use crate::roce::management_port::packet;
 use verbena_wire::Psn;
 use verbena_wire::icrc;
 use verbena_wire::mad;
@@ -89,7 +89,7 @@ pub fn question(token: Token, slot: u8, route: &Route) -> Option<Vec<u8>> {
     put(8, &token);
     put(16, &ATTRIBUTE);
     put(28, &u32::from(slot).to_be_bytes());
-    let packet = management::packet(Psn::new(0), &datagram)?;
+    let packet = packet(Psn::new(0), &datagram)?;
     let mut bytes = vec![0; packet.length() + icrc::LENGTH];
     let length = packet.emit(&mut bytes).ok()?;
     seal(route, length, &mut bytes).ok()?;
@@ -106,7 +106,7 @@ pub fn token_of(datagram: &[u8; mad::LENGTH]) -> Option<Token> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::roce::path::route;
+    use crate::roce::route::route;
     use crate::roce::steering::slot_of;
     use std::net::{Ipv4Addr, Ipv6Addr};
     use verbena_hca_os::udp::Address;

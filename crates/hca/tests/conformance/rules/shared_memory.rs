@@ -4,8 +4,8 @@ use super::{Case, Defect, Operation, Outcome, Posted};
 use crate::rig::{ALL, QKEY, Side, request};
 use verbena_abi::*;
 use verbena_hca::ah::AddressHandle;
-use verbena_hca::memory::region::Region;
 use verbena_hca::qp::SendRequest;
+use verbena_hca_memory::region::Region;
 use verbena_transport::completion::Status;
 use verbena_transport::fault::Event;
 use verbena_transport::state::{Kind, State};
@@ -50,13 +50,7 @@ pub fn side(kind: Kind, shares_receives: bool) -> Side {
     let side = Side::with(type_of(kind), RIGHTS, MEMORY, shares_receives);
     side.qp.set_cookie(1);
     // SAFETY: the descriptor belongs to the side's context; no pointers are passed.
-    let set = unsafe {
-        libc::fcntl(
-            side.pd.context().events.fd(),
-            libc::F_SETFL,
-            libc::O_NONBLOCK,
-        )
-    };
+    let set = unsafe { libc::fcntl(side.context.events.fd(), libc::F_SETFL, libc::O_NONBLOCK) };
     assert_eq!(set, 0);
     side
 }
@@ -64,7 +58,7 @@ pub fn side(kind: Kind, shares_receives: bool) -> Side {
 /// Returns the next event of the responder, besides those that report no fault.
 fn event(side: &Side) -> Option<Event> {
     loop {
-        match side.pd.context().events.next().ok()?.kind {
+        match side.context.events.next().ok()?.kind {
             IBV_EVENT_QP_REQ_ERR => return Some(Event::InvalidRequest),
             IBV_EVENT_QP_ACCESS_ERR => return Some(Event::AccessViolation),
             IBV_EVENT_QP_FATAL => return Some(Event::Fatal),
@@ -80,7 +74,7 @@ pub fn address(side: &Side) -> std::sync::Arc<AddressHandle> {
         port_num: 1,
         ..Default::default()
     };
-    AddressHandle::create(&side.pd, &vector).unwrap()
+    AddressHandle::create(&side.context, &side.pd, &vector).unwrap()
 }
 
 fn post_receive(side: &Side, sge: ibv_sge) {

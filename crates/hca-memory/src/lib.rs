@@ -1,0 +1,56 @@
+//! Registered memory: keys, regions, windows, device memory, and the arena that backs registered
+//! pages.
+//!
+//! Registering a private anonymous range moves its whole pages into the process's arena, a shared
+//! memory file mapped over the same addresses, so that peers reach them by a memory copy. Pages
+//! that cannot be moved (those only partly inside the region, files, stacks, huge pages, read-only
+//! memory) stay in place: peers may read them through `process_vm_readv`, and only the owner itself
+//! writes them. The keys in the context table record both kinds.
+//!
+//! | file | contents |
+//! |---|---|
+//! | [`process_memory`], [`peers`] | the memory part of a process, and its view of peers |
+//! | [`domain`], [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
+//! | [`key`], [`resolve`] | keys, their meaning, and their check |
+//! | [`adopt`], [`restore`], [`evict`], [`fork`] | page moves: in, out, in the arena, to a child |
+//! | [`fence`] | waits for accesses under ended rights |
+//! | [`pages`] | the rule for when pages may move |
+//! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
+//! | [`quiet`] | keeps other threads from pages that move |
+//! | [`peer`], [`transfer`] | paths to a peer's memory, and copies over them |
+//! | [`limits`], [`quota`], [`tables`] | limits and counts of objects, their tables |
+
+pub mod adopt;
+pub mod advice;
+pub mod arena;
+pub mod device;
+pub mod dmabuf;
+pub mod domain;
+pub mod evict;
+pub mod explain;
+pub mod extents;
+pub mod fault_injection;
+pub mod fence;
+pub mod fork;
+pub mod fork_mutex;
+pub mod interval;
+pub mod key;
+pub mod limits;
+pub mod pages;
+pub mod peer;
+pub mod peers;
+pub mod pins;
+#[cfg(test)]
+mod private_tests;
+pub mod process_memory;
+pub mod quarantine;
+pub mod quiet;
+pub mod quota;
+pub mod region;
+pub mod resolve;
+pub mod restore;
+pub mod tables;
+pub mod transfer;
+#[cfg(test)]
+mod unallocated;
+pub mod window;

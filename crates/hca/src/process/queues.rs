@@ -1,0 +1,40 @@
+//! The process as the adapter of completion queues ([`crate::cq`]).
+
+use crate::cq::Adapter;
+use crate::process::{Cq, Process, SeenChannels};
+use std::sync::Arc;
+
+impl Adapter for Process {
+    type View = SeenChannels;
+
+    #[inline]
+    fn poll_progress(&self, view: &mut SeenChannels) {
+        Process::poll_progress(self, view);
+    }
+
+    fn queue_armed(&self) {
+        self.activity.queue_armed(self.memory.contexts());
+    }
+
+    fn queue_armed_again(&self) {
+        self.activity.queue_armed_again(self.memory.contexts());
+    }
+
+    fn queue_disarmed(&self) {
+        self.activity.queue_disarmed();
+    }
+
+    fn number_queue(&self, queue: &Arc<Cq>) -> u32 {
+        self.moderated.add(queue)
+    }
+
+    fn forget_queue(&self, number: u32) {
+        self.moderated.remove(number);
+    }
+
+    fn wake_queue_at(&self, deadline: u64, number: u32) {
+        if self.timers.set(deadline, number) {
+            self.activity.ring();
+        }
+    }
+}
