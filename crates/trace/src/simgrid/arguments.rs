@@ -42,7 +42,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// Returns an error if there are more arguments.
-    pub fn end(mut self) -> Result<(), String> {
+    pub fn end(&mut self) -> Result<(), String> {
         match self.words.next() {
             None => Ok(()),
             Some(_) => Err("too many arguments".to_owned()),

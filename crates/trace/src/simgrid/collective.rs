@@ -178,7 +178,8 @@ pub(super) fn parse(
         amounts: Amounts::Alike(0),
         flops: 0.0,
     };
-    arguments(rank, shape, words, &mut operation).map_err(|reason| match shape {
+    let parsed = arguments(rank, shape, words, &mut operation).and_then(|()| words.end());
+    parsed.map_err(|reason| match shape {
         Shape::ReduceScatter if reason.contains("arguments") => format!(
             "{reason}; SimGrid writes MPI_Reduce_scatter_block without its count: use \
              MPI_Reduce_scatter"

@@ -68,11 +68,9 @@ pub(super) fn find_completing_tests(steps: &mut [Step]) {
 }
 
 /// Marks receives from `MPI_PROC_NULL`, which a trace writes like receives from any rank: those of
-/// a tag with which no more messages come than there are receives from known ranks. Returns their
-/// number.
-pub(super) fn find_null_receives(ranks: &mut [Vec<Step>]) -> u64 {
+/// a tag with which no more messages come than there are receives from known ranks.
+pub(super) fn find_null_receives(ranks: &mut [Vec<Step>]) {
     let mut surplus: HashMap<(usize, u32), i64> = HashMap::new();
-    let mut takes_any_tag = vec![false; ranks.len()];
     for (rank, steps) in ranks.iter().enumerate() {
         for step in steps {
             match step.action {
@@ -86,7 +84,6 @@ pub(super) fn find_null_receives(ranks: &mut [Vec<Step>]) -> u64 {
                     tag: Some(tag),
                     ..
                 } => *surplus.entry((rank, tag)).or_default() -= 1,
-                Action::Receive { tag: None, .. } => takes_any_tag[rank] = true,
                 Action::Exchange { to, .. } => {
                     *surplus.entry((to, EXCHANGE_TAG)).or_default() += 1;
                 }
@@ -94,9 +91,8 @@ pub(super) fn find_null_receives(ranks: &mut [Vec<Step>]) -> u64 {
             }
         }
     }
-    let mut found = 0;
     for (rank, steps) in ranks.iter_mut().enumerate() {
-        for step in steps.iter_mut().filter(|_| !takes_any_tag[rank]) {
+        for step in steps.iter_mut() {
             if let Action::Receive {
                 peer: None,
                 tag: Some(tag),
@@ -106,9 +102,7 @@ pub(super) fn find_null_receives(ranks: &mut [Vec<Step>]) -> u64 {
             } = &mut step.action
             {
                 *is_null = surplus.get(&(rank, *tag)).is_none_or(|&more| more <= 0);
-                found += u64::from(*is_null);
             }
         }
     }
-    found
 }
