@@ -36,7 +36,7 @@ def traced(place: Place) -> Outcome:
     (folder / "hosts").write_text("".join(f"node{rank}\n" for rank in range(RANKS)))
     trace, program = folder / "ti.txt", folder / "program"
     for words in (["smpicc", "-O1", str(HERE / "simgrid.c"), "-o", str(program)],
-                  ["smpirun", "-trace-ti", f"--cfg=tracing/filename:{trace}", f"--cfg=smpi/host-speed:{RATE:.0f}",
+                  ["smpirun", "-trace-ti", f"--cfg=tracing/filename:{trace}", f"--cfg=smpi/host-speed:{RATE:.0f}f",
                    f"--cfg=smpi/tmpdir:{folder}", "-np", str(RANKS), "-platform", str(folder / "platform.xml"),
                    "-hostfile", str(folder / "hosts"), str(program)]):
         ended = place.run(words[0], words, SECONDS)

@@ -3,7 +3,7 @@
 //! A trace is text, one line an action of a rank. It has neither times nor communicators, and the
 //! tags of `MPI_Sendrecv` are missing. Parsed lines ([`Reader`]) are executed without times, which
 //! finds the message of every receive, and then written as calls. The format has no documentation;
-//! this follows the traces of SimGrid 3.32 and what its replay accepts.
+//! this follows the traces and the replay of SimGrid 3.32.
 
 mod action;
 mod arguments;
@@ -77,6 +77,9 @@ const MOST_BYTES: u64 = 1 << 50;
 const MOST_TIME: f64 = (1u64 << 59) as f64;
 /// Maximum number of characters of a line in an error.
 const TOLD: usize = 200;
+
+/// Reported for a rank whose lines do not end with finalize.
+const NO_FINALIZE: &str = "end of a rank, which is assumed after its last line";
 
 /// A line of a rank.
 #[derive(Debug, Clone, PartialEq, Eq)]

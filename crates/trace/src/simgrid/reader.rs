@@ -4,7 +4,7 @@ use super::action::Action;
 use super::arguments::Arguments;
 use super::execution::Execution;
 use super::polling::{find_completing_tests, find_null_receives};
-use super::{Error, Imported, LONGEST, Line, MOST_RANKS, Step};
+use super::{Error, Imported, LONGEST, Line, MOST_RANKS, NO_FINALIZE, Step};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
@@ -104,7 +104,8 @@ fn parse(
     left_out: &mut BTreeMap<String, u64>,
 ) -> Result<Vec<Step>, Error> {
     let mut default_size = 8;
-    let mut steps = Vec::new();
+    let mut steps: Vec<Step> = Vec::new();
+    let last = lines.last().cloned();
     for line in lines {
         let mut words = line.text.split_ascii_whitespace();
         words.next();
@@ -121,6 +122,14 @@ fn parse(
             Ok(action) => steps.push(Step { line, action }),
             Err(reason) => return Err(line.fault(files, reason)),
         }
+    }
+    let is_ended = |step: &Step| step.action == Action::Finalize;
+    if !steps.iter().any(is_ended)
+        && let Some(line) = last
+    {
+        *left_out.entry(NO_FINALIZE.to_owned()).or_default() += 1;
+        let action = Action::Finalize;
+        steps.push(Step { line, action });
     }
     Ok(steps)
 }

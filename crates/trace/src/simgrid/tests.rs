@@ -188,6 +188,15 @@ fn refusals_name_file_and_line() {
 }
 
 #[test]
+fn a_trace_without_an_end_ends_its_requests() {
+    let imported = imported("0 irecv 0 1 1 1\n0 isend 0 1 1 1").unwrap();
+    let trace = read(&imported);
+    assert_eq!(imported.left_out[NO_FINALIZE], 1);
+    assert_eq!(trace.unfinished().count(), 0);
+    assert!(Messages::of(&trace).unwrap().imbalances().is_empty());
+}
+
+#[test]
 fn overlong_lines_are_refused() {
     let refusal = refused(&format!("0 {}", "x".repeat(LONGEST as usize)));
     assert!(refusal.len() < 400 && refusal.contains("too long"));
@@ -199,7 +208,7 @@ fn an_operation_in_place_of_another_is_found_at_its_rank() {
     assert!(refused(text).contains("ti, line 6, it does not agree with ti, line 4"));
 }
 
-/// What ranks do together in a random program.
+/// A step of a random program.
 #[derive(Debug, Clone)]
 enum Round {
     /// A message.
@@ -329,7 +338,8 @@ proptest! {
         text.truncate(length.max(1));
         let mut reader = Reader::new(Some(1e9));
         if reader.read("ti", text.as_slice()).is_ok() && let Ok(imported) = reader.finish() {
-            read(&imported);
+            let messages = Messages::of(&read(&imported)).expect("it is consistent");
+            prop_assert!(messages.imbalances().is_empty());
         }
     }
 }
