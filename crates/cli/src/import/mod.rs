@@ -86,7 +86,7 @@ pub fn import(path: &Path, flops_per_second: Option<f64>) -> Result<Imported, Fa
     }
     match simgrid::is_trace(path) {
         true => simgrid::simgrid(path, flops_per_second).map(Imported::SimGrid),
-        false => otf2(path).map(Imported::Otf2),
+        false => Err(Failure::NoArchive(path.to_owned())),
     }
 }
 

@@ -30,10 +30,12 @@ pub fn simgrid(path: &Path, flops_per_second: Option<f64>) -> Result<Imported, F
     reader.finish().map_err(refused)
 }
 
-/// Returns whether a file's first line is an action of a rank, or names a file that begins so.
+/// Returns whether a file's first line is an action of a rank, or names a file that begins so or
+/// has a name as given by `smpirun`.
 pub(super) fn is_trace(path: &Path) -> bool {
     match first_line(path) {
         Some(line) if is_action(&line) => true,
+        Some(line) if line.contains("_rank-") => true,
         Some(line) => first_line(&located(path, &line)).is_some_and(|line| is_action(&line)),
         None => false,
     }

@@ -68,7 +68,7 @@ pub struct Imported {
 }
 
 /// Maximum number of ranks.
-const MOST_RANKS: usize = 1 << 14;
+const MOST_RANKS: usize = 1 << 13;
 /// Maximum length of a line in bytes: two counts for each rank.
 const LONGEST: u64 = 1 << 20;
 /// Maximum length of a message in bytes.
