@@ -19,7 +19,7 @@ from harness.place import Place
 from harness.process import Ended
 from harness.requirement import COMPILER, Tool
 
-from . import imported
+from . import imported, simgrid
 
 TITLE = "MPI programs recorded and replayed"
 REQUIRES = [
@@ -59,6 +59,7 @@ def cases() -> list[Case]:
     found.append(Case("an archive in OTF2, beside the same program's recording", "Open MPI",
                       partial(imported.beside_recorded, environment())))
     found.append(Case("archives of Score-P", "", imported.real))
+    found.append(Case("a trace of SimGrid", "", simgrid.traced))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
     found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))

@@ -1,24 +1,41 @@
-//! Imports OTF2 traces of other tracers. `otf2-print` reads OTF2, whose library is in C; this
-//! module parses its output as a stream.
+//! Imports traces of other tracers: OTF2 and SimGrid's. `otf2-print` reads OTF2, whose library is
+//! in C; this module parses its output as a stream.
+
+mod foreign;
+mod simgrid;
 
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
-use verbena_mpi_trace::otf2::{self, Definitions, Imported};
+use verbena_mpi_trace::otf2::{self, Definitions};
+use verbena_mpi_trace::simgrid as ti;
+
+use foreign::Foreign;
 
 /// The reason why an archive cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// There is no archive.
     #[error(
-        "{0} is not an OTF2 archive; name its anchor file, which ends in .otf2, or the directory \
-         that holds traces.otf2"
+        "{0} is not an OTF2 archive or a trace of SimGrid; name the archive's anchor file, which \
+         ends in .otf2, the directory that holds traces.otf2, or the file that smpirun -trace-ti \
+         wrote"
     )]
     NoArchive(PathBuf),
+
+    /// A format that is not read.
+    #[error("{path} is {}, which is not read; {}", .format.name, .format.remedy)]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Its format, and the remedy.
+        format: Foreign,
+    },
 
     /// `otf2-print` is not installed.
     #[error(
@@ -48,6 +65,59 @@ pub enum Failure {
         /// The defect.
         source: otf2::Error,
     },
+
+    /// The content of a trace of SimGrid cannot be imported.
+    #[error("cannot import {trace}: {source}")]
+    SimGrid {
+        /// The trace.
+        trace: PathBuf,
+        /// The defect.
+        source: ti::Error,
+    },
+}
+
+/// An imported trace.
+pub enum Imported {
+    /// From an OTF2 archive.
+    Otf2(otf2::Imported),
+    /// From a time-independent trace of SimGrid.
+    SimGrid(ti::Imported),
+}
+
+/// Number of bytes of a file by which its format is recognised.
+const HEAD: u64 = 4096;
+
+/// Imports a trace of a format that is recognised; computing in flops takes time by this rate.
+///
+/// # Errors
+///
+/// Fails if the format is unknown or not read, or the trace cannot be read or imported.
+pub fn import(path: &Path, flops_per_second: Option<f64>) -> Result<Imported, Failure> {
+    let is_archive = path
+        .extension()
+        .is_some_and(|extension| extension == "otf2");
+    if is_archive || path.join(ANCHOR).is_file() {
+        return otf2(path).map(Imported::Otf2);
+    }
+    if let Some(format) = foreign::recognise(path, &head(path)) {
+        let path = path.to_owned();
+        return Err(Failure::Foreign { path, format });
+    }
+    match simgrid::is_trace(path) {
+        true => simgrid::simgrid(path, flops_per_second).map(Imported::SimGrid),
+        false => Err(Failure::NoArchive(path.to_owned())),
+    }
+}
+
+/// Returns the beginning of a file; nothing if it is not a readable file.
+fn head(path: &Path) -> Vec<u8> {
+    let mut head = Vec::new();
+    if path.is_file()
+        && let Ok(file) = File::open(path)
+    {
+        let _ = file.take(HEAD).read_to_end(&mut head);
+    }
+    head
 }
 
 /// Name of an archive's anchor file, as written by Score-P.
@@ -60,7 +130,7 @@ const WORDS: u64 = 2000;
 /// # Errors
 ///
 /// Fails if there is no archive, `otf2-print` cannot read it, or its content cannot be imported.
-pub fn otf2(path: &Path) -> Result<Imported, Failure> {
+fn otf2(path: &Path) -> Result<otf2::Imported, Failure> {
     let archive = match path.is_dir() {
         true => path.join(ANCHOR),
         false => path.to_owned(),

@@ -18,6 +18,7 @@ mod part;
 mod rank;
 pub mod recorder;
 mod section;
+pub mod simgrid;
 pub mod stopwatch;
 mod summary;
 mod trace;
