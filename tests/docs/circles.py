@@ -1,14 +1,15 @@
 """Circles of files: files of a crate each of which uses another one of them, directly or over others.
 
 Such files can only be understood together, so a circle is small. A file uses another one if a `use` or a path in its code
-begins with `crate`, `super` or `self` and leads to the other's module. Comments, strings and tests do not count, and neither
-do items of the crate's root or a module's own `pub use` of its children: these are names, not uses.
+begins with `crate`, `super`, `self` or a module below the file, and leads to the other's module. Comments, strings and tests
+do not count, and neither do items of the crate's root, `pub(in path)`, or a `pub use` of a module below the file whose item
+the file's code does not mention: these are names, not uses.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 from harness.build_tree import ROOT
@@ -25,8 +26,10 @@ Uses = dict[Path, set[Path]]
 NO_CODE = re.compile(r"""//[^\n]*|/\*.*?\*/|\b[bc]?r(\#*)".*?"\1|[bc]?"(?:\\.|[^"\\])*"|b?'(?:\\[^']+|[^'\\])'""", re.DOTALL)
 TEST_ITEM = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*[^;{]*")
 INLINE_MODULE = re.compile(r"\bmod\s+(\w+)\s*\{")
-USE = re.compile(r"\buse\s+([^;]+);")
-PATH = re.compile(r"\b(?:crate|super|self)(?:\s*::\s*\w+)+")
+VISIBILITY = re.compile(r"\bpub\s*\(\s*in\b[^)]*\)")
+USE = re.compile(r"(?:\b(pub)\b(?:\s*\([^)]*\))?\s*)?\buse\s+([^;]+);")
+MODULE = re.compile(r"(?:\bpub\b(?:\s*\([^)]*\))?\s*)?\bmod\s+\w+\s*;")
+PATH = re.compile(r"(?<!\w)(?<!::)\w+(?:\s*::\s*\w+)+")
 
 
 def none_large(_place: Place) -> Outcome:
@@ -53,15 +56,35 @@ def planted_is_found(place: Place) -> Outcome:
         "d.rs": "mod within { use super::super::e::*; }",
         "e.rs": "fn f() -> char { let c = '\"'; crate::a::g(); c }",
     }
+    below = {
+        "lib.rs": "mod a; use a::A; fn f() { a::f() }",
+        "a/mod.rs": "mod code; pub mod mentioned; mod named; mod used; pub mod whole; use used::{self, U}; pub use named::{N, named};\n"
+                    "pub(crate) use self::mentioned::M as Other; pub use whole::*; pub fn f(_: Other, _: M) { code::g() }",
+        "a/code.rs": "use super::f;",
+        "a/mentioned.rs": "use super::f;",
+        "a/named.rs": "use super::f;",
+        "a/used.rs": "use super::f;",
+        "a/whole.rs": "use super::f;",
+    }
+    names = {
+        "lib.rs": "mod a;",
+        "a/mod.rs": "mod b; mod c; pub use b::*; pub use c::C;",
+        "a/b.rs": "use super::C;",
+        "a/c.rs": "use super::B;",
+    }
     chain = {
         "lib.rs": "mod a; mod b;",
         "a.rs": "use crate::b::B;",
-        "b.rs": "// use crate::a::A;\n/* crate::a::f() */ const TEXT: &str = \"crate::a\"; const RAW: &str = r#\"use crate::a::\"A\";\"#;\n"
+        "b.rs": "pub(in crate::a) fn f() {} // use crate::a::A;\n/* crate::a::f() */ const TEXT: &str = \"crate::a\"; const RAW: &str = r#\"use crate::a::\"A\";\"#;\n"
                 "#[cfg(test)] use crate::a::A;\n#[cfg(test)] mod tests { use crate::a::A; fn f() { crate::a::f() } }",
         "b/tests.rs": "use crate::a::A;",
     }
     wrong = []
-    for name, files, expected in (("circle", circle, ["a.rs", "b/inner.rs", "b/mod.rs", "c.rs", "d.rs", "e.rs"]), ("chain", chain, [])):
+    for name, files, expected in (
+            ("circle", circle, ["a.rs", "b/inner.rs", "b/mod.rs", "c.rs", "d.rs", "e.rs"]),
+            ("below", below, ["a/code.rs", "a/mentioned.rs", "a/mod.rs", "a/used.rs", "a/whole.rs"]),
+            ("names", names, []),
+            ("chain", chain, [])):
         src = place.directory / name
         for path, text in files.items():
             (src / path).parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +105,7 @@ def uses(src: Path) -> Uses:
     modules = {module(path.relative_to(src)): path for path in files}
     graph: Uses = {}
     for path in files:
-        used = {found(target, modules) for target in paths(module(path.relative_to(src)), path.read_text())}
+        used = {found(target, modules) for target in paths(module(path.relative_to(src)), path.read_text(), modules)}
         graph[path] = {other for other in used if other is not None and other != path}
     return graph
 
@@ -102,21 +125,43 @@ def found(path: Module, modules: dict[Module, Path]) -> Path | None:
     return next((modules[path[:length]] for length in range(len(path), 0, -1) if path[:length] in modules), None)
 
 
-def paths(of: Module, text: str) -> Iterator[Module]:
-    """Yields the paths within the crate that the code of module `of` names, as from the crate's root."""
-    text = without_tests(NO_CODE.sub('""', text))
+def paths(of: Module, text: str, modules: Container[Module]) -> Iterator[Module]:
+    """Yields the paths within the crate that the code of module `of` uses, as from the crate's root."""
+    text = VISIBILITY.sub("pub", without_tests(NO_CODE.sub('""', text)))
+    code = MODULE.sub(blank, USE.sub(blank, text))
     inline = [(match.end(), closing(text, match.end() - 1), match[1]) for match in INLINE_MODULE.finditer(text)]
-    for match in (*USE.finditer(text), *PATH.finditer(USE.sub(lambda use: " " * len(use[0]), text))):
+    for match in (*USE.finditer(text), *PATH.finditer(code)):
         here = (*of, *(name for start, end, name in inline if start <= match.start() < end))
-        for path in branches(re.sub(r"\s", "", re.sub(r"\s+as\s+\w+", "", match[match.re.groups]))):
-            first, *rest = path.split("::")
-            if first == "crate":
-                yield tuple(rest)
-            elif first in ("self", "super"):
-                start = here
-                for part in (first, *rest):
-                    start = start[:-1] if part == "super" else start if part == "self" else (*start, part)
-                yield start
+        is_public = match.re is USE and match[1] is not None
+        for branch in branches(re.sub(r"\s", "", re.sub(r"\s+as\s+", "@", match[match.re.groups]))):
+            path, _, name = branch.partition("@")
+            target = absolute(path.split("::"), here, modules)
+            if target is None:
+                continue
+            is_below = len(target) > len(here) and target[:len(here)] == here
+            if not (is_public and is_below and not mentions(code, name or target[-1])):
+                yield target
+
+
+def absolute(path: list[str], here: Module, modules: Container[Module]) -> Module | None:
+    """Returns a path in the code of module `here` as from the crate's root; none if it leads out of the crate."""
+    first, *rest = path
+    if first == "crate":
+        here, path = (), rest
+    elif first not in ("self", "super") and (*here, first) not in modules:
+        return None
+    for part in path:
+        here = here[:-1] if part == "super" else here if part == "self" else (*here, part)
+    return here
+
+
+def mentions(code: str, name: str) -> bool:
+    """Says whether code mentions a name; all code may mention one of `*`."""
+    return re.search(r"\S" if name == "*" else rf"\b{name}\b", code) is not None
+
+
+def blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
 
 
 def without_tests(text: str) -> str:

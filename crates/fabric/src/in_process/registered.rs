@@ -1,7 +1,7 @@
 //! Registered memory: regions by key, their bounds and permissions, and transfers between them
 //! (contract, rules 2, 5 and 6).
 
-use super::Bytes;
+use super::bytes::Bytes;
 use crate::completion::Status;
 use crate::operation::Remote;
 use crate::region::{Access, Location};

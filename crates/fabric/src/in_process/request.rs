@@ -1,6 +1,7 @@
 //! Checks of requests at the call.
 
-use super::{Bytes, Segment};
+use super::bytes::Bytes;
+use super::registered::Segment;
 use crate::error::Result;
 use crate::operation::{Operation, Slice};
 use crate::pair::Transport;

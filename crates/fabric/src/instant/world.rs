@@ -1,6 +1,6 @@
 //! The state shared by all processes of an in-process job, and its progress.
 
-use super::{Posted, Timing};
+use super::timing::{Posted, Timing};
 use crate::completion::{Completion, CompletionKind, Status};
 use crate::in_process::{DATAGRAM_HEADER, Registered, Segment};
 use crate::operation::{Operation, Signal};

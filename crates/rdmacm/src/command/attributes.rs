@@ -1,6 +1,6 @@
 //! Attributes for queue pair transitions: rdma_init_qp_attr.
 
-use super::Command;
+use super::written::Command;
 use crate::abi::{InitQpAttr, QueuePairAttributes};
 use crate::identifier::{Identifier, QueuePairKind};
 use crate::state::State;

@@ -1,6 +1,6 @@
 //! Address and route resolution: rdma_bind_addr(3), rdma_resolve_addr(3), rdma_resolve_route(3).
 
-use super::Command;
+use super::written::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
 use crate::connection_state::ConnectionState;

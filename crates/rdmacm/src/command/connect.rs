@@ -1,7 +1,8 @@
 //! Connections: rdma_listen(3), rdma_connect(3), rdma_accept(3), rdma_reject(3),
 //! rdma_disconnect(3), rdma_notify(3).
 
-use super::{Command, bind};
+use super::bind;
+use super::written::Command;
 use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
 use crate::address;
 use crate::connection_state::ConnectionState;

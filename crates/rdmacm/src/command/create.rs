@@ -1,6 +1,6 @@
 //! Creates and destroys identifiers: rdma_create_id(3), rdma_destroy_id(3), rdma_migrate_id(3).
 
-use super::Command;
+use super::written::Command;
 use crate::abi::{CreateId, CreateIdAnswer, DestroyId, MigrateId};
 use crate::channel::ChannelId;
 use crate::identifier::{Identifier, QueuePairKind, Space};

@@ -1,6 +1,6 @@
 //! Events: rdma_get_cm_event(3), rdma_write_cm_event(3).
 
-use super::Command;
+use super::written::Command;
 use crate::abi::{EventAnswer, GetEvent, WriteCmEvent};
 use crate::channel::{self, Channel, Waiting};
 use crate::event::{Event, EventKind, Parameters};

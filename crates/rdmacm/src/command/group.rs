@@ -1,7 +1,7 @@
 //! Multicast groups of IP addresses: rdma_join_multicast(3), rdma_leave_multicast(3).
 
-use super::Command;
 use super::attributes::QUEUE_KEY;
+use super::written::Command;
 use crate::abi::{CreateIdAnswer, DatagramParameters, DestroyId, JoinIpMulticast};
 use crate::address;
 use crate::channel::Waiting;

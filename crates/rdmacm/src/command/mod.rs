@@ -10,16 +10,18 @@ pub mod option;
 pub mod query;
 mod refused;
 pub mod service;
+mod written;
 
 pub use refused::tell_refused;
+pub use written::Command;
 
-use crate::abi::{self, Header, code};
+use crate::abi::{Header, code};
 use crate::channel::{Channel, ChannelId};
 use crate::service::Service;
 use crate::state::State;
 use std::os::fd::RawFd;
 use verbena_hca_os::errno::{Errno, Result};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::FromBytes;
 
 /// Opens an event channel and returns the program's descriptor for it.
 ///
@@ -127,112 +129,41 @@ pub unsafe fn execute(descriptor: RawFd, bytes: &[u8]) -> Result<usize> {
         code::GET_EVENT => unsafe { event::get(service, &command)? },
         code::CONNECT => connect::connect(&command, service)?,
         // SAFETY: the caller promises valid addresses inside the command.
-        other => unsafe { command.carry_out(other, &mut service.lock())? },
+        other => unsafe { carry_out(&command, other, &mut service.lock())? },
     }
     Ok(bytes.len())
 }
 
-/// A command and the channel it was written to.
-pub struct Command<'a> {
-    /// The channel.
-    pub channel: ChannelId,
-    body: &'a [u8],
-    room: usize,
-}
-
-impl Command<'_> {
-    /// # Safety
-    /// That of [`execute`].
-    unsafe fn carry_out(&self, code: u32, state: &mut State) -> Result<()> {
-        // SAFETY: the caller promises valid addresses inside the command.
-        unsafe {
-            match code {
-                code::CREATE_ID => create::create(self, state),
-                code::DESTROY_ID => create::destroy(self, state),
-                code::MIGRATE_ID => create::migrate(self, state),
-                code::BIND_IP => bind::bind(self, state),
-                // librdmacm checks for AF_IB support with such an address.
-                code::BIND => Err(Errno(libc::EAFNOSUPPORT)),
-                code::RESOLVE_IP => bind::resolve(self, state),
-                code::RESOLVE_ROUTE => bind::resolve_route(self, state),
-                code::QUERY_ROUTE => query::route(self, state),
-                code::QUERY => query::by_option(self, state),
-                code::RESOLVE_IB_SERVICE => service::resolve(self, state),
-                code::WRITE_CM_EVENT => event::write(self, state),
-                code::LISTEN => connect::listen(self, state),
-                code::ACCEPT => connect::accept(self, state),
-                code::REJECT => connect::reject(self, state),
-                code::DISCONNECT => connect::disconnect(self, state),
-                code::NOTIFY => connect::notify(self, state),
-                code::INIT_QP_ATTR => attributes::init(self, state),
-                code::SET_OPTION => option::set(self, state),
-                code::JOIN_IP_MCAST => group::join(self, state),
-                code::LEAVE_MCAST => group::leave(self, state),
-                _ => Err(Errno(libc::ENOSYS)),
-            }
+/// Carries out the command with a code.
+///
+/// # Safety
+/// That of [`execute`].
+unsafe fn carry_out(command: &Command<'_>, code: u32, state: &mut State) -> Result<()> {
+    // SAFETY: the caller promises valid addresses inside the command.
+    unsafe {
+        match code {
+            code::CREATE_ID => create::create(command, state),
+            code::DESTROY_ID => create::destroy(command, state),
+            code::MIGRATE_ID => create::migrate(command, state),
+            code::BIND_IP => bind::bind(command, state),
+            // librdmacm checks for AF_IB support with such an address.
+            code::BIND => Err(Errno(libc::EAFNOSUPPORT)),
+            code::RESOLVE_IP => bind::resolve(command, state),
+            code::RESOLVE_ROUTE => bind::resolve_route(command, state),
+            code::QUERY_ROUTE => query::route(command, state),
+            code::QUERY => query::by_option(command, state),
+            code::RESOLVE_IB_SERVICE => service::resolve(command, state),
+            code::WRITE_CM_EVENT => event::write(command, state),
+            code::LISTEN => connect::listen(command, state),
+            code::ACCEPT => connect::accept(command, state),
+            code::REJECT => connect::reject(command, state),
+            code::DISCONNECT => connect::disconnect(command, state),
+            code::NOTIFY => connect::notify(command, state),
+            code::INIT_QP_ATTR => attributes::init(command, state),
+            code::SET_OPTION => option::set(command, state),
+            code::JOIN_IP_MCAST => group::join(command, state),
+            code::LEAVE_MCAST => group::leave(command, state),
+            _ => Err(Errno(libc::ENOSYS)),
         }
-    }
-
-    /// Parses the command's structure.
-    ///
-    /// # Errors
-    /// EINVAL if the command is shorter.
-    fn read<T: FromBytes>(&self) -> Result<T> {
-        T::read_from_prefix(self.body)
-            .map(|(command, _)| command)
-            .map_err(|_| Errno::EINVAL)
-    }
-
-    /// Parses the command's structure, whose last `optional` bytes older libraries do not send.
-    ///
-    /// # Errors
-    /// EINVAL if the command is shorter than that.
-    fn read_lenient<T: FromBytes + IntoBytes>(&self, optional: usize) -> Result<T> {
-        let mut command = T::new_zeroed();
-        let bytes = command.as_mut_bytes();
-        if self.body.len() + optional < bytes.len() {
-            return Err(Errno::EINVAL);
-        }
-        let length = bytes.len().min(self.body.len());
-        bytes[..length].copy_from_slice(&self.body[..length]);
-        Ok(command)
-    }
-
-    /// Writes as much of an answer to `address` as the program has space for, and at least `least`
-    /// bytes.
-    ///
-    /// # Errors
-    /// ENOSPC if `least` bytes do not fit, EFAULT for a null address.
-    ///
-    /// # Safety
-    /// `address` must be null or valid for writes of the length in the command's header.
-    unsafe fn answer<T>(&self, address: u64, answer: &T, least: usize) -> Result<()>
-    where
-        T: IntoBytes + Immutable + KnownLayout,
-    {
-        if self.room < least {
-            return Err(Errno(libc::ENOSPC));
-        }
-        if address == 0 {
-            return Err(Errno::EFAULT);
-        }
-        let bytes = answer.as_bytes();
-        let length = bytes.len().min(self.room);
-        // SAFETY: the caller promises that `address` is valid for `room` bytes, and `length` is at
-        // most that; the answer is a local value, so they do not overlap.
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), address as *mut u8, length);
-        }
-        Ok(())
-    }
-
-    /// Writes the number of events reported as the answer.
-    ///
-    /// # Safety
-    /// That of [`Command::answer`].
-    unsafe fn answer_reported(&self, address: u64, events_reported: u32) -> Result<()> {
-        let answer = abi::EventsReported { events_reported };
-        // SAFETY: the caller promises that `address` is valid for `room` bytes.
-        unsafe { self.answer(address, &answer, size_of::<abi::EventsReported>()) }
     }
 }

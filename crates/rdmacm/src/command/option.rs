@@ -1,6 +1,6 @@
 //! Options of an identifier: rdma_set_option(3).
 
-use super::Command;
+use super::written::Command;
 use crate::abi::SetOption;
 use crate::connection_state::ConnectionState;
 use crate::state::State;

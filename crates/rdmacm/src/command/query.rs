@@ -1,6 +1,6 @@
 //! Queries an identifier's addresses, device and path.
 
-use super::Command;
+use super::written::Command;
 use crate::abi::{Query, RouteAnswer};
 use crate::state::State;
 use crate::{address, device};

@@ -1,6 +1,6 @@
 //! Service records of subnet administration: rdma_resolve_addrinfo(3) with RAI_SA.
 
-use super::Command;
+use super::written::Command;
 use crate::abi::ResolveIbService;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};

@@ -2,9 +2,9 @@
 //! are powers of 1,024.
 
 use super::lines::Line;
+use super::points::{parameters, point, rate, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::{Columns, Figure, Row};
-use super::{parameters, point, rate, time};
 use verbena_measure::result::Point;
 
 /// Title made from `--as`, because the text does not contain the test's name.

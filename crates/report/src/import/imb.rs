@@ -3,9 +3,9 @@
 //! follow each other without a barrier.
 
 use super::lines::Line;
+use super::points::{parameters, point, rate, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::{Columns, Row};
-use super::{parameters, point, rate, time};
 use verbena_measure::result::{Point, Value};
 
 /// Columns whose names have no unit in brackets.

@@ -2,9 +2,9 @@
 //! its name.
 
 use super::lines::Line;
+use super::points::{Parsed, parameters, point, rate};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::Figure;
-use super::{Parsed, parameters, point, rate};
 use serde_json::Value;
 use verbena_measure::result::{Parameters, Point};
 

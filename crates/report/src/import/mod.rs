@@ -15,16 +15,17 @@ mod netpipe;
 pub mod osu;
 pub mod perftest;
 mod perftest_json;
+mod points;
 mod qperf;
 mod section;
 mod table;
 mod ucx;
 
+pub use points::Parsed;
 pub use section::Hints;
 
 use crate::error::{Error, Result};
 use crate::gather::key;
-use crate::meaning::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use crate::schema::{End, Run, VERSION};
 use lines::Line;
@@ -32,11 +33,7 @@ use section::{Begun, Context, Section, Seen};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use verbena_measure::compare::Better;
-use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
-
-/// Result of a parser: `None` for another format, otherwise points or an error.
-pub type Parsed = Option<std::result::Result<Vec<Point>, String>>;
+use verbena_measure::result::Point;
 
 /// The largest accepted file in bytes; output of the tools is some kilobytes.
 const LARGEST: u64 = 64 << 20;
@@ -400,47 +397,6 @@ fn unknown(text: &str) -> String {
         ),
         None => KNOWN.to_owned(),
     }
-}
-
-/// Returns a point with the data of another tool's row.
-fn point(benchmark: &str, parameters: Parameters, metrics: Vec<Metric>) -> Point {
-    Point {
-        benchmark: benchmark.to_owned(),
-        launch: 0,
-        parameters,
-        metrics,
-        pairs: Vec::new(),
-        conduct: Conduct::default(),
-        warnings: Vec::new(),
-    }
-}
-
-fn parameters<const N: usize>(named: [(&str, Value); N]) -> Parameters {
-    named.map(|(name, value)| (name.to_owned(), value)).into()
-}
-
-fn time(name: &str, nanos: f64) -> Metric {
-    Metric::figure(name, "ns", Better::Lower, nanos)
-}
-
-/// Returns the metric of a stream over one buffer that stays in the caches, as perftest and OSU
-/// send.
-fn cached_rate(bytes_per_second: f64) -> Metric {
-    Metric::figure(
-        CACHED_BANDWIDTH,
-        "bytes/s",
-        Better::Higher,
-        bytes_per_second,
-    )
-}
-
-/// Returns the metric of a stream with unknown buffers.
-fn rate(bytes_per_second: f64) -> Metric {
-    Metric::figure("bandwidth", "bytes/s", Better::Higher, bytes_per_second)
-}
-
-fn messages(a_second: f64) -> Metric {
-    Metric::figure("message-rate", "1/s", Better::Higher, a_second)
 }
 
 #[cfg(test)]

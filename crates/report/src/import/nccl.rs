@@ -2,9 +2,9 @@
 //! their GB is 10^9 bytes. Old versions do not name the operation.
 
 use super::lines::Line;
+use super::points::{parameters, point, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::{Columns, Row};
-use super::{parameters, point, time};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Point};
 

@@ -2,9 +2,9 @@
 //! Mbps is 2^20 bits a second; its time is half a round trip.
 
 use super::lines::Line;
+use super::points::{parameters, point, rate, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::Figure;
-use super::{parameters, point, rate, time};
 use verbena_measure::result::Point;
 
 /// Bytes a second per Mbps.

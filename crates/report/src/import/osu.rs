@@ -3,9 +3,9 @@
 //! title begins a test, and each head names the columns of its table.
 
 use super::lines::Line;
+use super::points::{cached_rate, messages, parameters, point, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::{Columns, Figure};
-use super::{cached_rate, messages, parameters, point, time};
 use verbena_measure::result::{Metric, Point, Value};
 
 /// Columns whose names do not end in a unit in brackets.

@@ -4,9 +4,9 @@
 
 use super::lines::Line;
 use super::perftest_json::{self, Fields};
+use super::points::{Parsed, cached_rate, messages, parameters, point, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::{Columns, Figure, Row};
-use super::{Parsed, cached_rate, messages, parameters, point, time};
 use std::collections::BTreeMap;
 use verbena_measure::result::{Metric, Parameters, Point, Summary};
 use verbena_measure::sample::Sample;

@@ -2,9 +2,9 @@
 //! with `-v`.
 
 use super::lines::Line;
+use super::points::{messages, parameters, point, rate, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::Figure;
-use super::{messages, parameters, point, rate, time};
 use verbena_measure::result::Point;
 
 /// Prefixes of its tests' names.

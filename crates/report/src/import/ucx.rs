@@ -2,9 +2,9 @@
 //! bytes. Test and size are in a box that some versions print only at the server.
 
 use super::lines::Line;
+use super::points::{messages, parameters, point, rate, time};
 use super::section::{Begun, Context, Section, Seen};
 use super::table::Figure;
-use super::{messages, parameters, point, rate, time};
 use verbena_measure::result::Point;
 use verbena_measure::unit;
 

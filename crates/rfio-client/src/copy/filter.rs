@@ -1,7 +1,7 @@
 //! Selects the part of a tree to copy, and the treatment of existing files.
 
+use super::facts::FileFacts;
 use super::pattern::Pattern;
-use super::pipeline::FileFacts;
 
 /// How to treat an existing file at the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -13,13 +13,12 @@ use rustix::io::Errno;
 use verbena_rfio_common::{timestamp_granularity, writers};
 
 use super::directory::Directory;
+use super::facts::{ExtendedAttributes, FileFacts};
 use super::failure::local_error;
 use super::paged::{self, PagedFile};
-use super::pipeline::{
-    ExtendedAttributes, Extents, FileFacts, FinalAttributes, Put, Reader, Sink, Source, Writer,
-};
-use super::resume::{WorkRanges, block_checksums};
-use super::{CHUNK, Durability, EarlierAttempt, ExtraAttributes};
+use super::pipeline::{Extents, FinalAttributes, Put, Reader, Sink, Source, Writer};
+use super::resume::{CHUNK, WorkRanges, block_checksums};
+use super::settings::{Durability, EarlierAttempt, ExtraAttributes};
 use crate::bounds::EXTENTS;
 use crate::error::Error;
 

@@ -6,9 +6,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use super::failure::{CopyError, ErrorSubject};
 use super::pipeline::{FinalAttributes, Sink, Source};
 use super::progress::Progress;
-use super::resume::{WorkRanges, segments};
+use super::resume::{CHUNK, WorkRanges, segments};
 use super::retry::FailureSeries;
-use super::{CHUNK, ConnectionStart, CopySettings};
+use super::settings::{ConnectionStart, CopySettings};
 use crate::error::Error;
 
 /// Writes data in order to a destination that is not a regular file. `open` opens the source, and
@@ -224,7 +224,8 @@ fn fill(source: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pipeline::{Extents, FileFacts, Put, Reader};
+    use super::super::facts::FileFacts;
+    use super::super::pipeline::{Extents, Put, Reader};
     use super::*;
     use std::time::Duration;
 

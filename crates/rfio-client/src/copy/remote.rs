@@ -12,13 +12,12 @@ use verbena_rfio_protocol::request::{
 use verbena_rfio_protocol::types::{Attributes, Bytes, Extended, Path};
 
 use super::directory::split;
+use super::facts::{ExtendedAttributes, FileFacts};
 use super::local::{MOST_WAIT_FOR_SOURCE, partial_name};
-use super::pipeline::{
-    ExtendedAttributes, Extents, FileFacts, FinalAttributes, Put, Reader, Sink, Source, Writer,
-};
+use super::pipeline::{Extents, FinalAttributes, Put, Reader, Sink, Source, Writer};
 use super::progress::{Progress, Transport};
 use super::resume::WorkRanges;
-use super::{Durability, EarlierAttempt, ExtraAttributes};
+use super::settings::{Durability, EarlierAttempt, ExtraAttributes};
 use crate::address::Address;
 use crate::bounds::EXTENTS;
 use crate::connection::{MultiplexedConnection, PipelinedReads, PipelinedWrites, SharedFile};

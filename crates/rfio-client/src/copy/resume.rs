@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use verbena_rfio_protocol::checksum;
 
-use super::CHUNK;
 use crate::bounds::{COMPARED_BLOCKS, SEGMENT};
 use crate::error::Error;
+
+/// Size in bytes of one request of a copy.
+pub const CHUNK: u32 = 1 << 20;
 
 /// Divides a file of `size` bytes into segments that are planned one after the other, so that a
 /// plan takes bounded memory for any file size. All but the last consist of whole blocks.

@@ -8,24 +8,13 @@
 //! or announces that it is stopping. The server must have had a session with this copy before, so a
 //! wrong name ends the copy at once, as do refusals.
 
-use std::time::Duration;
-
 use verbena_rfio_protocol::Status;
 
 use super::failure::CopyError;
 use super::progress::Progress;
-use super::{ConnectionStart, CopySettings, EarlierAttempt};
+use super::settings::{ConnectionStart, CopySettings, EarlierAttempt};
 use crate::backoff::Backoff;
 use crate::error::{Error, is_temporary};
-
-/// Whether and for how long a copy retries.
-#[derive(Debug, Clone, Copy)]
-pub struct Retry {
-    /// Time limit without progress; zero disables retries.
-    pub timeout: Duration,
-    /// Called with each loss that is retried.
-    pub tell: fn(&CopyError),
-}
 
 /// A series of failures without progress in between.
 #[derive(Debug, Default)]
@@ -221,6 +210,8 @@ pub fn retry_file(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::address::Address;
 

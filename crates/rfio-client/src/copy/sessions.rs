@@ -6,7 +6,7 @@
 
 use std::thread::{Builder, ScopedJoinHandle};
 
-use super::CHUNK;
+use super::resume::CHUNK;
 use crate::error::Error;
 
 /// Maximum number of sessions by default.

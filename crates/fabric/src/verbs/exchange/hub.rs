@@ -60,7 +60,7 @@ impl Hub {
     }
 
     /// Like [`Hub::listen`], with a time limit for sets.
-    pub(in crate::verbs) fn listen_with_timeout(
+    pub(crate) fn listen_with_timeout(
         address: impl ToSocketAddrs,
         job: &str,
         secret: &Secret,

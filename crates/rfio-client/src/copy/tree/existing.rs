@@ -3,10 +3,10 @@
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::{Reply, Request};
 
-use super::super::CopySettings;
+use super::super::facts::FileFacts;
 use super::super::failure::{CopyError, ErrorSubject, display_path, local_error};
 use super::super::filter::ExistingFiles;
-use super::super::pipeline::FileFacts;
+use super::super::settings::CopySettings;
 use super::{local, remote};
 use crate::address::Location;
 use crate::error::Error;

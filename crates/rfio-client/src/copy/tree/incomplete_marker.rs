@@ -19,7 +19,7 @@ use super::super::local::{LocalSink, partial_name};
 use super::super::pipeline::Sink;
 use super::super::progress::Progress;
 use super::super::remote::{RemoteServer, RemoteSink, partial_path};
-use super::super::{CopySettings, EarlierAttempt};
+use super::super::settings::{CopySettings, EarlierAttempt};
 use crate::address::Location;
 use crate::connection::{MultiplexedConnection, SharedFile};
 use crate::error::Error;

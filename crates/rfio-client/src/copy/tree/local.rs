@@ -11,17 +11,20 @@ use verbena_rfio_common::tmpfile;
 use verbena_rfio_protocol::checksum;
 
 use super::super::directory::{Directory, is_plain_name, split};
+use super::super::facts::FileFacts;
 use super::super::failure::{display_path, local_error};
 use super::super::local::{
     FileState, LocalSink, LocalSource, extended_of, nanoseconds, read_fully_at,
     set_final_attributes, timespec,
 };
-use super::super::pipeline::{FileFacts, FinalAttributes, Sink, Source};
+use super::super::pipeline::{FinalAttributes, Sink, Source};
 use super::super::resume::block_checksums;
-use super::super::{CopySettings, Durability, EarlierAttempt, ExtraAttributes, Verification};
-use super::small_files::{FetchedFile, Fetcher, SmallFile, Storer};
-use super::{
-    BatchResult, EntryKind, Link, Page, SMALL, SourceTree, TargetTree, TreeEntry, kept_bits, local,
+use super::super::settings::{
+    CopySettings, Durability, EarlierAttempt, ExtraAttributes, Verification,
+};
+use super::entry::{EntryKind, Link, TreeEntry, kept_bits};
+use super::interface::{
+    BatchResult, FetchedFile, Fetcher, Page, SMALL, SmallFile, SourceTree, Storer, TargetTree,
 };
 use crate::error::Error;
 
@@ -409,4 +412,9 @@ impl Storer for LocalStorer<'_> {
     fn take(&mut self) -> Result<(), Error> {
         self.outcome.take().unwrap_or(Ok(()))
     }
+}
+
+/// Converts an error of a local operation.
+fn local<T>(result: std::io::Result<T>) -> Result<T, Error> {
+    result.map_err(local_error)
 }

@@ -10,9 +10,12 @@
 //! Memory is bounded: directories are listed page by page, files are moved once enough have been
 //! found, and a directory is finished as soon as nothing below it is pending.
 
+mod entry;
 mod existing;
 mod incomplete_marker;
+mod interface;
 mod listed_names;
+mod listing;
 mod local;
 mod remote;
 mod request_window;
@@ -20,144 +23,24 @@ mod self_copy;
 mod small_files;
 mod walk;
 
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use verbena_rfio_protocol::reply::Listing;
-use verbena_rfio_protocol::request::List;
-use verbena_rfio_protocol::types::{Entry, Path};
-use verbena_rfio_protocol::{Reply, Request};
-
-use super::failure::{CopyError, ErrorSubject, display_path, local_error};
-use super::pipeline::{FileFacts, Sink, Source};
+use super::failure::{CopyError, ErrorSubject, display_path};
 use super::progress::Progress;
 use super::retry;
-use super::{CopySettings, Durability, EarlierAttempt};
+use super::settings::{CopySettings, EarlierAttempt};
 use crate::address::Location;
-use crate::bounds::{self, ListingBounds};
-use crate::error::Error;
 
 use incomplete_marker::IncompleteMarker;
+use interface::{OnError, SourceTree, TargetTree};
 use local::LocalTree;
 use remote::RemoteTree;
-use small_files::{Fetcher, SmallFileCopier, Storer};
+use small_files::SmallFileCopier;
 use walk::Walk;
 
 pub(super) use existing::stays;
 pub use incomplete_marker::is_begun;
-
-/// Size limit in bytes of files that are transferred whole.
-const SMALL: u64 = 256 << 10;
-
-/// Callback for errors after which the copy of a tree continues.
-pub type OnError<'a> = &'a (dyn Fn(CopyError) + Sync);
-
-/// Type of a tree entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EntryKind {
-    Directory,
-    Link,
-    File,
-    /// A device, socket or FIFO, which is not copied; the string describes it.
-    Other(&'static str),
-}
-
-impl EntryKind {
-    fn of_mode(mode: u32) -> Self {
-        match mode & libc::S_IFMT {
-            libc::S_IFDIR => Self::Directory,
-            libc::S_IFLNK => Self::Link,
-            libc::S_IFREG => Self::File,
-            libc::S_IFIFO => Self::Other("a FIFO"),
-            libc::S_IFSOCK => Self::Other("a socket"),
-            libc::S_IFCHR => Self::Other("a character device"),
-            libc::S_IFBLK => Self::Other("a block device"),
-            _ => Self::Other("a file of unknown type"),
-        }
-    }
-}
-
-/// Returns the mode bits that a copy keeps: the permission bits, and for a directory the sticky and
-/// set-group-ID bits as well, which govern the names in it. Files lose set-user-ID and
-/// set-group-ID, so a copied program never runs with another user's rights.
-fn kept_bits(mode: u32) -> u32 {
-    match EntryKind::of_mode(mode) {
-        EntryKind::Directory => mode & 0o3777,
-        _ => mode & 0o777,
-    }
-}
-
-/// An entry of a directory in a tree.
-#[derive(Debug, Clone)]
-struct TreeEntry {
-    name: Vec<u8>,
-    kind: EntryKind,
-    facts: FileFacts,
-    /// Device and inode number, which identify a file within one system.
-    identity: (u64, u64),
-    /// Last change of the inode, in nanoseconds since 1970.
-    changed: i64,
-    links: u64,
-}
-
-/// A symbolic link to create.
-#[derive(Debug, Clone)]
-struct Link {
-    at: Vec<u8>,
-    text: Vec<u8>,
-    /// Last change of the original link, in nanoseconds since 1970.
-    modified: i64,
-}
-
-/// Results of a batch, in the order of its elements, or the error that prevented the whole batch.
-type BatchResult<T> = Result<Vec<Result<T, Error>>, Error>;
-
-/// Part of a directory and the cookie of the next part; a cookie of 0 means the beginning or the
-/// end.
-type Page = (Vec<TreeEntry>, u64);
-
-/// A tree to read. Paths are relative to its root, which is the empty path.
-trait SourceTree: Sync {
-    fn name(&self, at: &[u8]) -> String;
-    fn root(&self) -> Result<TreeEntry, Error>;
-    /// Returns the entry of a directory in the tree.
-    fn directory(&self, at: &[u8]) -> Result<TreeEntry, Error>;
-    /// Lists the part of a directory that begins at a cookie.
-    fn list(&self, at: &[u8], cookie: u64) -> Result<Page, Error>;
-    /// Returns the number of directories whose first parts should be requested together.
-    fn together(&self) -> usize;
-    /// Lists the first parts of directories.
-    fn list_first(&self, directories: &[Vec<u8>]) -> BatchResult<Page>;
-    fn read_links(&self, links: &[Vec<u8>]) -> BatchResult<Vec<u8>>;
-    fn open(&self, at: &[u8]) -> Result<Box<dyn Source + '_>, Error>;
-    fn fetcher(&self) -> Result<Box<dyn Fetcher + '_>, Error>;
-}
-
-/// A tree to write.
-trait TargetTree: SourceTree {
-    /// Creates directories with these permission bits unless they exist; returns whether each was
-    /// created.
-    fn make_directories(&self, directories: &[(Vec<u8>, u32)]) -> BatchResult<bool>;
-    /// Sets the permission bits and times of directories, in this order, and puts their names on
-    /// stable storage if requested.
-    fn finish_directories(
-        &self,
-        directories: &[(Vec<u8>, FileFacts)],
-        stable: Durability,
-    ) -> BatchResult<()>;
-    /// Creates symbolic links with the times of the original links.
-    fn make_links(&self, links: &[Link]) -> BatchResult<()>;
-    /// Creates hard links; each pair holds the existing name and the new one.
-    fn make_hard_links(&self, links: &[(Vec<u8>, Vec<u8>)]) -> BatchResult<()>;
-    fn create(&self, at: &[u8], earlier: EarlierAttempt) -> Result<Box<dyn Sink + '_>, Error>;
-    /// Returns the size limit in bytes of files that it accepts whole.
-    fn most_whole(&self) -> u64;
-    fn storer(&self) -> Result<Box<dyn Storer + '_>, Error>;
-    /// Puts an existing file on stable storage.
-    fn synchronise_file(&self, at: &[u8]) -> Result<(), Error>;
-    /// Puts the names in the tree's root, and the name of the root itself, on stable storage.
-    fn synchronise_above(&self) -> Result<(), Error>;
-}
+pub use listing::list;
 
 /// Copies a directory and everything in it.
 ///
@@ -241,51 +124,4 @@ pub fn copy_tree(
         }
         _ => Ok(()),
     }
-}
-
-/// Lists a directory of a server through `call`.
-///
-/// # Errors
-/// Returns the errors of `call`, and an error if the reply is unexpected or exceeds the client's
-/// bounds.
-pub fn list(
-    mut call: impl FnMut(Request) -> Result<Reply, Error>,
-    path: &Path,
-) -> Result<Vec<Entry>, Error> {
-    let (mut entries, mut cookie) = (Vec::new(), 0);
-    let mut bounds = ListingBounds::default();
-    loop {
-        let mut page = page_of(call(list_request(path, cookie))?)?;
-        bounds.take(&page.entries, page.cookie != 0)?;
-        entries.append(&mut page.entries);
-        if page.cookie == 0 {
-            return Ok(entries);
-        }
-        cookie = page.cookie;
-    }
-}
-
-/// Builds the request for the part of a directory that begins at a cookie.
-fn list_request(path: &Path, cookie: u64) -> Request {
-    Request::List(List {
-        path: path.clone(),
-        cookie,
-        count: 4096,
-    })
-}
-
-/// Returns the part of a directory in a reply.
-fn page_of(reply: Reply) -> Result<Listing, Error> {
-    match reply {
-        Reply::Listing(listing) => {
-            bounds::page_ends(listing.entries.len(), listing.cookie != 0)?;
-            Ok(listing)
-        }
-        other => Err(Error::unexpected(&other)),
-    }
-}
-
-/// Converts an error of a local operation.
-fn local<T>(result: io::Result<T>) -> Result<T, Error> {
-    result.map_err(local_error)
 }

@@ -11,18 +11,21 @@ use verbena_rfio_protocol::types::{Attributes, Path};
 use verbena_rfio_protocol::{Reply, Status};
 
 use super::super::directory::split;
-use super::super::pipeline::{ExtendedAttributes, FileFacts, Sink, Source};
+use super::super::facts::{ExtendedAttributes, FileFacts};
+use super::super::pipeline::{Sink, Source};
 use super::super::progress::{Progress, Transport};
 use super::super::remote::{
     RemoteServer, RemoteSink, RemoteSource, extended_in, set_extended, synchronise_directory,
 };
-use super::super::{CopySettings, Durability, EarlierAttempt, ExtraAttributes, Verification};
-use super::request_window::RequestWindow;
-use super::small_files::{FetchedFile, Fetcher, SmallFile, Storer};
-use super::{
-    BatchResult, EntryKind, Link, Page, SMALL, SourceTree, TargetTree, TreeEntry, kept_bits,
-    list_request, page_of,
+use super::super::settings::{
+    CopySettings, Durability, EarlierAttempt, ExtraAttributes, Verification,
 };
+use super::entry::{EntryKind, Link, TreeEntry, kept_bits};
+use super::interface::{
+    BatchResult, FetchedFile, Fetcher, Page, SMALL, SmallFile, SourceTree, Storer, TargetTree,
+};
+use super::listing::{list_request, page_of};
+use super::request_window::RequestWindow;
 use crate::address::Address;
 use crate::connection::{MultiplexedConnection, Operation, PendingOperation};
 use crate::error::Error;

@@ -13,10 +13,12 @@ use verbena_rfio_protocol::{Reply, Request, request::OnPath};
 
 use std::sync::Arc;
 
-use super::super::CopySettings;
 use super::super::directory::{Directory, split};
 use super::super::failure::{CopyError, ErrorSubject, display_path};
-use super::{EntryKind, SourceTree, TargetTree, remote};
+use super::super::settings::CopySettings;
+use super::entry::EntryKind;
+use super::interface::{SourceTree, TargetTree};
+use super::remote;
 use crate::address::Location;
 use crate::connection::MultiplexedConnection;
 use crate::error::Error;

@@ -5,57 +5,11 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
-use super::super::CopySettings;
 use super::super::failure::{CopyError, ErrorSubject};
-use super::super::pipeline::ExtendedAttributes;
 use super::super::progress::Progress;
 use super::super::retry::FailureSeries;
-use super::{OnError, SourceTree, TargetTree};
-use crate::error::Error;
-
-/// A small file with its attributes.
-#[derive(Debug)]
-pub struct SmallFile {
-    /// The data.
-    pub bytes: Vec<u8>,
-    /// CRC32C of the data at the origin.
-    pub checksum: u32,
-    /// Permission bits.
-    pub mode: u32,
-    /// Last change, in nanoseconds since 1970.
-    pub modified: i64,
-    /// Extended attributes, if they are copied.
-    pub extended: ExtendedAttributes,
-}
-
-/// Result of a request for a small file.
-#[derive(Debug)]
-pub enum FetchedFile {
-    /// The whole file, in a consistent state.
-    SmallFile(SmallFile),
-    /// It grew or is being written; the pipeline can wait for it.
-    ForThePipeline,
-}
-
-/// Fetches small files in the order of the requests.
-pub trait Fetcher: Send {
-    /// Returns whether another file may be requested before the oldest is taken.
-    fn has_room(&self) -> bool;
-    /// Requests a file whose size was `size` bytes when it was found.
-    fn ask(&mut self, at: &[u8], size: u64) -> Result<(), Error>;
-    /// Takes the oldest requested file.
-    fn take(&mut self) -> Result<FetchedFile, Error>;
-}
-
-/// Stores small files.
-pub trait Storer: Send {
-    /// Returns whether another file may be put before the result of the oldest is taken.
-    fn has_room(&self) -> bool;
-    /// Starts to store a file.
-    fn put(&mut self, at: &[u8], whole: SmallFile) -> Result<(), Error>;
-    /// Takes the result of the oldest file that was put.
-    fn take(&mut self) -> Result<(), Error>;
-}
+use super::super::settings::CopySettings;
+use super::interface::{FetchedFile, Fetcher, OnError, SourceTree, Storer, TargetTree};
 
 /// A file of a tree, for messages. Its name is formatted only when an error is reported.
 struct TreePath<'a>(&'a dyn SourceTree, &'a [u8]);

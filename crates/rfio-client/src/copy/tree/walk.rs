@@ -3,20 +3,22 @@
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
+use super::entry::{EntryKind, Link, TreeEntry};
+use super::interface::{BatchResult, OnError, Page, SourceTree, TargetTree};
 use super::listed_names::ListedNames;
+use super::self_copy;
 use super::small_files::SmallFileCopier;
-use super::{
-    BatchResult, EntryKind, Link, OnError, Page, SourceTree, TargetTree, TreeEntry, self_copy,
-};
 use crate::bounds::{self, HELD_NAMES};
 use crate::copy::directory::{join, split};
+use crate::copy::facts::FileFacts;
 use crate::copy::failure::{CopyError, ErrorSubject};
 use crate::copy::filter::ExistingFiles;
 use crate::copy::local::partial_name;
-use crate::copy::pipeline::{self, FileFacts};
+use crate::copy::pipeline;
 use crate::copy::progress::Progress;
 use crate::copy::resume::segments;
-use crate::copy::{CopySettings, Durability, EarlierAttempt, Verification, retry};
+use crate::copy::retry;
+use crate::copy::settings::{CopySettings, Durability, EarlierAttempt, Verification};
 use crate::error::Error;
 
 /// Number of files that the walk finds before it waits for their copies; bounds memory use.
