@@ -5,8 +5,8 @@
 //! stages borrow instead of copying parts of it.
 
 use super::load::{COMPLETION, Chunk, Held, Left};
+use super::operation::Transport;
 use super::pair::{Message, Pair};
-use super::request::Transport;
 use crate::component::{Flow, Load, Reading};
 use crate::stage;
 use std::rc::Rc;

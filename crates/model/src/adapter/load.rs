@@ -1,7 +1,6 @@
 //! Loads in flight, and the buffer space that they hold.
 
-use super::Outgoing;
-use crate::component::{Flow, Load, PacketInFlight, Slot};
+use crate::component::{Flow, Load, PacketInFlight, Port, Slot};
 use crate::kernel::Time;
 
 /// Bytes of a completion queue entry.
@@ -26,6 +25,14 @@ pub(super) struct Chunk {
     pub offset: u64,
     pub first: bool,
     pub last: bool,
+}
+
+/// Buffer space of payload between memory and port.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Outgoing {
+    pub port: Port,
+    pub lane: u64,
+    pub bytes: u64,
 }
 
 /// A load in flight to another adapter or within one.

@@ -1,9 +1,10 @@
 //! Queue pairs and receive queues.
 
-use super::AdapterModel;
-use super::congestion::Paced;
 use super::load::Held;
-use super::request::{Action, Kind, Request, Transport};
+use super::model::AdapterModel;
+use super::operation::{Kind, MemoryLocation, Transport};
+use super::pace::Paced;
+use super::request::{Action, Request};
 use crate::component::Port;
 use crate::kernel::{Gate, JoinHandle, Semaphore, Sim, Time, Watch};
 use crate::stage;
@@ -276,7 +277,7 @@ pub enum Carried {
 pub(super) struct Message {
     pub kind: Kind,
     pub bytes: u64,
-    pub remote: super::MemoryLocation,
+    pub remote: MemoryLocation,
     /// When a processor sees its last byte in the target's memory.
     pub visible: Cell<Option<Time>>,
     pub placed: RefCell<Option<Action>>,

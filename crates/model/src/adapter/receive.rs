@@ -2,8 +2,8 @@
 //! the requester.
 
 use super::load::{COMPLETION, Chunk, FIRST_OF_ENTRY, Held, Work};
+use super::operation::{Kind, MemoryHome, Transport};
 use super::pair::{Message, Pair};
-use super::request::{Kind, MemoryHome, Transport};
 use crate::component::{Flow, Load, Reading};
 use crate::kernel::Time;
 use crate::stage;

@@ -1,75 +1,10 @@
-//! Work requests of the model: sizes, memory locations and callbacks.
+//! Work requests of the model: sizes and callbacks.
 
-use super::Pair;
+use super::model::AdapterModel;
+use super::operation::{Kind, MemoryLocation, Placement, Transport};
+use super::pair::Pair;
+use crate::profile::BlueFlame;
 use std::rc::Rc;
-
-/// Transport service of a queue pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
-    /// Acknowledged.
-    Reliable,
-    /// Connected, not acknowledged.
-    Unreliable,
-    /// Unconnected, one packet per message.
-    Datagram,
-}
-
-/// Operation of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// RDMA write.
-    Write,
-    /// RDMA write that takes a receive request.
-    WriteNotify,
-    /// Send.
-    Send,
-    /// RDMA read.
-    Read,
-    /// Eight-byte atomic.
-    Atomic,
-}
-
-impl Kind {
-    /// Returns whether it takes a receive request at the peer.
-    pub fn is_received(self) -> bool {
-        matches!(self, Kind::Send | Kind::WriteNotify)
-    }
-
-    /// Returns whether it has a response with data.
-    pub fn is_answered(self) -> bool {
-        matches!(self, Kind::Read | Kind::Atomic)
-    }
-}
-
-/// Location of the payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placement {
-    /// Memory, read by DMA.
-    Reference,
-    /// Inside the work request.
-    Inline,
-}
-
-/// Kind of memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum MemoryHome {
-    /// Host memory.
-    #[default]
-    Host,
-    /// Adapter memory.
-    Adapter,
-}
-
-/// A location in registered memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MemoryLocation {
-    /// Region number, the key of its translations.
-    pub region: u64,
-    /// Address in the region.
-    pub address: u64,
-    /// Kind of memory.
-    pub home: MemoryHome,
-}
 
 /// A callback.
 pub type Action = Box<dyn FnOnce()>;
@@ -124,5 +59,18 @@ impl Request {
             Placement::Inline => (4 + self.bytes).next_multiple_of(16),
         };
         16 + address + data
+    }
+}
+
+impl AdapterModel {
+    /// Returns whether a request travels inside the doorbell when it is posted alone.
+    pub fn takes_inside(&self, request: &Request, transport: Transport) -> bool {
+        let send = &self.profile.send;
+        let chosen = match send.blueflame_takes.unwrap_or_default() {
+            BlueFlame::Any => true,
+            BlueFlame::Inline => request.placement == Placement::Inline,
+        };
+        let limit = send.blueflame.map_or(0, |bytes| bytes.0);
+        chosen && request.entry_bytes(transport) <= limit
     }
 }

@@ -5,11 +5,11 @@
 //! previous queue pair must have been gathered and the context is changed before the next entry is
 //! fetched; behind work of the same queue pair, entries are fetched ahead.
 
-use super::Outgoing;
 use super::flight::Flight;
-use super::load::{Chunk, FIRST_OF_ENTRY, Held, Left, Work};
+use super::load::{Chunk, FIRST_OF_ENTRY, Held, Left, Outgoing, Work};
+use super::model::{AdapterModel, Fidelity};
+use super::operation::{Kind, MemoryHome, Placement, Transport};
 use super::pair::{Message, Pair, Queued};
-use super::request::{Kind, MemoryHome, Placement, Transport};
 use crate::component::{Flow, Load, Reading, Sent};
 use crate::kernel::{Permit, Time};
 use std::cell::{Cell, RefCell};
@@ -251,7 +251,7 @@ impl Pair {
     }
 }
 
-impl super::AdapterModel {
+impl AdapterModel {
     /// Splits a message into packets; at message fidelity into [`TRAINS`] batches, so that messages
     /// which share a bus or a link progress side by side, or more if buffers are too small for such
     /// batches.
@@ -259,8 +259,8 @@ impl super::AdapterModel {
         let mtu = self.network.link().mtu.0;
         let packets = bytes.div_ceil(mtu).max(1);
         let train = match self.fidelity {
-            super::Fidelity::Packet => 1,
-            super::Fidelity::Message => packets.div_ceil(TRAINS).min(self.longest_train),
+            Fidelity::Packet => 1,
+            Fidelity::Message => packets.div_ceil(TRAINS).min(self.longest_train),
         };
         let length = train * mtu;
         let chunks = packets.div_ceil(train);

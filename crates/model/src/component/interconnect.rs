@@ -1,7 +1,7 @@
 //! The socket interconnect of a host whose adapter is on a different socket than its processes and
 //! their memory. All traffic between bus and memory, and from a core to the adapter, crosses it.
 
-use super::Flow;
+use super::load::Flow;
 use crate::kernel::{Server, Time};
 use crate::profile::Numa;
 

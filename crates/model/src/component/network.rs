@@ -13,8 +13,10 @@
 //! Source: InfiniBand architecture specification, volume 1, chapter 7 (link layer: virtual lanes,
 //! credit limits in blocks of 64 bytes).
 
-use super::topology::{Choice, Outlook, PathPosition, Port, Topology};
-use super::{Flow, Load};
+use super::load::{Flow, Load};
+use super::port::Port;
+use super::topology::outlook::{Choice, Outlook};
+use super::topology::{PathPosition, Topology};
 use crate::congestion;
 use crate::kernel::{Draws, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Switch, System};

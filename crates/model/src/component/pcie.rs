@@ -8,7 +8,9 @@
 //! (SIGCOMM 2018).
 
 use super::interconnect::Interconnect;
-use super::{Flow, Load, MemoryModel, Reading, Window, Written};
+use super::load::{Flow, Load};
+use super::memory::MemoryModel;
+use super::transfer::{Reading, Window, Written};
 use crate::kernel::{Mailbox, Server, Sim, Space, Time};
 use crate::profile::{Numa, Pcie};
 use std::rc::Rc;

@@ -5,7 +5,9 @@
 //! executes few reads at a time. Sources: the PCI-X addendum's split transactions, Myricom's
 //! published DMA rates.
 
-use super::{Flow, Load, MemoryModel, Reading, Written};
+use super::load::{Flow, Load};
+use super::memory::MemoryModel;
+use super::transfer::{Reading, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time};
 use crate::profile::{Pcix, Rate};
 use std::rc::Rc;

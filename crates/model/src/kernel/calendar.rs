@@ -10,10 +10,12 @@
 //! "The cost of conservative synchronization in parallel discrete event simulations", JACM 1993;
 //! used here for cache locality only.)
 
-use super::executor::TaskId;
 use super::time::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+
+/// Number of a task; reused after the task has ended.
+pub(super) type TaskId = u32;
 
 /// Number of a partition.
 pub(super) type PartitionNumber = u32;

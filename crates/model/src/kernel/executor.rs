@@ -8,7 +8,7 @@
 //! used: the kernel knows which task it polls, and the awaited object stores that number. A future
 //! of this kernel works only inside a task of its [`Sim`].
 
-use super::calendar::{Calendar, PartitionNumber};
+use super::calendar::{Calendar, PartitionNumber, TaskId};
 use super::pool::{Activity, Pool};
 use super::prefetch;
 use super::time::Time;
@@ -30,9 +30,6 @@ thread_local! {
 pub fn events_of_this_thread() -> u64 {
     ENDED.get()
 }
-
-/// Number of a task; reused after the task has ended.
-pub(super) type TaskId = u32;
 
 type Task = Pin<Box<dyn Activity>>;
 

@@ -6,7 +6,8 @@
 //! of the simulation: only tasks of that partition take from it, and an amount returned by another
 //! partition becomes free at least a lookahead later.
 
-use super::executor::{Sim, TaskId};
+use super::calendar::TaskId;
+use super::executor::Sim;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;

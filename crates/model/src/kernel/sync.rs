@@ -1,6 +1,7 @@
 //! Synchronisation between tasks: permits, messages, changes. All are first come, first served.
 
-use super::executor::{Sim, TaskId};
+use super::calendar::TaskId;
+use super::executor::Sim;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;

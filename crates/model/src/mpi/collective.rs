@@ -1,7 +1,8 @@
 //! Collective operations of ranks: the rounds of their algorithms, one after another.
 
-use super::rank::PLAIN;
-use super::{Member, Rank, Round};
+use super::messages::PLAIN;
+use super::rounds::{Member, Round};
+use super::world::Rank;
 
 impl Rank {
     /// Performs a group's rounds as the member that this rank is; the messages have tag `mark`.

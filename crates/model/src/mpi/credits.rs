@@ -5,33 +5,12 @@
 //! sender that waits for credits; otherwise it is one more poll. Answers of a rendezvous and credit
 //! messages need no credit. Source: MVAPICH's RDMA fast path, Open MPI's eager RDMA.
 
-use super::{Cause, Rank, World};
-use crate::kernel::{Permit, Semaphore};
+use super::account::Credits;
+use super::cause::Cause;
+use super::world::{Rank, World};
+use crate::kernel::Semaphore;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-
-/// A rank's credits at one receiver.
-pub(super) struct Credits {
-    left: Semaphore,
-    spent: RefCell<VecDeque<Permit>>,
-    /// Cause of the last return of credits.
-    back: Cell<Option<Cause>>,
-}
-
-/// A rank's credits, and the buffers that it has emptied but not yet reported.
-#[derive(Default)]
-pub(super) struct Accounts {
-    at: RefCell<BTreeMap<usize, Rc<Credits>>>,
-    owed: RefCell<BTreeMap<usize, u64>>,
-}
-
-impl Accounts {
-    /// Takes the number of unreported buffers of a rank, to be reported now.
-    pub fn settle(&self, to: usize) -> u64 {
-        self.owed.borrow_mut().remove(&to).unwrap_or_default()
-    }
-}
 
 impl World {
     /// Returns credits to a rank: `receiver` has emptied `emptied` buffers.

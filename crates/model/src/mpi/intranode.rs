@@ -4,20 +4,12 @@
 //! sender fills the next piece. Above it the data pass through memory and one buffer, which the
 //! receiver must have emptied before the sender fills it again.
 
-use super::cause::Cause;
+use super::envelope::{Envelope, Local};
 use super::matching::Origin;
-use super::rank::Envelope;
-use super::{Rank, World};
+use super::world::{Rank, World};
 use crate::cluster::CacheState;
 use crate::kernel::Mailbox;
 use std::rc::Rc;
-
-/// An intra-node message: its size, and the mailbox for its receipt.
-pub(super) struct Local {
-    bytes: u64,
-    pub(super) sent: Cause,
-    taken: Mailbox<Cause>,
-}
 
 /// Buffered messages that the receiver may lag behind.
 const AHEAD: usize = 8;

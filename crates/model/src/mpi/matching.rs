@@ -6,8 +6,7 @@
 //! processor time of the search is part of the library's overhead unless a profile states it.
 //! Source: the MPI standard, order of point-to-point communication.
 
-use super::rank::Envelope;
-use super::unexpected::Early;
+use super::envelope::{Early, Envelope};
 use crate::kernel::{Mailbox, Sim};
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -115,7 +114,7 @@ impl Inbox {
 mod tests {
     use super::*;
     use crate::kernel::Time;
-    use crate::mpi::Cause;
+    use crate::mpi::cause::Cause;
     use std::rc::Rc;
 
     fn eager(bytes: u64) -> Envelope {

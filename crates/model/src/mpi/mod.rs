@@ -9,20 +9,25 @@
 //! match by source and tag, with wildcards ([`Wanted`]). Source: the MVAPICH papers' descriptions
 //! of its protocols.
 
+mod account;
 mod cause;
 mod collective;
 mod credits;
+mod envelope;
 mod intranode;
 mod matching;
+mod messages;
 mod one_sided;
 mod pipeline;
-mod rank;
+mod registered;
 mod registration;
 mod rendezvous;
 mod rounds;
 mod unexpected;
+mod waiting;
+mod world;
 
 pub use cause::{Cause, Woken};
 pub use matching::{Origin, Wanted};
-pub use rank::{Rank, World};
 pub use rounds::{Member, Round};
+pub use world::{Rank, World};

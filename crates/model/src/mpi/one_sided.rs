@@ -1,7 +1,7 @@
 //! One-sided access to another rank's memory.
 
-use super::Rank;
 use super::cause::{Cause, Posted};
+use super::world::Rank;
 use crate::adapter::{Kind, Placement, Request};
 use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};

@@ -6,11 +6,11 @@
 //! the OpenFabrics BTL work for long messages, without mpi_leave_pinned"; copies alone are
 //! MVAPICH's R3.
 
-use super::Rank;
-use super::rendezvous::Agreement;
+use super::cause::Cause;
+use super::envelope::Agreement;
+use super::world::Rank;
 use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};
-use crate::mpi::Cause;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {

@@ -1,31 +1,11 @@
 //! Zero-copy messages: both sides agree first, then one of them moves the data.
 
-use super::Rank;
 use super::cause::{Cause, Posted};
+use super::envelope::Agreement;
+use super::world::Rank;
 use crate::adapter::{Kind, Placement, Request};
-use crate::kernel::{Mailbox, Sim};
+use crate::kernel::Mailbox;
 use crate::profile::Rendezvous;
-
-/// Mailboxes between the two sides of a rendezvous.
-#[derive(Clone)]
-pub(super) struct Agreement {
-    /// To the sender: the receiver is ready, a buffer is, or the data have been read.
-    pub go: Mailbox<Cause>,
-    /// To the receiver: data written by the sender have arrived.
-    pub done: Mailbox<Cause>,
-    /// To the receiver: a piece to be copied has arrived.
-    pub piece: Mailbox<Cause>,
-}
-
-impl Agreement {
-    pub fn new(sim: &Sim) -> Agreement {
-        Agreement {
-            go: Mailbox::new(sim),
-            done: Mailbox::new(sim),
-            piece: Mailbox::new(sim),
-        }
-    }
-}
 
 impl Rank {
     pub(super) fn rendezvous(&self) -> Rendezvous {

@@ -4,38 +4,13 @@
 //! their buffers in order of arrival, and a receive that finds one copies it once more. While a
 //! rank computes, they stay in their buffers.
 
+use super::envelope::{Early, Envelope, MessageLocation};
 use super::matching::Origin;
-use super::{Cause, Rank, World};
+use super::world::{Rank, World};
 use crate::cluster::CacheState;
-use crate::kernel::{Mailbox, Sim, Time};
+use crate::kernel::Time;
 use crate::profile::Unexpected;
-use std::cell::Cell;
 use std::rc::Rc;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MessageLocation {
-    Buffer,
-    OnItsWay,
-    Aside,
-}
-
-/// Location of an unexpected message.
-#[derive(Clone)]
-pub(super) struct Early(Rc<(Cell<MessageLocation>, Mailbox<Cause>)>);
-
-impl Early {
-    fn new(sim: &Sim) -> Early {
-        Early(Rc::new((
-            Cell::new(MessageLocation::Buffer),
-            Mailbox::new(sim),
-        )))
-    }
-
-    /// Returns whether it is still in the buffer that it arrived in.
-    pub fn is_in_its_buffer(&self) -> bool {
-        self.0.0.get() == MessageLocation::Buffer
-    }
-}
 
 /// Guard: the rank is inside the library until it is dropped.
 pub(super) struct Inside(Option<(Rc<World>, usize)>);
@@ -50,6 +25,14 @@ impl Drop for Inside {
 }
 
 impl World {
+    /// Handles the arrival of a message at a rank.
+    pub(super) fn arrive(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
+        self.relations[to].inbox.arrive(origin, envelope);
+        if self.sets_aside() {
+            self.tidy(to);
+        }
+    }
+
     pub(super) fn sets_aside(&self) -> bool {
         self.mpi.unexpected == Some(Unexpected::Copied)
     }
@@ -93,14 +76,14 @@ impl Rank {
 
     /// Copies a message out of its buffer; a rendezvous request has no data to copy.
     async fn set_aside(&self, origin: Origin, bytes: u64, early: &Early) {
-        early.0.0.set(MessageLocation::OnItsWay);
+        early.moves_to(MessageLocation::OnItsWay);
         self.find().await;
         self.compute(self.world.mpi.overhead).await;
         if bytes > 0 {
             self.process.copy(bytes, CacheState::Cold).await;
         }
-        early.0.0.set(MessageLocation::Aside);
-        early.0.1.send(self.cause());
+        early.moves_to(MessageLocation::Aside);
+        early.aside().send(self.cause());
         self.emptied(origin.source).await;
     }
 
@@ -113,8 +96,8 @@ impl Rank {
             self.compute(work).await;
             return Seen::InItsBuffer(source);
         };
-        if early.0.0.get() == MessageLocation::OnItsWay {
-            self.wait_for(&early.0.1).await;
+        if early.location() == MessageLocation::OnItsWay {
+            self.wait_for(early.aside()).await;
         }
         let rest = work.since(self.world.mpi.overhead);
         if rest > Time::ZERO {

@@ -1,11 +1,12 @@
 //! The available profiles: those shipped with the program, and additional ones from directories.
 
 use super::error::Error;
+use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
-use super::reader::Recorded;
-use super::schema::{Link, Profile, ProfileKind, Software, Switch, System, SystemNames};
+use super::recorded::Recorded;
+use super::schema::{Link, Profile, Software, Switch, System, SystemNames};
 use super::shipped::SHIPPED;
-use super::sources::{Name, Sources};
+use super::sources::Sources;
 use crate::topology::{Wiring, deadlock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

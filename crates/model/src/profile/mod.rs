@@ -8,17 +8,20 @@
 //! that names file, line and key.
 
 mod error;
+mod kind;
 mod library;
 mod overrides;
 mod quantity;
 mod reader;
+mod recorded;
 mod schema;
 mod shipped;
 mod sources;
 
 pub use error::Error;
+pub use kind::ProfileKind;
 pub use library::Library;
 pub use overrides::Overrides;
 pub use quantity::{Bytes, Count, Ports, Rate, Ratio};
-pub use reader::{Recorded, Tag};
+pub use recorded::{Recorded, Tag};
 pub use schema::*;

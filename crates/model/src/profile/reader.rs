@@ -1,10 +1,10 @@
 //! Reads sections of a profile and rejects unknown keys.
 
 use super::error::Error;
+use super::kind::ProfileKind;
 use super::overrides::Overrides;
 use super::quantity::Quantity;
-use super::schema::ProfileKind;
-use super::sources::Name;
+use super::recorded::{Recorded, Tag};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use toml::Spanned;
@@ -12,97 +12,8 @@ use toml::de::{DeTable, DeValue};
 
 mod tables;
 
-pub(super) use tables::Origin;
-
-/// Origin of a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tag {
-    /// From the documents of a product or a standard.
-    Datasheet,
-    /// From a published measurement, other than the claims that the models are tested against.
-    Published,
-    /// Chosen by judgement: neither published nor fitted.
-    Assumed,
-    /// Chosen so that the models match measurements.
-    Fitted,
-}
-
-impl Tag {
-    fn from_word(word: &str) -> Option<Tag> {
-        match word {
-            "datasheet" => Some(Tag::Datasheet),
-            "published" => Some(Tag::Published),
-            "assumed" => Some(Tag::Assumed),
-            "fitted" => Some(Tag::Fitted),
-            _ => None,
-        }
-    }
-
-    /// Returns the word for this tag in profiles.
-    pub fn word(self) -> &'static str {
-        match self {
-            Tag::Datasheet => "datasheet",
-            Tag::Published => "published",
-            Tag::Assumed => "assumed",
-            Tag::Fitted => "fitted",
-        }
-    }
-}
-
-/// A value as given in a profile, for reports, sweeps and calibration.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
-    /// Kind of its profile.
-    pub kind: ProfileKind,
-    /// Name of its profile.
-    pub profile: String,
-    /// `section.key`.
-    pub key: String,
-    /// `profile.section.key`, prefixed by the kind if profiles of two kinds have this path.
-    pub path: String,
-    /// Value in `unit`.
-    pub value: f64,
-    /// Unit as in the profile.
-    pub unit: String,
-    /// Origin of the value.
-    pub tag: Tag,
-    /// Description of the source.
-    pub source: String,
-    /// Physical bounds, in `unit`; always present for fitted values.
-    pub bounds: Option<(f64, f64)>,
-}
-
-impl Recorded {
-    /// Returns its path with the kind.
-    pub(super) fn whole_path(&self) -> String {
-        format!("{}/{}.{}", self.kind.word(), self.profile, self.key)
-    }
-
-    /// Returns the unit of inheritance that it belongs to: its key, or for a value in an array of
-    /// tables the key of the array's section.
-    pub(super) fn said_with(&self) -> &str {
-        let mut ends = self.key.rmatch_indices('.').map(|(at, _)| at);
-        let numbered = ends.next().zip(ends.next());
-        let is_number =
-            |(last, before): &(usize, usize)| self.key[before + 1..*last].parse::<usize>().is_ok();
-        let tables = numbered.filter(is_number);
-        tables.map_or(&self.key, |(_, before)| &self.key[..before])
-    }
-
-    /// Returns whether `path` refers to this value.
-    pub(super) fn answers_to(&self, path: &str) -> bool {
-        path == self.path
-            || path == self.whole_path()
-            || path == format!("{}.{}", self.profile, self.key)
-    }
-
-    pub(super) fn is_of(&self, (kind, name): &Name) -> bool {
-        self.kind == *kind && self.profile == *name
-    }
-}
-
 /// Context of reading a file, and the values collected from it.
-pub(super) struct Reading<'a> {
+pub(crate) struct Reading<'a> {
     pub file: &'a str,
     pub text: &'a str,
     pub kind: ProfileKind,
@@ -111,7 +22,7 @@ pub(super) struct Reading<'a> {
     pub recorded: RefCell<Vec<Recorded>>,
 }
 
-pub(super) struct Section<'a> {
+pub(crate) struct Section<'a> {
     reading: &'a Reading<'a>,
     path: String,
     at: usize,
@@ -122,7 +33,7 @@ pub(super) struct Section<'a> {
 }
 
 /// A field of a section: a quantity, an optional one, or a word.
-pub(super) trait Field: Sized {
+pub(crate) trait Field: Sized {
     fn take(section: &Section<'_>, key: &str) -> Result<Self, Error>;
 }
 

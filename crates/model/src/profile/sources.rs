@@ -1,16 +1,15 @@
 //! Profile files by kind and name, and their bases.
 
 use super::error::Error;
+use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
-use super::reader::{Reading, Recorded, Section, line_of};
-use super::schema::{Profile, ProfileKind};
+use super::reader::{Reading, Section, line_of};
+use super::recorded::Recorded;
+use super::schema::Profile;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// Kind and name of a profile.
-pub(super) type Name = (ProfileKind, String);
 
 /// A file of a profile.
 #[derive(Debug, Clone)]

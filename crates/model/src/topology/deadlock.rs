@@ -5,7 +5,8 @@
 //! proceed. Source: Dally and Seitz, 1987 (channel dependency graph); for adaptive routing this
 //! condition is sufficient but stricter than necessary.
 
-use super::{Leg, NextHop, Wiring};
+use super::routing::{Leg, NextHop};
+use super::wiring::Wiring;
 use std::collections::HashSet;
 
 /// Checks that the routing allows no cycle of waiting packets when a link has `lanes` virtual

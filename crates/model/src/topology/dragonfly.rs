@@ -10,7 +10,7 @@
 //! Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008 (three virtual channels
 //! for non-minimal paths).
 
-use super::NextHop;
+use super::routing::NextHop;
 
 /// A dragonfly, its switches numbered group by group.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! every leaf and spine (a folded Clos network; oversubscribed if a leaf has more nodes than
 //! uplinks).
 
-use super::NextHop;
+use super::routing::NextHop;
 
 /// Two levels of switches, numbered leaves first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

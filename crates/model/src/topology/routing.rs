@@ -34,3 +34,12 @@ pub enum Leg {
     /// To an intermediate group, neither the packet's first nor its last.
     Around(usize),
 }
+
+/// A link over which a packet may continue, and its class of virtual lanes there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextHop {
+    /// Number of the link.
+    pub link: usize,
+    /// Class of virtual lanes, from 0.
+    pub class: usize,
+}

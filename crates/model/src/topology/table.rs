@@ -1,6 +1,6 @@
 //! Explicit list of cables, with forwarding tables or, without them, shortest paths.
 
-use super::NextHop;
+use super::routing::NextHop;
 use std::collections::VecDeque;
 
 /// Switches with their nodes and cables, and the routes between them.

@@ -5,7 +5,7 @@
 //! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE Transactions on
 //! Computers, 1987.
 
-use super::NextHop;
+use super::routing::NextHop;
 
 /// A torus; an unused dimension has size 1. Switches are numbered along the first dimension first.
 #[derive(Debug, Clone, PartialEq, Eq)]

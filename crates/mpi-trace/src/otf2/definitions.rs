@@ -1,7 +1,7 @@
 //! Definitions that the events of an archive refer to: the clock, regions, the locations of ranks,
 //! communicators.
 
-use super::Error;
+use super::error::Error;
 use super::records::{Record, Records, begins_with_kind, leading, reference};
 use std::collections::{BTreeMap, HashMap};
 use std::io::BufRead;

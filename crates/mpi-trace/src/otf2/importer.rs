@@ -1,9 +1,9 @@
 //! Converts events to calls.
 
-use super::Error;
 use super::amounts::{Amount, kind};
 use super::collective::{Operations, Share};
 use super::definitions::Definitions;
+use super::error::Error;
 use super::event::{Event, Happened, Message, Operation};
 use super::rank::{Place, Rank, Unmeasured};
 use super::records::{Records, begins_event};

@@ -1,7 +1,7 @@
 //! The lines of a table printed by `otf2-print`. Names are not escaped, so a name with a newline
 //! takes several lines.
 
-use super::Error;
+use super::error::Error;
 use std::io::{BufRead, Read};
 
 /// Maximum bytes of a line: that of a communicator names all its ranks.

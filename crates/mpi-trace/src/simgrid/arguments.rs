@@ -1,7 +1,11 @@
 //! The arguments of an action: checked numbers, and sizes of datatypes.
 
-use super::{MOST_BYTES, MOST_TIME};
 use std::str::SplitAsciiWhitespace;
+
+/// Maximum length of a message in bytes.
+const MOST_BYTES: u64 = 1 << 50;
+/// Maximum computing time in nanoseconds.
+pub(super) const MOST_TIME: f64 = (1u64 << 59) as f64;
 
 /// In place of a rank: any source, or `MPI_PROC_NULL`.
 pub(super) const ANY_SOURCE: i64 = -333;

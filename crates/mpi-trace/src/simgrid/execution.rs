@@ -2,13 +2,27 @@
 //! sent at once. The calls are written as they complete.
 
 use super::action::{Action, COLLECTIVE, EXCHANGE_TAG, Key};
+use super::arguments::MOST_TIME;
 use super::collective::{Operation, disagreeing};
+use super::error::Error;
 use super::matching::{Mailbox, Message, Pattern};
 use super::request::{Kind, Requests};
-use super::{Error, Imported, MOST_TIME, Step};
+use super::step::Step;
 use crate::part::Part;
 use crate::writer::Writer;
 use std::collections::{BTreeMap, VecDeque};
+
+/// A trace in our format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The files of the ranks, in order.
+    pub ranks: Vec<Vec<u8>>,
+    /// Omitted content, and how often it occurred.
+    pub left_out: BTreeMap<String, u64>,
+    /// Number of receives from any rank or with any tag, whose message was found by executing the
+    /// trace.
+    pub found: u64,
+}
 
 /// Maximum number of blocked ranks in an error.
 const TOLD_RANKS: usize = 4;
@@ -515,7 +529,7 @@ impl Execution {
             let told = blocked.iter().take(TOLD_RANKS).map(|rank| {
                 let line = &rank.steps[rank.at].line;
                 let file = &self.files[line.file as usize];
-                let text: String = line.text.chars().take(super::TOLD).collect();
+                let text = line.told();
                 format!("{file}, line {}: {text}", line.number)
             });
             let more = match blocked.len().saturating_sub(TOLD_RANKS) {

@@ -1,8 +1,8 @@
 //! Facts that only the whole trace shows: which tests completed their request, and which receives
 //! are from `MPI_PROC_NULL`.
 
-use super::Step;
 use super::action::{Action, COLLECTIVE, EXCHANGE_TAG, Key};
+use super::step::Step;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// An active request; with the index of its last test.

@@ -2,11 +2,20 @@
 
 use super::action::Action;
 use super::arguments::Arguments;
-use super::execution::Execution;
+use super::error::Error;
+use super::execution::{Execution, Imported};
 use super::polling::{find_completing_tests, find_null_receives};
-use super::{Error, Imported, LONGEST, Line, MOST_RANKS, NO_FINALIZE, Step};
+use super::step::{Line, Step};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
+
+/// Maximum number of ranks.
+const MOST_RANKS: usize = 1 << 13;
+/// Maximum length of a line in bytes: two counts for each rank.
+pub(super) const LONGEST: u64 = 1 << 20;
+
+/// Reported for a rank whose lines do not end with finalize.
+pub(super) const NO_FINALIZE: &str = "end of a rank, which is assumed after its last line";
 
 /// Reader of a trace of one or more files.
 #[derive(Debug, Default)]

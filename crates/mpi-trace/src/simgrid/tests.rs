@@ -1,5 +1,6 @@
 //! Traces become calls; contradictory, unclear and invalid ones are refused with their lines.
 
+use super::reader::{LONGEST, NO_FINALIZE};
 use super::*;
 use crate::{Messages, Part, RankTrace, Summary, Trace};
 use proptest::prelude::*;

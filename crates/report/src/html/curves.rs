@@ -1,7 +1,7 @@
 //! Rows as curves: which figures are drawn over which axis, with a panel per kind that shows the
 //! curves of all runs. Figures without a position on an axis are in the table, so none is lost.
 
-use super::section::Shown;
+use super::shown::Shown;
 use crate::chart::panel::{Axis, Line, Mark, Multiples, Panel};
 use crate::chart::scale::Kind;
 use crate::gather::{Row, Voted, findings};

@@ -2,7 +2,7 @@
 //! one click selects for a spreadsheet.
 
 use super::curves::Curves;
-use super::section::Shown;
+use super::shown::Shown;
 use crate::chart::escape;
 use std::fmt::Write as _;
 use verbena_measure::unit;

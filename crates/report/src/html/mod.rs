@@ -9,12 +9,14 @@ mod curves;
 mod explanation;
 mod figures;
 mod frame;
+mod input;
 mod lead;
 mod page;
 mod question;
 mod reproduction;
 mod script;
 mod section;
+mod shown;
 mod theme;
 mod tile;
 mod validation;
@@ -23,34 +25,7 @@ mod verdict;
 pub use application::{Application, OnSystem, Spent, application};
 pub use closed_loop::{ClosedLoop, Figure, Predicted};
 pub use explanation::{Operation, explanation};
+pub use input::{Beside, Described};
 pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};
 pub use validation::{Held, Validation};
-
-use crate::summary::Published;
-
-/// Description of a benchmark, in addition to its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
-    /// Its name.
-    pub name: String,
-    /// Title of its group.
-    pub group: String,
-    /// The question that it answers.
-    pub answers: String,
-    /// Its source.
-    pub source: String,
-    /// The parameter on the x axis.
-    pub axis: String,
-}
-
-/// Data about real adapters.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'a> {
-    /// Published figures to compare with the headlines.
-    pub published: &'a [Published],
-    /// All claims with the models' results, if these were computed.
-    pub reproduction: Option<&'a Reproduction>,
-    /// Predictions of a profile fitted to a part of the first run.
-    pub closed_loop: Option<&'a ClosedLoop>,
-}

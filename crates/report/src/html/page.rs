@@ -3,13 +3,14 @@
 use super::changes::changes;
 use super::closed_loop;
 use super::frame::{foot, head};
+use super::input::{Beside, Described};
 use super::lead::lead;
 use super::question;
 use super::reproduction;
-use super::section::{Shown, section};
+use super::section::section;
+use super::shown::Shown;
 use super::tile;
 use super::verdict::verdict;
-use super::{Beside, Described};
 use crate::chart::escape;
 use crate::gather::{Row, rows};
 use crate::run_directory::Loaded;

@@ -3,7 +3,7 @@
 
 use super::curves::{Base, Curve, Curves, distribution, marks};
 use super::figures;
-use super::section::Shown;
+use super::shown::Shown;
 use crate::chart::escape;
 use crate::chart::panel::{Mark, group};
 use crate::gather::{Row, findings};

@@ -1,32 +1,18 @@
 //! A benchmark in the report: its question, a panel for each kind of curve, and below them all of
 //! its figures.
 
-use super::Described;
 use super::curves::{Curves, common, distribution, marks};
 use super::figures::copyable;
+use super::input::Described;
+use super::shown::Shown;
 use crate::chart::panel::group;
 use crate::chart::{escape, matrix};
 use crate::gather::{Figure, Row, label_of};
-use crate::run_directory::Loaded;
 use std::mem::Discriminant;
 use verbena_measure::result::Parameters;
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
-
-/// A run with its rows.
-pub struct Shown<'a> {
-    pub run: &'a Loaded,
-    pub rows: Vec<Row>,
-}
-
-impl Shown<'_> {
-    fn of<'a>(&'a self, benchmark: &'a str) -> impl Iterator<Item = &'a Row> {
-        self.rows
-            .iter()
-            .filter(move |row| row.benchmark == benchmark)
-    }
-}
 
 /// Returns the section of a benchmark over all runs; empty if no run has points of it.
 pub fn section(described: &Described, runs: &[Shown<'_>]) -> String {

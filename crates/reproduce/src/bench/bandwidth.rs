@@ -1,6 +1,6 @@
 //! Bandwidth: each process keeps a window of messages outstanding.
 
-use super::{Operation, run};
+use super::operation::{Operation, run};
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Pair, Transport};

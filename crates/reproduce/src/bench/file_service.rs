@@ -5,7 +5,7 @@
 //! reader passes the block to its caller and requests the next one. Server threads share the
 //! server's cores, memory, bus and adapter; up to two readers share a node.
 
-use super::run;
+use super::operation::run;
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Kind, Placement, Request, Transport};

@@ -6,7 +6,7 @@
 //! pairs before that does not count. They synchronize through a flag in shared memory, which the
 //! cores see one after the other, a cache-line transfer apart.
 
-use super::{Operation, run};
+use super::operation::{Operation, run};
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Kind, Pair, Transport};

@@ -5,59 +5,12 @@ mod bandwidth;
 mod file_service;
 mod latency;
 mod mpi;
+mod operation;
 mod stack;
 
 pub use bandwidth::{Bandwidth, Direction, Rates, bandwidth};
 pub use file_service::{Contents, Reading, Service, file_service};
 pub use latency::{Latency, Start, latency};
 pub use mpi::{Ranks, mpi_bandwidth, mpi_latency};
+pub use operation::{Operation, run};
 pub use stack::{ethernet_latency, ipoib_bandwidth, ipoib_latency};
-
-use std::future::Future;
-use verbena_model::adapter::{Kind, Placement, Request};
-use verbena_model::cluster::Cluster;
-
-/// Runs a future in a cluster's virtual time and ends the simulation.
-///
-/// # Panics
-///
-/// If the future waits for an event that never comes: an error in the benchmark, not in its input.
-pub fn run<T: 'static>(cluster: &Cluster, future: impl Future<Output = T> + 'static) -> T {
-    let value = cluster
-        .sim()
-        .block_on(future)
-        .expect("a benchmark's processes never wait forever");
-    cluster.finish();
-    value
-}
-
-/// The operation that a benchmark repeats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Operation {
-    /// Kind of request.
-    pub kind: Kind,
-    /// Bytes per message.
-    pub bytes: u64,
-    /// How the payload reaches the adapter.
-    pub placement: Placement,
-}
-
-impl Operation {
-    /// Returns an inline write.
-    pub fn inline_write(bytes: u64) -> Operation {
-        Operation::new(Kind::Write, bytes, Placement::Inline)
-    }
-
-    /// Any operation.
-    pub fn new(kind: Kind, bytes: u64, placement: Placement) -> Operation {
-        Operation {
-            kind,
-            bytes,
-            placement,
-        }
-    }
-
-    pub(crate) fn request(self) -> Request {
-        Request::new(self.kind, self.bytes, self.placement)
-    }
-}

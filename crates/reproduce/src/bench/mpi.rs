@@ -1,6 +1,7 @@
 //! MPI ping-pong and bandwidth, as in the OSU benchmarks.
 
-use super::{Direction, run};
+use super::bandwidth::Direction;
+use super::operation::run;
 use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
 use verbena_model::mpi::World;

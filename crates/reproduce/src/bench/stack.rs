@@ -5,7 +5,8 @@
 //! transmit path of the stack, and the receiver the receive path plus an interrupt if it sleeps.
 //! The core that handles the packet makes the copy.
 
-use super::{Direction, run};
+use super::bandwidth::Direction;
+use super::operation::run;
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Kind, Pair, Placement, Request, Transport};

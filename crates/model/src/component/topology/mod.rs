@@ -4,30 +4,15 @@
 //! Egress ports are numbered: first those of adapters, then those from switches to adapters, then
 //! those between switches. Partitions are numbered: first nodes, then switches.
 
-mod outlook;
+pub(super) mod outlook;
 mod tree;
 
+use super::port::Port;
 use crate::kernel::Draws;
-use crate::topology::{Leg, Routing, Wiring};
-pub(super) use outlook::Outlook;
+use crate::topology::{Leg, NextHop, Routing, Wiring};
+use outlook::{Choice, Outlook};
 use std::sync::Arc;
 use tree::{Route, Tree};
-
-/// A port of a node's adapter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port {
-    /// Node.
-    pub node: usize,
-    /// Port of its adapter, from 0.
-    pub port: usize,
-}
-
-/// An egress port that a load may take, and its class of virtual lanes there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Choice {
-    pub egress: usize,
-    pub class: usize,
-}
 
 #[derive(Debug, Clone)]
 pub(super) enum Topology {
@@ -242,7 +227,7 @@ impl Topology {
         outlook: &impl Outlook,
     ) -> (usize, Choice) {
         let (wiring, nodes, ports) = self.joined();
-        let choice_of = |way: crate::topology::NextHop| Choice {
+        let choice_of = |way: NextHop| Choice {
             egress: 2 * nodes * ports + way.link,
             class: way.class,
         };

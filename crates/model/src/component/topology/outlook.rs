@@ -1,11 +1,17 @@
 //! A switch's knowledge of its own ports when it chooses one. It has no other: in a partitioned
 //! simulation other partitions are at a different time.
 
-use super::Choice;
 use crate::kernel::Time;
 
+/// An egress port that a load may take, and its class of virtual lanes there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub egress: usize,
+    pub class: usize,
+}
+
 /// The queues before a switch's egress ports.
-pub(in crate::component) trait Outlook {
+pub(crate) trait Outlook {
     /// Returns the number of loads that wait for buffer space at the far end of a port's link, and
     /// the time when the port is free.
     fn crowd(&self, choice: Choice) -> (usize, Time);

@@ -2,12 +2,12 @@
 //! (D-mod-k), the default of subnet managers. Partitions of switches are numbered leaves, spines,
 //! cores.
 
-use super::Port;
+use crate::component::port::Port;
 
 /// An egress port on a path, and the partition in which loads queue for it: its switch, or, for the
 /// last port, which serves it alone, the receiving node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::component) struct Hop {
+pub(crate) struct Hop {
     egress: u32,
     place: u32,
 }
@@ -27,7 +27,7 @@ const LONGEST: usize = 5;
 
 /// The egress ports after the adapter's own.
 #[derive(Debug, Clone, Copy, Default)]
-pub(in crate::component) struct Route {
+pub(crate) struct Route {
     hops: [Hop; LONGEST],
     length: u8,
 }
@@ -52,7 +52,7 @@ impl Route {
 
 /// A fat tree; for few nodes a single switch or none.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::component) struct Tree {
+pub(crate) struct Tree {
     nodes: usize,
     ports: usize,
     levels: usize,

@@ -1,19 +1,13 @@
 //! Arrays of tables whose numbers share one tag and source, given in the section that holds the
 //! array.
 
-use super::{Recorded, Section, Tag, number_of};
+use super::{Section, number_of};
 use crate::profile::error::Error;
 use crate::profile::quantity::Quantity;
+use crate::profile::recorded::{Origin, Recorded, Tag};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use toml::de::DeValue;
-
-/// Common origin of the numbers of several tables.
-#[derive(Debug, Clone)]
-pub(in crate::profile) struct Origin {
-    tag: Tag,
-    source: String,
-}
 
 impl<'a> Section<'a> {
     /// Returns the tables of an array, numbered from 1, and their origin; inherited as a whole from

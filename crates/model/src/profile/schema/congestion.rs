@@ -1,9 +1,9 @@
 //! Profile sections of congestion control.
 
-use super::super::error::Error;
-use super::super::quantity::{Bytes, Count, Rate, Ratio};
-use super::super::reader::{Field, Section};
 use crate::kernel::Time;
+use crate::profile::error::Error;
+use crate::profile::quantity::{Bytes, Count, Rate, Ratio};
+use crate::profile::reader::Section;
 
 section! {
     /// Marking of packets by a switch, depending on the queue before their output port.
@@ -63,7 +63,7 @@ pub struct Congestion {
 }
 
 impl Congestion {
-    pub(in crate::profile) fn read(root: &Section<'_>) -> Result<Congestion, Error> {
+    pub(crate) fn read(root: &Section<'_>) -> Result<Congestion, Error> {
         let section = root.expect("marking")?;
         let marking = Marking::read(&section)?;
         if marking.kmax < marking.kmin {

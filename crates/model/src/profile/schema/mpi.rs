@@ -1,6 +1,10 @@
 //! Message-passing libraries.
 
-use super::{Bytes, Collectives, Count, Error, Field, Section, Time};
+use super::collectives::Collectives;
+use crate::kernel::Time;
+use crate::profile::error::Error;
+use crate::profile::quantity::{Bytes, Count};
+use crate::profile::reader::{Field, Section};
 use std::sync::Arc;
 
 /// How a library delivers eager messages.
@@ -157,7 +161,7 @@ section! {
 
 impl Mpi {
     /// Checks values that depend on one another.
-    pub(in crate::profile) fn check(&self, root: &Section<'_>) -> Result<(), Error> {
+    pub(crate) fn check(&self, root: &Section<'_>) -> Result<(), Error> {
         let wrong = |key: &str, reason: &str| Err(root.about(key, reason.to_owned()));
         if self.rendezvous == Some(Rendezvous::Pipeline) && self.pipeline.is_none() {
             return wrong("rendezvous", "\"pipeline\" needs a section pipeline");

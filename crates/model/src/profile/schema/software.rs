@@ -1,6 +1,9 @@
 //! The software adapter: costs of its code and of the host's caches.
 
-use super::{Bytes, Count, Error, Field, Rate, Section, Time};
+use crate::kernel::Time;
+use crate::profile::error::Error;
+use crate::profile::quantity::{Bytes, Count, Rate};
+use crate::profile::reader::Section;
 
 section! {
     /// The processors of the host.

@@ -1,7 +1,9 @@
 //! A library's choice of algorithm for a collective operation, by message size and number of ranks.
 
-use super::{Bytes, Count, Error, Field, Ratio, Section};
-use crate::profile::reader::Origin;
+use crate::profile::error::Error;
+use crate::profile::quantity::{Bytes, Count, Ratio};
+use crate::profile::reader::{Field, Section};
+use crate::profile::recorded::Origin;
 use std::sync::Arc;
 
 mod algorithms;

@@ -1,0 +1,116 @@
+//! Transfers between adapter and memory, as every kind of bus performs them.
+
+use super::load::Flow;
+use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+
+/// Result of a write to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Bus and memory have taken the last byte: the adapter may free its buffer.
+    pub gone: Time,
+    /// Time at which a processor sees its packets.
+    pub visible: Flow,
+}
+
+/// Limit of the reads that one message may have in flight.
+pub struct Window {
+    sim: Sim,
+    reads: usize,
+    permits: OnceCell<Semaphore>,
+    stream: OnceCell<Rc<Server>>,
+}
+
+impl Window {
+    /// Creates a window of `reads` reads.
+    pub fn new(sim: &Sim, reads: usize) -> Window {
+        Window {
+            sim: sim.clone(),
+            reads,
+            permits: OnceCell::new(),
+            stream: OnceCell::new(),
+        }
+    }
+
+    pub(super) fn reads(&self) -> usize {
+        self.reads
+    }
+
+    /// Returns the permits, for reads that are simulated one by one.
+    pub(super) fn permits(&self) -> &Semaphore {
+        let made = || Semaphore::new(&self.sim, self.reads);
+        self.permits.get_or_init(made)
+    }
+
+    /// Returns the server that batches of packets share, one after another, instead of permits.
+    pub(super) fn stream(&self) -> Rc<Server> {
+        self.stream.get_or_init(Rc::default).clone()
+    }
+}
+
+/// The issued reads of one load.
+pub struct Reading {
+    parts: Rc<Parts>,
+    issued: Option<Mailbox<Time>>,
+}
+
+/// The requests of a load.
+struct Parts {
+    latch: Latch,
+    flow: Cell<Flow>,
+}
+
+/// One request.
+pub(super) struct Part(Rc<Parts>);
+
+impl Part {
+    /// Ends the request: its data have arrived.
+    pub(super) fn end(self, data: Flow) {
+        let flow = self.0.flow.get();
+        self.0.flow.set(Flow {
+            head: flow.head.max(data.head),
+            tail: flow.tail.max(data.tail),
+        });
+        self.0.latch.end();
+    }
+}
+
+impl Reading {
+    /// Creates a reading without requests.
+    pub(super) fn new(sim: &Sim) -> Reading {
+        Reading {
+            parts: Rc::new(Parts {
+                latch: Latch::new(sim),
+                flow: Cell::new(Flow::at(Time::ZERO)),
+            }),
+            issued: None,
+        }
+    }
+
+    /// Adds a mailbox that receives the time when the last request is in flight.
+    pub(super) fn telling(self, issued: Mailbox<Time>) -> Reading {
+        Reading {
+            issued: Some(issued),
+            ..self
+        }
+    }
+
+    /// Adds a request in flight.
+    pub(super) fn begin(&self) -> Part {
+        self.parts.latch.begin();
+        Part(self.parts.clone())
+    }
+
+    /// Takes the mailbox for the time when the last request is in flight, unless that has already
+    /// happened.
+    pub fn issued(&mut self) -> Option<Mailbox<Time>> {
+        self.issued.take()
+    }
+
+    /// Waits until the head of the load has arrived.
+    pub async fn done(self) -> Flow {
+        self.parts.latch.wait().await;
+        self.parts.flow.get()
+    }
+}

@@ -1,0 +1,114 @@
+//! Messages on their way from rank to rank, and the state that both sides share.
+
+use super::cause::Cause;
+use crate::kernel::{Mailbox, Sim};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A message in a rank's inbox.
+pub(super) enum Envelope {
+    /// An eager message.
+    Eager {
+        bytes: u64,
+        sent: Cause,
+        early: Option<Early>,
+    },
+    /// Start of a rendezvous, with the mailboxes for the rest of the protocol.
+    Rendezvous {
+        bytes: u64,
+        sent: Cause,
+        early: Option<Early>,
+        agreement: Agreement,
+    },
+    /// An intra-node message.
+    Local(Local),
+}
+
+impl Envelope {
+    /// Returns its sender and the time of sending.
+    pub(super) fn sent(&self) -> Cause {
+        match self {
+            Envelope::Eager { sent, .. } | Envelope::Rendezvous { sent, .. } => *sent,
+            Envelope::Local(local) => local.sent,
+        }
+    }
+
+    /// Returns the bytes to copy of a message that is still in its buffer, for a library that
+    /// copies such messages to a temporary buffer.
+    pub(super) fn in_its_buffer(&self) -> Option<(u64, Early)> {
+        let (bytes, early) = match self {
+            Envelope::Eager { bytes, early, .. } => (*bytes, early),
+            Envelope::Rendezvous { early, .. } => (0, early),
+            Envelope::Local(_) => return None,
+        };
+        let early = early.as_ref().filter(|early| early.is_in_its_buffer())?;
+        Some((bytes, early.clone()))
+    }
+}
+
+/// An intra-node message: its size, and the mailbox for its receipt.
+pub(super) struct Local {
+    pub(super) bytes: u64,
+    pub(super) sent: Cause,
+    pub(super) taken: Mailbox<Cause>,
+}
+
+/// Mailboxes between the two sides of a rendezvous.
+#[derive(Clone)]
+pub(super) struct Agreement {
+    /// To the sender: the receiver is ready, a buffer is, or the data have been read.
+    pub go: Mailbox<Cause>,
+    /// To the receiver: data written by the sender have arrived.
+    pub done: Mailbox<Cause>,
+    /// To the receiver: a piece to be copied has arrived.
+    pub piece: Mailbox<Cause>,
+}
+
+impl Agreement {
+    pub fn new(sim: &Sim) -> Agreement {
+        Agreement {
+            go: Mailbox::new(sim),
+            done: Mailbox::new(sim),
+            piece: Mailbox::new(sim),
+        }
+    }
+}
+
+/// Where the data of an unexpected message are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageLocation {
+    Buffer,
+    OnItsWay,
+    Aside,
+}
+
+/// Location of an unexpected message.
+#[derive(Clone)]
+pub(super) struct Early(Rc<(Cell<MessageLocation>, Mailbox<Cause>)>);
+
+impl Early {
+    pub fn new(sim: &Sim) -> Early {
+        Early(Rc::new((
+            Cell::new(MessageLocation::Buffer),
+            Mailbox::new(sim),
+        )))
+    }
+
+    pub fn location(&self) -> MessageLocation {
+        self.0.0.get()
+    }
+
+    pub fn moves_to(&self, location: MessageLocation) {
+        self.0.0.set(location);
+    }
+
+    /// Returns the mailbox that reports that it has been copied aside.
+    pub fn aside(&self) -> &Mailbox<Cause> {
+        &self.0.1
+    }
+
+    /// Returns whether it is still in the buffer that it arrived in.
+    pub fn is_in_its_buffer(&self) -> bool {
+        self.location() == MessageLocation::Buffer
+    }
+}

@@ -1,0 +1,144 @@
+//! A job and its ranks: their processes, queue pairs and state.
+
+use super::account::Accounts;
+use super::cause::Woken;
+use super::matching::{Inbox, Origin};
+use super::registered::Registered;
+use crate::adapter::{Pair, Transport};
+use crate::cluster::{Cluster, Process};
+use crate::kernel::Semaphore;
+use crate::profile::Mpi;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A message-passing job.
+pub struct World {
+    pub(super) cluster: Rc<Cluster>,
+    pub(super) mpi: Mpi,
+    pub(super) nodes: Vec<usize>,
+    processes: Vec<Process>,
+    pub(super) relations: Vec<Relations>,
+}
+
+/// State of a rank, partly by peer rank.
+#[derive(Default)]
+pub(super) struct Relations {
+    pub(super) inbox: Inbox,
+    /// Its queue pairs, by peer and port.
+    pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
+    /// Its shared buffers, by peer on the same node.
+    buffers: RefCell<BTreeMap<usize, Semaphore>>,
+    pub(super) registered: RefCell<Registered>,
+    /// Its credits, and the buffers of peers that it has emptied.
+    pub(super) accounts: Accounts,
+    /// Number of its concurrent calls into the library.
+    pub(super) inside: Cell<usize>,
+    /// Whether a task is copying unexpected messages out of their buffers.
+    pub(super) tidying: Cell<bool>,
+    pub(super) woken: Cell<Option<Woken>>,
+}
+
+/// A rank of a job.
+#[derive(Clone)]
+pub struct Rank {
+    pub(super) world: Rc<World>,
+    /// Its number.
+    pub number: usize,
+    pub(super) process: Process,
+}
+
+impl World {
+    /// Creates a job with rank `i` on node `nodes[i]`.
+    ///
+    /// # Panics
+    ///
+    /// If the system names no message-passing library.
+    pub fn new(cluster: &Rc<Cluster>, nodes: Vec<usize>) -> Rc<World> {
+        let mpi = cluster
+            .system()
+            .mpi
+            .clone()
+            .expect("the system names a message-passing library");
+        let processes = nodes.iter().map(|&node| cluster.process(node)).collect();
+        let relations = nodes.iter().map(|_| Relations::default()).collect();
+        Rc::new(World {
+            cluster: cluster.clone(),
+            mpi,
+            nodes,
+            processes,
+            relations,
+        })
+    }
+
+    /// Returns the number of ranks.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Returns the node of a rank.
+    pub fn node(&self, rank: usize) -> usize {
+        self.nodes[rank]
+    }
+
+    /// Returns a rank.
+    pub fn rank(self: &Rc<Self>, number: usize) -> Rank {
+        Rank {
+            world: self.clone(),
+            number,
+            process: self.processes[number].clone(),
+        }
+    }
+
+    /// Returns the origins of a rank's unmatched messages.
+    pub fn unexpected(&self, rank: usize) -> Vec<Origin> {
+        self.relations[rank].inbox.left()
+    }
+
+    pub(super) fn buffer(&self, from: usize, to: usize) -> Semaphore {
+        let mut buffers = self.relations[from].buffers.borrow_mut();
+        let made = || Semaphore::new(self.cluster.sim(), 1);
+        buffers.entry(to).or_insert_with(made).clone()
+    }
+
+    /// Returns the queue pair from one rank to another over a port, connected on first use.
+    pub(super) fn pair(&self, from: usize, to: usize, port: usize) -> Rc<Pair> {
+        let pairs_of = |rank: usize| &self.relations[rank].pairs;
+        if let Some(pair) = pairs_of(from).borrow().get(&(to, port)) {
+            return pair.clone();
+        }
+        let (one, other) = self.cluster.connected(
+            (self.nodes[from], self.nodes[to]),
+            port,
+            Transport::Reliable,
+        );
+        // Receive requests are always posted; the cost of posting is part of the profile's receive
+        // overhead.
+        one.receives().post(1 << 40);
+        other.receives().post(1 << 40);
+        pairs_of(from).borrow_mut().insert((to, port), one.clone());
+        pairs_of(to).borrow_mut().insert((from, port), other);
+        one
+    }
+}
+
+impl Rank {
+    /// Returns its process.
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// Returns the number of ranks.
+    pub fn size(&self) -> usize {
+        self.world.size()
+    }
+
+    /// Returns the same rank on another core of its node, which works independently of this one.
+    pub fn beside(&self) -> Rank {
+        let process = self.world.cluster.process(self.world.node(self.number));
+        Rank {
+            process,
+            ..self.clone()
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Input of a page beside the runs.
+
+use super::closed_loop::ClosedLoop;
+use super::reproduction::Reproduction;
+use crate::summary::Published;
+
+/// Description of a benchmark, in addition to its results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Described {
+    /// Its name.
+    pub name: String,
+    /// Title of its group.
+    pub group: String,
+    /// The question that it answers.
+    pub answers: String,
+    /// Its source.
+    pub source: String,
+    /// The parameter on the x axis.
+    pub axis: String,
+}
+
+/// Data about real adapters.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Beside<'a> {
+    /// Published figures to compare with the headlines.
+    pub published: &'a [Published],
+    /// All claims with the models' results, if these were computed.
+    pub reproduction: Option<&'a Reproduction>,
+    /// Predictions of a profile fitted to a part of the first run.
+    pub closed_loop: Option<&'a ClosedLoop>,
+}
