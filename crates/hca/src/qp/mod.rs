@@ -14,17 +14,18 @@ mod check;
 mod congestion;
 pub mod flush;
 pub mod multicast;
+mod names;
 mod packet_setup;
 mod ports;
 mod requester;
 pub mod responder;
 pub mod ring_message;
 mod seen_from_below;
-mod send;
+pub mod send;
 mod terms;
 mod transition;
 
-pub use send::{Bind, Poster, SendRequest};
+pub use send::{Bind, SendRequest};
 
 use crate::context::Context;
 use crate::cq::Completion;
@@ -38,7 +39,7 @@ use crate::roce::path::{Path, interface_towards};
 use crate::srq::Srq;
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
-use responder::MessageState;
+use responder::message_state::MessageState;
 use send::SendQueue;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -53,7 +54,7 @@ use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::refused;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_transport::completion::Status;
-use verbena_transport::state::Receives;
+use verbena_transport::state::{Kind, Receives, State};
 
 /// Attributes of a new queue pair.
 pub struct QpInit {
@@ -209,6 +210,24 @@ impl Qp {
     #[inline]
     pub fn state(&self) -> ibv_qp_state {
         self.state.load(Ordering::Acquire)
+    }
+
+    /// Returns the type, as the transport's rules name it. It was checked at creation.
+    #[inline]
+    fn rule_kind(&self) -> Kind {
+        terms::kind_of(self.kind).unwrap_or(Kind::Rc)
+    }
+
+    /// Returns whether requests are acknowledged and repeated.
+    #[inline]
+    fn is_reliable(&self) -> bool {
+        self.rule_kind().is_reliable()
+    }
+
+    /// Returns whether the peer's requests are answered in the present state.
+    #[inline]
+    fn receives(&self) -> bool {
+        State::code_responds(self.state())
     }
 
     /// Returns the XRC domain of an XRC target.

@@ -2,7 +2,7 @@
 //!
 //! A datagram is one record and completes when it is in the channel. Drops are not reported.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::ah::AddressHandle;
 use crate::link;
 use crate::process::Outbound;

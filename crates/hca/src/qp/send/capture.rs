@@ -17,7 +17,7 @@ use crate::capture::{self, Seen};
 use crate::device;
 use crate::link;
 use crate::qp::Qp;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::ring_message::Nak;
 use crate::qp::send::{RequestProgress, SendRequest};
 use crate::qp::terms::is_answered;

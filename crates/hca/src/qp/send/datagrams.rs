@@ -5,7 +5,7 @@ use super::SendQueue;
 use crate::ah::AddressHandle;
 use crate::device;
 use crate::qp::Qp;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::send::SendRequest;
 use crate::qp::terms::status_code;
 use crate::roce::path::Path;

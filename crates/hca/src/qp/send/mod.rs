@@ -9,14 +9,12 @@ mod capture;
 mod completion;
 pub(super) mod datagrams;
 pub(super) mod packet_requester;
-mod post;
+pub mod post;
 mod progress;
 mod request;
 mod why;
 
-pub(in crate::qp) use why::status_name;
-
-pub use post::Poster;
+use request::RequestStage;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
 use crate::cq::Retired;
@@ -33,16 +31,6 @@ use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_transport::order::Outstanding;
 use verbena_transport::retry::{RetryCount, RnrRetries, RnrRetry};
 use verbena_wire::AckTimeout;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RequestStage {
-    /// Not begun, or only partly sent.
-    #[default]
-    Waiting,
-    Sent,
-    /// Has a result, which waits for earlier requests.
-    Finished(ibv_wc_status),
-}
 
 /// Reason why nothing is sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,9 +5,10 @@
 //! requests themselves, from which data is gathered whenever a packet is made, also for
 //! retransmission. A complete request is in neither, so its buffers are not accessed again.
 
-use super::{RequestStage, SendQueue};
+use super::SendQueue;
+use super::request::RequestStage;
 use crate::qp::Qp;
-use crate::qp::requester::{Outcome, beyond_limit};
+use crate::qp::requester::outcome::{Outcome, beyond_limit};
 use crate::qp::send::SendRequest;
 use crate::qp::terms::{is_answered, status_code};
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
@@ -208,7 +209,7 @@ impl Qp {
     ) -> Outcome {
         // Those that wait have not begun, so that a drain does not start them.
         if is_answered(request.opcode)
-            && let Some(outcome) = beyond_limit(send)
+            && let Some(outcome) = beyond_limit(&send.outstanding)
         {
             return outcome;
         }
