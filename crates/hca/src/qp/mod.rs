@@ -15,6 +15,7 @@ mod congestion;
 pub mod flush;
 pub mod multicast;
 mod names;
+mod notification_timer;
 mod packet_setup;
 mod ports;
 mod requester;
@@ -40,6 +41,7 @@ use crate::srq::Srq;
 use crate::xrcd::Xrcd;
 use multicast::Loopback;
 use responder::message_state::MessageState;
+use responder::packet_responder::PacketResponder;
 use send::SendQueue;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -118,7 +120,7 @@ pub(crate) struct ReceiveQueue {
     /// The path MTU in bytes.
     mtu: u32,
     /// Responder of requests that arrive as packets.
-    packets: Option<Box<responder::packet_responder::PacketResponder>>,
+    packets: Option<Box<PacketResponder>>,
 }
 
 impl Qp {

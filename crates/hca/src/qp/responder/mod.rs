@@ -17,6 +17,7 @@ mod flush;
 mod inbound_message;
 pub mod message_state;
 pub(super) mod packet_responder;
+mod packets;
 mod plain;
 mod read;
 mod why;

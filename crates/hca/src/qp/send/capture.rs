@@ -11,7 +11,7 @@
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
 use super::SendQueue;
-use super::packet_requester::operation;
+use super::packets::operation;
 use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
 use crate::device;
