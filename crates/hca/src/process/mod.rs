@@ -97,7 +97,7 @@ pub struct Process {
     /// Multicast groups that local queue pairs are attached to.
     pub groups: Groups<Qp>,
     /// Multicast datagrams that wait for a channel.
-    pub backlog: Backlog,
+    pub backlog: Backlog<Qp>,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
     pub(crate) xrc_message_states: Mutex<XrcMessageStates>,
     pub(crate) moderated: ModeratedQueues<Cq>,
