@@ -23,7 +23,7 @@ pub(crate) struct PacketResponder {
     pub(super) taken: TakenReceive,
     notification_timer: NotificationTimer,
     /// Whether the peer seems to process acknowledgements before the requests that precede them in
-    /// a batch ([`path::is_ours`]).
+    /// a batch ([`crate::roce::sender::is_ours`]).
     pub(super) peer_is_like_us: bool,
 }
 
