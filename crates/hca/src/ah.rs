@@ -1,9 +1,8 @@
 //! Address handles: ibv_create_ah(3).
 
-use crate::context::Context;
-use crate::device::{gid_at, port_name};
+use crate::device::{Device, gid_at, port_name};
 use crate::link;
-use crate::process::Process;
+use crate::roce::adapter::Adapter;
 use crate::roce::fallback::thread::learn_reachability;
 use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
@@ -25,24 +24,23 @@ pub struct AddressHandle {
 }
 
 impl AddressHandle {
-    /// Creates a handle for the attributes.
+    /// Creates a handle for the attributes, at a port of `device`.
     ///
     /// # Errors
     /// EINVAL for a port or source GID that the device does not have, or with Ethernet without a
     /// global route; ENOMEM at the advertised limit.
-    pub fn create(
-        context: &Context,
+    pub fn create<A: Adapter>(
+        adapter: &Arc<A>,
+        device: Device,
         pd: &Arc<Pd>,
         attributes: &ibv_ah_attr,
     ) -> Result<Arc<AddressHandle>> {
         let mut attributes = *attributes;
-        attributes.port_num = context
-            .device
-            .port("ah_attr.port_num", attributes.port_num)?;
+        attributes.port_num = device.port("ah_attr.port_num", attributes.port_num)?;
         check(&attributes)?;
         let quota_share = quota::ADDRESS_HANDLES.take()?;
         pd.retain();
-        probe_path(&context.process, &attributes);
+        probe_path(adapter, &attributes);
         Ok(Arc::new(AddressHandle {
             pd: pd.clone(),
             attributes,
@@ -77,14 +75,14 @@ impl AddressHandle {
 }
 
 /// Over RoCE, probes the path to an unknown host: the loss of a datagram is never reported.
-fn probe_path(process: &Arc<Process>, attributes: &ibv_ah_attr) {
+fn probe_path<A: Adapter>(adapter: &Arc<A>, attributes: &ibv_ah_attr) {
     if !path::leads_elsewhere(attributes) {
         return;
     }
-    if let Some(port) = process.ports.roce()
+    if let Some(port) = adapter.port()
         && let Ok(path) = Path::of(&port.senders, attributes)
     {
-        learn_reachability(process, &path, Qpn::GSI);
+        learn_reachability(adapter, &path, Qpn::GSI);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Shared receive queues (ibv_post_srq_recv(3), ibv_create_srq(3)).
 
 use crate::context::Context;
-use crate::event::AsyncEvent;
-use crate::process::Cq;
+use crate::event::{AsyncEvent, EventQueue};
+use crate::process::{Cq, Process};
 use crate::receive::{Receive, ReceiveRing};
 use crate::xrcd::Xrcd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,8 @@ use verbena_hca_shm::context_table::QpRecord;
 
 /// A shared receive queue.
 pub struct Srq {
-    context: Arc<Context>,
+    process: Arc<Process>,
+    events: Arc<EventQueue<AsyncEvent>>,
     pd: Arc<Pd>,
     number: u32,
     xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
@@ -68,7 +69,8 @@ impl Srq {
             xrcd.retain();
         }
         let srq = Arc::new(Srq {
-            context: context.clone(),
+            process: process.clone(),
+            events: context.events.clone(),
             pd: pd.clone(),
             number,
             xrc,
@@ -152,7 +154,7 @@ impl Srq {
             }
             drop(state);
             let element = self.cookie.load(Ordering::Acquire);
-            self.context.events.push(AsyncEvent {
+            self.events.push(AsyncEvent {
                 kind: IBV_EVENT_SRQ_LIMIT_REACHED,
                 element,
             });
@@ -225,8 +227,8 @@ impl Srq {
         if self.number != 0 {
             let record = self.pd.memory().contexts().queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
-            self.context.process.srqs.remove(self.number);
-            self.context.process.membership.release_number(self.number);
+            self.process.srqs.remove(self.number);
+            self.process.membership.release_number(self.number);
         }
         if let Some((xrcd, cq)) = &self.xrc {
             cq.release();
@@ -234,7 +236,7 @@ impl Srq {
         }
         self.pd.release();
         let cookie = self.cookie.load(Ordering::Acquire);
-        self.context.events.forget(|event| {
+        self.events.forget(|event| {
             matches!(event.kind, IBV_EVENT_SRQ_LIMIT_REACHED | IBV_EVENT_SRQ_ERR)
                 && event.element == cookie
         });

@@ -41,12 +41,14 @@ fn every_advertised_limit_is_reachable() {
         port_num: FIRST_PORT,
         ..Default::default()
     };
-    let handles = all(|| AddressHandle::create(&context, &again, &attribute));
+    let handles =
+        all(|| AddressHandle::create(&context.process, context.device, &again, &attribute));
     assert_eq!(handles.len(), Device::FIRST.attributes().max_ah as usize);
     handles[7].destroy();
     handles[7].destroy();
-    let another = AddressHandle::create(&context, &again, &attribute).unwrap();
-    assert!(AddressHandle::create(&context, &again, &attribute).is_err());
+    let another =
+        AddressHandle::create(&context.process, context.device, &again, &attribute).unwrap();
+    assert!(AddressHandle::create(&context.process, context.device, &again, &attribute).is_err());
     assert_eq!(again.deallocate(), Err(Errno::EBUSY));
     another.destroy();
     for handle in &handles {

@@ -57,7 +57,7 @@ unsafe fn create(pd: *mut ibv_pd, attributes: &ibv_ah_attr) -> Result<*mut ibv_a
     let (domain, context) = unsafe { (pd::of(pd)?, pd::context_of(pd)) };
     // SAFETY: the context of a live domain is live.
     let adapter = unsafe { &context::of(context)?.object.context };
-    let ah = AddressHandle::create(adapter, domain, attributes)?;
+    let ah = AddressHandle::create(&adapter.process, adapter.device, domain, attributes)?;
     Ok(Handle::create(
         ibv_ah {
             context,

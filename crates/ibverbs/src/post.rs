@@ -4,7 +4,8 @@
 
 use libc::c_int;
 use verbena_abi::*;
-use verbena_hca::qp::{Poster, SendRequest};
+use verbena_hca::qp::SendRequest;
+use verbena_hca::qp::send::post::Poster;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 

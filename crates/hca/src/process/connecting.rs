@@ -39,7 +39,11 @@ impl Process {
             ConnectOutcome::Gone | ConnectOutcome::NoAnswer => None,
         };
         let waiting = self.channels.requests().end(identity, outcome);
-        self.backlog.end_wait(identity, channel);
+        self.backlog.end_wait(identity, |waiting| {
+            if let Some(channel) = channel {
+                waiting.queue_pair.send_waiting(channel, &waiting);
+            }
+        });
         for queue_pair in waiting {
             queue_pair.connection_attempt_ended();
         }

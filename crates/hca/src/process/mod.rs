@@ -19,6 +19,7 @@ mod connecting;
 pub mod fence;
 mod handshakes;
 mod idle_policy;
+mod join;
 pub mod link;
 pub mod member;
 pub(crate) mod membership;
@@ -43,28 +44,25 @@ use crate::current::Current;
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
-use crate::qp::responder::XrcMessageStates;
+use crate::qp::responder::message_state::XrcMessageStates;
 use crate::roce::port::Port;
-use crate::roce::receive::Packets;
 use crate::srq::Srq;
 use activity::Activity;
 use channels::ChannelSet;
 pub use member::Member;
 use membership::Membership;
 use moderated::ModeratedQueues;
-use poller::Poller;
 use ports::Ports;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use timers::Timers;
 use verbena_hca_memory::fork;
-use verbena_hca_memory::peer::{Forced, Peer};
+use verbena_hca_memory::peer::Forced;
 use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_memory::tables::{NumberTable, WeakTable};
 use verbena_hca_os::barrier;
 use verbena_hca_os::errno::Result;
-use verbena_hca_shm::registry::{self, Identity, Registry};
 
 /// The requester's end of a channel.
 pub type Outbound = link::Outbound<Qp>;
@@ -99,10 +97,10 @@ pub struct Process {
     /// Multicast groups that local queue pairs are attached to.
     pub groups: Groups<Qp>,
     /// Multicast datagrams that wait for a channel.
-    pub backlog: Backlog,
+    pub backlog: Backlog<Qp>,
     /// Progress of messages to XRC shared receive queues, by the sending queue pair.
     pub(crate) xrc_message_states: Mutex<XrcMessageStates>,
-    pub(crate) moderated: ModeratedQueues,
+    pub(crate) moderated: ModeratedQueues<Cq>,
     /// Deadlines.
     pub timers: Timers,
     /// Counters, for `verbena run --stats`.
@@ -163,77 +161,12 @@ impl Process {
         })
     }
 
-    /// Joins the host's registry and starts the progress thread, if that is not done yet.
-    ///
-    /// # Errors
-    /// As [`Registry::enter`]; the system's.
-    pub fn join(self: &Arc<Process>) -> Result<&Member> {
-        if let Some(member) = self.membership.get() {
-            return Ok(member);
-        }
-        let _joining = self.membership.begin_joining();
-        if let Some(member) = self.membership.get() {
-            return Ok(member);
-        }
-        let (registry, identity, listener) =
-            Registry::enter(&registry::directory()).inspect_err(|error| {
-                eprintln!(
-                    "verbena: cannot use the registry {}: {}; set VERBENA_RUNTIME_DIR to a directory \
-                     of your own",
-                    registry::directory().display(),
-                    registry::obstacle(*error)
-                );
-            })?;
-        self.ports.open();
-        self.ports.capture().call(&registry, identity);
-        // Everything that can fail comes before this process becomes a visible member, so that the
-        // next call starts from nothing.
-        let started = Poller::new(self.activity.doorbell(), &listener)
-            .and_then(|poller| thread::start(self, poller))
-            .and_then(|begin| self.connect_to_self(identity).map(|()| begin));
-        let begin = started.inspect_err(|_| registry.leave(identity))?;
-        let member = self.membership.set(Member {
-            registry,
-            identity,
-            listener,
-        });
-        self.memory.is_harmless(member.registry.as_fd());
-        self.memory.is_harmless(member.listener.as_fd());
-        let _ = begin.send(());
-        self.look_at_ports();
-        self.follow_link();
-        // SAFETY: the handler is a function of this library, which stays loaded.
-        unsafe { libc::atexit(leave_at_exit) };
-        Ok(member)
-    }
-
     /// Returns the registry's directory; joins the registry first.
     ///
     /// # Errors
     /// As [`Process::join`].
     pub fn directory(self: &Arc<Process>) -> Result<PathBuf> {
         Ok(self.join()?.registry.path().to_owned())
-    }
-
-    /// Makes the channel to this process itself, which needs no handshake.
-    fn connect_to_self(&self, identity: Identity) -> Result<()> {
-        let doorbell = self.activity.doorbell().share()?;
-        let peer = Arc::new(Peer::own(
-            identity,
-            self.memory.contexts().clone(),
-            self.memory.arena(),
-            doorbell,
-            self.forced,
-        ));
-        let (channel, file) = verbena_hca_shm::channel::Channel::create()?;
-        let other_end =
-            verbena_hca_shm::channel::Channel::of_peer(file.as_fd().try_clone_to_owned()?)?;
-        let can_pull = peer.pull_ability();
-        self.channels
-            .add_inbound(Arc::new(Inbound::new(peer.clone(), other_end)));
-        self.channels
-            .add_outbound(identity, Arc::new(Outbound::new(peer, channel, can_pull)));
-        Ok(())
     }
 
     /// Allocates a queue pair or XRC SRQ number, unique on the host.
@@ -302,17 +235,6 @@ impl Process {
             .chain(self.ports.capture().descriptor())
             .collect()
     }
-
-    /// Leaves the host: releases the registry slot.
-    pub fn leave(&self) {
-        if self.memory.is_inherited() || self.activity.stop() {
-            return;
-        }
-        Packets::of(self).answer_last();
-        if let Some(member) = self.membership.get() {
-            member.registry.leave(member.identity);
-        }
-    }
 }
 
 /// The adapter for the handlers of fork(2).
@@ -333,9 +255,3 @@ const FORKING: fork::Adapter = fork::Adapter {
         capture::forget();
     },
 };
-
-extern "C" fn leave_at_exit() {
-    if let Some(process) = CURRENT.get() {
-        process.leave();
-    }
-}

@@ -3,7 +3,7 @@
 
 use crate::process::QpCache;
 use crate::process::link::InFlight;
-use crate::process::moderated::ModeratedQueues;
+use crate::process::moderated;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::process::{Completing, Inbound, Outbound, Serving};
 use crate::qp::Qp;
@@ -160,7 +160,7 @@ impl Process {
     fn wake_those_due(&self) -> bool {
         let due = self.timers.take_due(clock::now());
         for number in &due {
-            if ModeratedQueues::is_queue(*number) {
+            if moderated::is_queue(*number) {
                 if let Some(queue) = self.moderated.find(*number) {
                     queue.wake();
                 }

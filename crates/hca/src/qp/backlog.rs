@@ -1,11 +1,9 @@
 //! Queue of the first multicast datagrams to a process without a channel. They wait, in order,
 //! while the channel is made, because posting must not wait for a peer that may be stopped.
 
-use crate::process::Outbound;
-use crate::process::Process;
 use crate::process::connect::ConnectStatus;
-use crate::qp::Qp;
 use crate::qp::ring_message::{Datagram, Route};
+use crate::roce::adapter::QueuePair;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,25 +15,33 @@ const MOST: usize = 1024;
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A copy of a datagram: its queue pair's buffers may change once it is posted.
-pub(super) struct WaitingDatagram {
-    pub queue_pair: Arc<Qp>,
+pub(crate) struct WaitingDatagram<Q> {
+    pub queue_pair: Arc<Q>,
     pub datagram: Datagram,
     pub route: Route,
     pub grh: Option<[u8; 40]>,
     pub bytes: Vec<u8>,
 }
 
-type ByProcess = HashMap<Identity, VecDeque<WaitingDatagram>>;
+type ByProcess<Q> = HashMap<Identity, VecDeque<WaitingDatagram<Q>>>;
 
 /// Datagrams that wait for a channel, by destination process.
-#[derive(Default)]
-pub struct Backlog {
-    waiting: Mutex<ByProcess>,
+pub struct Backlog<Q> {
+    waiting: Mutex<ByProcess<Q>>,
     sent: Condvar,
 }
 
-impl Backlog {
-    fn lock(&self) -> MutexGuard<'_, ByProcess> {
+impl<Q> Default for Backlog<Q> {
+    fn default() -> Backlog<Q> {
+        Backlog {
+            waiting: Mutex::default(),
+            sent: Condvar::new(),
+        }
+    }
+}
+
+impl<Q: QueuePair> Backlog<Q> {
+    fn lock(&self) -> MutexGuard<'_, ByProcess<Q>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -44,8 +50,13 @@ impl Backlog {
         self.lock().contains_key(&identity)
     }
 
-    /// Sends `datagram` to `identity` once there is a channel.
-    pub(super) fn push(&self, process: &Process, identity: Identity, datagram: WaitingDatagram) {
+    /// Keeps `datagram` until there is a channel to `identity`, which `connect` requests.
+    pub(super) fn push(
+        &self,
+        identity: Identity,
+        datagram: WaitingDatagram<Q>,
+        connect: impl FnOnce() -> ConnectStatus,
+    ) {
         {
             let mut waiting = self.lock();
             if let Some(queue) = waiting.get_mut(&identity) {
@@ -56,23 +67,22 @@ impl Backlog {
             }
             waiting.insert(identity, VecDeque::from([datagram]));
         }
-        if process.connect(identity, None) != ConnectStatus::UnderWay {
-            self.end_wait(identity, None);
+        if connect() != ConnectStatus::UnderWay {
+            self.end_wait(identity, drop);
         }
     }
 
-    /// Sends the datagrams that wait for `identity` through `channel`; without a channel, drops
-    /// them, as a fabric would.
-    pub(crate) fn end_wait(&self, identity: Identity, channel: Option<&Arc<Outbound>>) {
+    /// Passes the datagrams that wait for `identity` to `send`; without a channel, this drops them,
+    /// as a fabric would.
+    pub(crate) fn end_wait(&self, identity: Identity, send: impl Fn(WaitingDatagram<Q>)) {
         while let Some(datagram) = self.next(identity) {
-            let Some(channel) = channel else { continue };
-            datagram.queue_pair.send_waiting(channel, &datagram);
+            send(datagram);
         }
         self.sent.notify_all();
     }
 
     /// Takes the next datagram for `identity`. After the last one, the queue is removed.
-    fn next(&self, identity: Identity) -> Option<WaitingDatagram> {
+    fn next(&self, identity: Identity) -> Option<WaitingDatagram<Q>> {
         let mut waiting = self.lock();
         let next = waiting.get_mut(&identity)?.pop_front();
         if next.is_none() {
@@ -84,7 +94,7 @@ impl Backlog {
     /// Waits, at most `GRACE`, until a queue pair's datagrams are sent: a program may post, see the
     /// completion and exit at once.
     pub(super) fn wait_until_sent(&self, number: u32) {
-        let of_it = |waiting: &mut ByProcess| {
+        let of_it = |waiting: &mut ByProcess<Q>| {
             let mut datagrams = waiting.values().flatten();
             datagrams.any(|datagram| datagram.queue_pair.number() == number)
         };

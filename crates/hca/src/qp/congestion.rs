@@ -4,7 +4,7 @@
 //! Only connections take part: their packets are marked ECN-capable. For datagrams the address
 //! handle's traffic class decides.
 
-use super::responder;
+use super::responder::packet_responder::PacketResponder;
 use super::{Qp, ReceiveQueue};
 use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
@@ -16,28 +16,10 @@ use verbena_wire::opcode::Opcode;
 use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::{Psn, Qpn};
 
-/// Nanoseconds between notifications of a queue pair: by then the sender has halved its rate, and
-/// would halve it again each time.
-const INTERVAL: u64 = 50_000;
 /// Class selector 6, network control: adapters send notifications with it.
 const CLASS: u8 = 48 << 2;
 /// Bytes of a notification's payload, which is reserved and zero.
 const PAYLOAD: usize = 16;
-
-/// Time of the last notification.
-#[derive(Debug, Default)]
-pub(in crate::qp) struct NotificationTimer(Option<u64>);
-
-impl NotificationTimer {
-    /// Returns whether another notification is due, and records it as sent.
-    fn try_restart(&mut self, now: u64) -> bool {
-        let is_time = self.0.is_none_or(|last| now >= last + INTERVAL);
-        if is_time {
-            self.0 = Some(now);
-        }
-        is_time
-    }
-}
 
 impl Qp {
     /// Handles a received packet that a switch has marked: notifies the peer.
@@ -47,9 +29,8 @@ impl Qp {
         counters.marked_packets.add(1);
         let mut guard = self.lock_receive();
         let ReceiveQueue { packets, .. } = &mut *guard;
-        let Some((path, peer, notification_timer)) = packets
-            .as_deref_mut()
-            .and_then(responder::packet_responder::PacketResponder::connection)
+        let Some((path, peer, notification_timer)) =
+            packets.as_deref_mut().and_then(PacketResponder::connection)
         else {
             return;
         };
@@ -82,20 +63,5 @@ fn notify(path: &Path, peer: Qpn) {
     if let Ok(payload) = headers.emit_around(PAYLOAD, tx_batch.room()) {
         payload.fill(0);
         tx_batch.push(headers.packet_length(PAYLOAD));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn congestion_notifications_are_rate_limited() {
-        let mut notification_timer = NotificationTimer::default();
-        let times = [0, 1, INTERVAL - 1, INTERVAL, INTERVAL + 1, 2 * INTERVAL];
-        assert_eq!(
-            times.map(|now| notification_timer.try_restart(now)),
-            [true, false, false, true, false, true]
-        );
     }
 }

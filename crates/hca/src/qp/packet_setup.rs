@@ -1,7 +1,7 @@
 //! Decides which queue pairs use packets, and starts their state machines.
 
 use super::Qp;
-use super::responder;
+use super::responder::packet_responder::PacketResponder;
 use super::send::SendQueue;
 use super::send::packet_requester::PacketRequester;
 use crate::link;
@@ -60,8 +60,9 @@ impl Qp {
         }
         match (to, path) {
             (IBV_QPS_RTR, Some(path)) => {
-                let responder = responder::packet_responder::PacketResponder::connect(
-                    self,
+                let responder = PacketResponder::connect(
+                    self.kind,
+                    self.srq.is_some(),
                     attributes,
                     path.clone(),
                 );
@@ -69,7 +70,7 @@ impl Qp {
                 send.path = Some(path);
             }
             (IBV_QPS_RTR, None) if self.kind == IBV_QPT_UD => {
-                let responder = responder::packet_responder::PacketResponder::datagram(attributes);
+                let responder = PacketResponder::datagram(attributes);
                 self.lock_receive().packets = Some(Box::new(responder));
             }
             (IBV_QPS_RTS, _) if send.packets.is_none() => {

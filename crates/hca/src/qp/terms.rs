@@ -1,6 +1,5 @@
 //! The C interface's numbers and the types of the transport's rules ([`verbena_transport`]).
 
-use super::Qp;
 use verbena_abi::*;
 use verbena_transport::Access;
 use verbena_transport::completion::Status;
@@ -141,25 +140,5 @@ pub(super) fn event_code(event: Event) -> ibv_event_type {
         Event::InvalidRequest => IBV_EVENT_QP_REQ_ERR,
         Event::AccessViolation => IBV_EVENT_QP_ACCESS_ERR,
         Event::Fatal => IBV_EVENT_QP_FATAL,
-    }
-}
-
-impl Qp {
-    /// Returns the type, as the transport's rules name it. It was checked at creation.
-    #[inline]
-    pub(super) fn rule_kind(&self) -> Kind {
-        kind_of(self.kind).unwrap_or(Kind::Rc)
-    }
-
-    /// Returns whether requests are acknowledged and repeated.
-    #[inline]
-    pub(super) fn is_reliable(&self) -> bool {
-        self.rule_kind().is_reliable()
-    }
-
-    /// Returns whether the peer's requests are answered in the present state.
-    #[inline]
-    pub(super) fn receives(&self) -> bool {
-        State::code_responds(self.state())
     }
 }

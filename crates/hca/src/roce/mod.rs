@@ -25,7 +25,7 @@
 //! A connection whose destination GID belongs to a local port leads to this host and uses shared
 //! memory; any other uses packets. For a datagram the address handle decides in the same way. Both
 //! halves of a queue pair are driven in [`crate::qp`], beside those for shared memory:
-//! `qp/send/packet_requester.rs`, `qp/responder/packet_responder.rs`.
+//! `qp/send/packets.rs`, `qp/responder/packets.rs`.
 //!
 //! Locking and lifetime rules:
 //! - A requester's state machine is part of the send queue, a responder's of the receive queue,

@@ -18,7 +18,8 @@ fn local() -> ibv_ah_attr {
 fn case_datagram_follows_forty_bytes_of_grh() {
     let (a, b) = pair(IBV_QPT_UD);
     pattern(a.buffer, 2);
-    let address = AddressHandle::create(&a.context, &a.pd, &local()).unwrap();
+    let address =
+        AddressHandle::create(&a.context.process, a.context.device, &a.pd, &local()).unwrap();
     b.receive(5, 0, 4136);
     let sges = [a.sge(0, 4096)];
     let send = SendRequest {
@@ -66,7 +67,8 @@ fn case_group_members_get_a_copy_with_the_grh() {
     attributes.is_global = 1;
     attributes.grh.dgid = group;
     attributes.dlid = 0xc001;
-    let address = AddressHandle::create(&a.context, &a.pd, &attributes).unwrap();
+    let address =
+        AddressHandle::create(&a.context.process, a.context.device, &a.pd, &attributes).unwrap();
     a.receive(1, 0, 100);
     b.receive(2, 0, 100);
     let sges = [a.sge(4096, 10)];

@@ -1,7 +1,8 @@
 //! Atomics: fetch-and-add, compare-and-swap, and atomic write.
 
+use super::Job;
 use super::direct::{Direct, Right, Span};
-use super::{Job, Outcome};
+use super::outcome::Outcome;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;
 use crate::qp::ring_message::Request;

@@ -2,12 +2,12 @@
 //!
 //! A datagram is one record and completes when it is in the channel. Drops are not reported.
 
-use super::Outcome;
+use super::outcome::Outcome;
 use crate::ah::AddressHandle;
 use crate::link;
 use crate::process::Outbound;
 use crate::qp::Qp;
-use crate::qp::backlog;
+use crate::qp::backlog::WaitingDatagram;
 use crate::qp::multicast::Loopback;
 use crate::qp::ring_message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
@@ -157,22 +157,19 @@ impl Qp {
         if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {
             return;
         }
-        let waiting = backlog::WaitingDatagram {
+        let waiting = WaitingDatagram {
             queue_pair: self.clone(),
             datagram: packet.datagram,
             route: packet.route,
             grh: packet.grh,
             bytes,
         };
-        self.process.backlog.push(&self.process, identity, waiting);
+        let connect = || self.process.connect(identity, None);
+        self.process.backlog.push(identity, waiting, connect);
     }
 
     /// Sends a multicast datagram that waited for its channel.
-    pub(in crate::qp) fn send_waiting(
-        self: &Arc<Qp>,
-        channel: &Outbound,
-        waiting: &backlog::WaitingDatagram,
-    ) {
+    pub(crate) fn send_waiting(self: &Arc<Qp>, channel: &Outbound, waiting: &WaitingDatagram<Qp>) {
         let sge = [ibv_sge {
             addr: waiting.bytes.as_ptr() as u64,
             length: waiting.bytes.len() as u32,

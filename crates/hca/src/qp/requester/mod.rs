@@ -14,13 +14,12 @@ mod answer;
 mod atomic;
 mod datagram;
 mod direct;
+pub(super) mod outcome;
 mod parts;
 mod plain;
 mod read;
 mod send;
 mod write;
-
-pub(super) use read::beyond_limit;
 
 use crate::capture;
 use crate::process::Outbound;
@@ -29,6 +28,7 @@ use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use crate::qp::terms::{answer_to, status_code};
+use outcome::Outcome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
@@ -40,25 +40,6 @@ use verbena_hca_shm::section::Section;
 use verbena_transport::order::Start;
 use verbena_transport::request::{Fence, check_message};
 use verbena_transport::state::State;
-
-/// Result of executing a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done.
-    Done,
-    /// Sent; the responder's position or answer completes it.
-    Sent,
-    /// Must wait for earlier requests.
-    Order,
-    /// The channel is full; the queue pair is woken when there is space.
-    NoRoom,
-    /// No channel to the owner of this number yet.
-    Connect(u32),
-    /// The peer does not answer.
-    NoAnswer,
-    /// Failed with this status.
-    Failed(ibv_wc_status),
-}
 
 /// A request with its context.
 struct Job<'a> {

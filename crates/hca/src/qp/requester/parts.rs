@@ -1,6 +1,7 @@
 //! Sending bytes through the channel, in one record or several.
 
-use super::{Job, Outcome};
+use super::Job;
+use super::outcome::Outcome;
 use crate::process::Outbound;
 use crate::process::link::Acknowledge;
 use crate::qp::Qp;

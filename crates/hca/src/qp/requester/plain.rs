@@ -7,7 +7,7 @@
 use crate::capture;
 use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::ring_message::Plain;
 use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;

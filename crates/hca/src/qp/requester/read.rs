@@ -1,17 +1,15 @@
 //! RDMA reads, and flushes, which only wait for earlier requests.
 
+use super::Job;
 use super::direct::Direct;
-use super::{Job, Outcome};
+use super::outcome::{Outcome, beyond_limit};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Remote, Request};
 use crate::qp::send::SendQueue;
-use crate::qp::terms::status_code;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_memory::peer::Direction;
-use verbena_transport::completion::Status;
-use verbena_transport::order::{Start, check_resources};
-use verbena_transport::request::{Answer, Fence};
+use verbena_transport::order::check_resources;
 
 impl Qp {
     pub(super) fn read(self: &Arc<Qp>, send: &mut SendQueue, job: &Job<'_>) -> Outcome {
@@ -59,7 +57,7 @@ impl Qp {
     /// has several channels, without a common order.
     pub(super) fn hinders_fetch(&self, send: &SendQueue) -> Option<Outcome> {
         let waits = self.kind == IBV_QPT_XRC_SEND && send.has_outstanding();
-        beyond_limit(send).or(waits.then_some(Outcome::Order))
+        beyond_limit(&send.outstanding).or(waits.then_some(Outcome::Order))
     }
 
     /// Returns whether the responder accepts reads and atomics.
@@ -90,14 +88,5 @@ impl Qp {
         send.lane = 0;
         let remote = self.remote(job.request, 0, length);
         self.ask(send, job, job.channel, request(remote), &[], 0)
-    }
-}
-
-/// Returns the outcome of a read or an atomic beyond the limit of outstanding ones, on every path.
-pub(in crate::qp) fn beyond_limit(send: &SendQueue) -> Option<Outcome> {
-    match send.outstanding.may_start(Answer::Response, Fence::Off) {
-        Start::Now => None,
-        Start::AfterOne | Start::AfterAll => Some(Outcome::Order),
-        Start::Never => Some(Outcome::Failed(status_code(Status::LocalQpOperation))),
     }
 }

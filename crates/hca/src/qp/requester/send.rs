@@ -1,7 +1,8 @@
 //! Messages: copied through the channel, or fetched from the requester's buffers where the
 //! responder can reach them.
 
-use super::{Job, Outcome};
+use super::Job;
+use super::outcome::Outcome;
 use crate::process::Outbound;
 use crate::process::link::Acknowledge;
 use crate::qp::Qp;

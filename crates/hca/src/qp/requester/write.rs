@@ -1,8 +1,9 @@
 //! RDMA writes, with and without immediate data.
 
+use super::Job;
 use super::direct::{Direct, Span};
+use super::outcome::Outcome;
 use super::send::MessageTarget;
-use super::{Job, Outcome};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Request, Write};
 use crate::qp::send::{RequestProgress, SendQueue};

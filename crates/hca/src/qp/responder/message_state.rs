@@ -11,7 +11,7 @@ pub struct MessageState {
     /// PSN of a refused packet: everything is dropped until it is repeated.
     drop_until: Option<u32>,
     /// A partly received message.
-    pub(in crate::qp) current: Option<PartialMessage>,
+    pub(crate) current: Option<PartialMessage>,
 }
 
 /// A partly received message.

@@ -15,14 +15,13 @@ mod failure;
 mod fetch;
 mod flush;
 mod inbound_message;
-mod message_state;
+pub mod message_state;
 pub(super) mod packet_responder;
+mod packets;
 mod plain;
 mod read;
 mod why;
 mod write;
-
-pub use message_state::{MessageState, XrcMessageStates};
 
 use crate::cq::Completion;
 use crate::process::{Cq, Inbound, Process, QpCache, Serving};
@@ -32,6 +31,7 @@ use crate::qp::terms::failed_receive;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::srq::Srq;
 use failure::Failure;
+use message_state::XrcMessageStates;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;

@@ -3,7 +3,7 @@
 
 use super::Call;
 use super::failure::Failure;
-use crate::qp::send::status_name;
+use crate::qp::names::status_name;
 use crate::qp::terms::status_code;
 use verbena_abi::*;
 use verbena_hca_memory::explain::{access_names, explain};

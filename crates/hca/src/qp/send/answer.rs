@@ -1,7 +1,7 @@
 //! Handling of answers: acknowledgement, RNR NAK, failure, or no answer.
 
-use super::request::PendingRequest;
-use super::{Backoff, RequestStage, SendQueue};
+use super::request::{PendingRequest, RequestStage};
+use super::{Backoff, SendQueue};
 use crate::capture;
 use crate::qp::Qp;
 use crate::qp::terms::{is_answered, status_code};

@@ -11,13 +11,13 @@
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
 use super::SendQueue;
-use super::packet_requester::operation;
+use super::packets::operation;
 use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
 use crate::device;
 use crate::link;
 use crate::qp::Qp;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::ring_message::Nak;
 use crate::qp::send::{RequestProgress, SendRequest};
 use crate::qp::terms::is_answered;

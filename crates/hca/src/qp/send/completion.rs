@@ -1,7 +1,7 @@
 //! Completion of finished requests in the order of posting, and flushing after a failure.
 
-use super::request::PendingRequest;
-use super::{RequestStage, SendQueue};
+use super::SendQueue;
+use super::request::{PendingRequest, RequestStage};
 use crate::cq::Completion;
 use crate::qp::Qp;
 use crate::qp::terms::vendor_error;

@@ -5,7 +5,7 @@ use super::SendQueue;
 use crate::ah::AddressHandle;
 use crate::device;
 use crate::qp::Qp;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::send::SendRequest;
 use crate::qp::terms::status_code;
 use crate::roce::path::Path;
@@ -21,20 +21,6 @@ use verbena_transport::unreliable::{Configuration, Service};
 use verbena_transport::{LocalError, RequesterAccess};
 use verbena_wire::immediate::Immediate;
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn};
-
-pub(in crate::qp) struct Datagrams(Requester);
-
-impl Datagrams {
-    fn new(number: u32, port: u8, psn: u32) -> Datagrams {
-        Datagrams(Requester::new(Configuration {
-            service: Service::Datagram(Qpn::new(number)),
-            partition_key: PKey::DEFAULT,
-            mtu: Mtu::from_code(device::active_mtu(port) as u8).unwrap_or(Mtu::B1024),
-            initial_psn: Psn::new(psn),
-            capacity: 1,
-        }))
-    }
-}
 
 impl Qp {
     /// Sends a datagram with the bytes of `runs` as a packet.
@@ -59,12 +45,12 @@ impl Qp {
         let source = send.port;
         let datagrams = send
             .datagrams
-            .get_or_insert_with(|| Box::new(Datagrams::new(self.number, source, psn)));
+            .get_or_insert_with(|| Box::new(requester(self.number, source, psn)));
         let tail = match request.opcode {
             IBV_WR_SEND_WITH_IMM => SendTail::Immediate(Immediate(request.immediate.to_ne_bytes())),
             _ => SendTail::Nothing,
         };
-        let posted = datagrams.0.post(Request {
+        let posted = datagrams.post(Request {
             id: WorkId(0),
             operation: Operation::Send(tail),
             length: runs.total() as u32,
@@ -86,7 +72,7 @@ impl Qp {
             status: Status::LocalProtection,
         };
         let mut tx_batch = TxBatch::new(&path);
-        if let Ok(Some(made)) = datagrams.0.poll_transmit(&mut access, tx_batch.room()) {
+        if let Ok(Some(made)) = datagrams.poll_transmit(&mut access, tx_batch.room()) {
             tx_batch.push(made.length);
         }
         drop(tx_batch);
@@ -104,6 +90,16 @@ impl Qp {
         counters.packets_sent.add(1);
         Outcome::Done
     }
+}
+
+fn requester(number: u32, port: u8, psn: u32) -> Requester {
+    Requester::new(Configuration {
+        service: Service::Datagram(Qpn::new(number)),
+        partition_key: PKey::DEFAULT,
+        mtu: Mtu::from_code(device::active_mtu(port) as u8).unwrap_or(Mtu::B1024),
+        initial_psn: Psn::new(psn),
+        capacity: 1,
+    })
 }
 
 struct DatagramBuffers<'a> {

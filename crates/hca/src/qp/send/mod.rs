@@ -7,23 +7,21 @@
 mod answer;
 mod capture;
 mod completion;
-pub(super) mod datagrams;
+mod datagrams;
 pub(super) mod packet_requester;
-mod post;
+mod packets;
+pub mod post;
 mod progress;
 mod request;
 mod why;
 
-pub(in crate::qp) use why::status_name;
-
-pub use post::Poster;
+use request::RequestStage;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
 use crate::cq::Retired;
 use crate::process::Outbound;
 use crate::qp::terms::{answer_to, request_kind};
 use crate::roce::path::Path;
-use datagrams::Datagrams;
 use packet_requester::{PacketRequester, retries_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -32,17 +30,8 @@ use verbena_hca_os::slots::Slots;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_transport::order::Outstanding;
 use verbena_transport::retry::{RetryCount, RnrRetries, RnrRetry};
+use verbena_transport::unreliable;
 use verbena_wire::AckTimeout;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RequestStage {
-    /// Not begun, or only partly sent.
-    #[default]
-    Waiting,
-    Sent,
-    /// Has a result, which waits for earlier requests.
-    Finished(ibv_wc_status),
-}
 
 /// Reason why nothing is sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +102,8 @@ pub struct SendQueue {
     /// Requester for packets, if the peer is on another host.
     pub(super) packets: Option<Box<PacketRequester>>,
     pub(super) path: Option<Path>,
-    pub(super) datagrams: Option<Box<Datagrams>>,
+    /// Requester for datagrams to other hosts, once there was one.
+    pub(super) datagrams: Option<Box<unreliable::Requester>>,
 }
 
 impl SendQueue {

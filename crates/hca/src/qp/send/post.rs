@@ -1,11 +1,11 @@
 //! Posting of send requests: validation, and immediate execution where possible.
 
 use super::request::{RequestProgress, SendRequest};
-use super::why::opcode_name;
 use super::{Backoff, SendQueue};
 use crate::qp::Qp;
 use crate::qp::check;
-use crate::qp::requester::Outcome;
+use crate::qp::names::opcode_name;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::terms::{is_answered, sends_in};
 use crate::qp::transition::state_name;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Sending pending requests in order, and waiting for the receiver, an answer or a channel.
 
-use super::request::PendingRequest;
-use super::{Backoff, RequestStage, SendQueue};
+use super::request::{PendingRequest, RequestStage};
+use super::{Backoff, SendQueue};
 use crate::process::connect::ConnectStatus;
 use crate::qp::Qp;
-use crate::qp::requester::Outcome;
+use crate::qp::requester::outcome::Outcome;
 use crate::qp::terms::{state_of, status_code};
 use std::sync::Arc;
 use verbena_abi::*;

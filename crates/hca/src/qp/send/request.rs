@@ -1,6 +1,5 @@
 //! Send work requests: as posted, and as kept until completion.
 
-use super::RequestStage;
 use crate::ah::AddressHandle;
 use crate::qp::flush::Flush;
 use crate::receive::SgeList;
@@ -87,6 +86,17 @@ impl SendRequest<'_> {
     }
 }
 
+/// How far a request is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RequestStage {
+    /// Not begun, or only partly sent.
+    #[default]
+    Waiting,
+    Sent,
+    /// Has a result, which waits for earlier requests.
+    Finished(ibv_wc_status),
+}
+
 /// Progress of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestProgress {
@@ -133,12 +143,12 @@ pub struct PendingRequest {
     pub(super) remote_qkey: u32,
     bind: Option<OwnedBind>,
     pub(super) stage: RequestStage,
-    pub(in crate::qp) index: u64,
-    pub(in crate::qp) psn: u32,
+    pub(crate) index: u64,
+    pub(crate) psn: u32,
     /// Number of go-backs when it was sent: an acknowledgement of an earlier transmission is
     /// ignored.
     pub(super) epoch: u32,
-    pub(in crate::qp) progress: RequestProgress,
+    pub(crate) progress: RequestProgress,
     /// Partly or wholly sent: it must finish before the send queue is drained.
     pub(super) is_started: bool,
 }
@@ -224,7 +234,7 @@ impl PendingRequest {
         }]);
     }
 
-    pub(in crate::qp) fn request(&self) -> SendRequest<'_> {
+    pub(crate) fn request(&self) -> SendRequest<'_> {
         SendRequest {
             wr_id: self.wr_id,
             opcode: self.opcode,

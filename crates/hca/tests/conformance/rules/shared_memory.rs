@@ -74,7 +74,13 @@ pub fn address(side: &Side) -> std::sync::Arc<AddressHandle> {
         port_num: 1,
         ..Default::default()
     };
-    AddressHandle::create(&side.context, &side.pd, &vector).unwrap()
+    AddressHandle::create(
+        &side.context.process,
+        side.context.device,
+        &side.pd,
+        &vector,
+    )
+    .unwrap()
 }
 
 fn post_receive(side: &Side, sge: ibv_sge) {
