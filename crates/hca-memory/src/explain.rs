@@ -5,7 +5,7 @@
 use crate::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING, ACCESS_REGION, AccessRequest};
 use std::fmt;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use verbena_abi::*;
+use verbena_abi::names::ACCESS_FLAGS;
 use verbena_hca_shm::context_table::KeyRecord;
 
 /// Displays access flags by name.
@@ -19,25 +19,14 @@ pub fn access_names(access: u32) -> Access {
 
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(u32, &str); 11] = [
-            (IBV_ACCESS_LOCAL_WRITE, "LOCAL_WRITE"),
-            (IBV_ACCESS_REMOTE_WRITE, "REMOTE_WRITE"),
-            (IBV_ACCESS_REMOTE_READ, "REMOTE_READ"),
-            (IBV_ACCESS_REMOTE_ATOMIC, "REMOTE_ATOMIC"),
-            (IBV_ACCESS_MW_BIND, "MW_BIND"),
-            (IBV_ACCESS_ZERO_BASED, "ZERO_BASED"),
-            (IBV_ACCESS_ON_DEMAND, "ON_DEMAND"),
-            (IBV_ACCESS_HUGETLB, "HUGETLB"),
-            (IBV_ACCESS_FLUSH_GLOBAL, "FLUSH_GLOBAL"),
-            (IBV_ACCESS_FLUSH_PERSISTENT, "FLUSH_PERSISTENT"),
-            (IBV_ACCESS_RELAXED_ORDERING, "RELAXED_ORDERING"),
-        ];
-        let mut parts: Vec<String> = NAMES
-            .iter()
-            .filter(|(bit, _)| self.0 & bit != 0)
-            .map(|(_, name)| format!("IBV_ACCESS_{name}"))
+        let mut parts: Vec<String> = ACCESS_FLAGS
+            .words()
+            .filter(|(_, bit)| self.0 & bit != 0)
+            .map(|(name, _)| format!("IBV_ACCESS_{name}"))
             .collect();
-        let nameless = NAMES.iter().fold(self.0, |rest, (bit, _)| rest & !bit);
+        let nameless = ACCESS_FLAGS
+            .words()
+            .fold(self.0, |rest, (_, bit)| rest & !bit);
         if nameless != 0 {
             parts.push(format!("{nameless:#x}"));
         }
@@ -129,6 +118,7 @@ pub fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_abi::{IBV_ACCESS_LOCAL_WRITE, IBV_ACCESS_REMOTE_READ};
 
     #[test]
     fn known_flags_are_named_and_unknown_ones_numbered() {

@@ -6,6 +6,7 @@ use crate::roce::route::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use verbena_abi::names::{QP_STATES, QP_TYPES};
 use verbena_abi::*;
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::registry::Registry;
@@ -104,25 +105,9 @@ pub fn process(process: &Process) -> String {
 }
 
 fn type_name(kind: ibv_qp_type) -> &'static str {
-    match kind {
-        IBV_QPT_RC => "RC",
-        IBV_QPT_UC => "UC",
-        IBV_QPT_UD => "UD",
-        IBV_QPT_XRC_SEND => "XRC_SEND",
-        IBV_QPT_XRC_RECV => "XRC_RECV",
-        _ => "?",
-    }
+    QP_TYPES.word(kind).unwrap_or("?")
 }
 
 fn state_name(state: ibv_qp_state) -> &'static str {
-    match state {
-        IBV_QPS_RESET => "RESET",
-        IBV_QPS_INIT => "INIT",
-        IBV_QPS_RTR => "RTR",
-        IBV_QPS_RTS => "RTS",
-        IBV_QPS_SQD => "SQD",
-        IBV_QPS_SQE => "SQE",
-        IBV_QPS_ERR => "ERR",
-        _ => "?",
-    }
+    QP_STATES.word(state).unwrap_or("?")
 }
