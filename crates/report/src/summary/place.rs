@@ -1,7 +1,7 @@
 //! Figures comparable with a headline, and its rank among figures of its kind.
 
-use super::Published;
 use super::kind::Kind;
+use super::published::Published;
 use crate::headline::{Headline, Subject};
 use serde::Serialize;
 

@@ -1,10 +1,10 @@
 //! A figure of the summary as data: its meaning, its rating with the reason, its launches, its
 //! rank.
 
-use super::Published;
 use super::kind::{Kind, is_of_host};
 use super::marks::percent_of;
 use super::place::{Headlines, Other, Ranking, others, place};
+use super::published::Published;
 use super::rules::{Rating, Word, rate};
 use super::sentence::count;
 use crate::headline::{Curve, Headline, Subject};
