@@ -1,5 +1,5 @@
-//! Profiles fitted to measurements of systems, and questions to fitted models: stages of an
-//! operation, parameter studies, errors on held-out curves.
+//! Fits profiles to measurements, and evaluates models: the stages of an operation, parameter
+//! studies, and errors on published curves to which nothing was fitted.
 #![forbid(unsafe_code)]
 
 pub mod explain;

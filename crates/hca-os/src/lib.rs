@@ -1,5 +1,5 @@
 //! The operating system's interfaces, each behind a safe type: system calls, raw copies, and locks,
-//! error numbers and reasons of refusals built on them. Knows no object of the adapter.
+//! error numbers and reasons of refusals built on them. Independent of the adapter's objects.
 //!
 //! | subject | modules |
 //! |---|---|

@@ -5,7 +5,7 @@
 //! | [`registry`] | the first process | all, by compare-and-swap on slots and blocks | all |
 //! | [`context_table`] | its process | its process alone (sealed against others) | every peer |
 //! | [`channel`] | the requesting process | each word by exactly one side | the other side |
-//! | arena (`verbena_hca`) | its process | itself, peers with a valid key | the same |
+//! | arena (`verbena_hca_memory`) | its process | itself, peers with a valid key | the same |
 //!
 //! Nothing read here is trusted: positions are masked, lengths are checked against private bounds,
 //! and an invalid value ends the connection with the peer that wrote it, as its death would.

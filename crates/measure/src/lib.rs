@@ -1,9 +1,9 @@
 //! Clocks, recorders, statistics and comparison for benchmarks.
 //!
-//! Pure except for [`clock`], [`memory`], [`pace`], [`processors`], [`start`] and [`turns`], which
-//! read the machine. `docs/methods-rules.md` numbers the rules that this crate follows; comments
-//! cite them as "rule N". No statistic panics on malformed input: too few samples give `None`,
-//! never 0 or a guess (rule 6).
+//! Pure except for [`bus`], [`clock`], [`memory`], [`pace`], [`processors`], [`start`],
+//! [`topology`] and [`turns`], which read the machine. `docs/methods-rules.md` numbers the rules
+//! that this crate follows; comments cite them as "rule N". No statistic panics on malformed input:
+//! too few samples give `None`, never 0 or a guess (rule 6).
 #![deny(unsafe_code)]
 
 pub mod bound;

@@ -1,4 +1,17 @@
 //! Timing models of adapters, buses, links and hosts in virtual time.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`profile`] | parameters with unit, source and tag, read from files |
+//! | [`kernel`] | the discrete-event simulation: calendar, tasks, random numbers |
+//! | [`component`] | buses, links, switches and their servers |
+//! | [`topology`] | how switches are joined, and routes |
+//! | [`congestion`] | congestion control of RoCE ports |
+//! | [`adapter`] | channel adapters and their queue pairs |
+//! | [`software`] | the software adapter |
+//! | [`cluster`] | nodes with adapters on a network |
+//! | [`mpi`] | MPI libraries: protocols, matching, collectives |
+//! | [`stage`], [`audit`] | stages of an operation; conservation laws |
 #![deny(unsafe_code)]
 
 pub mod adapter;

@@ -1,5 +1,5 @@
-//! The published claims and figures, computed by the timing models: benchmarks and programs of the
-//! papers, and curves that judge the models.
+//! Computes the published claims and figures by the timing models: benchmarks and programs of the
+//! papers, and published curves for validation.
 #![forbid(unsafe_code)]
 
 pub mod application;

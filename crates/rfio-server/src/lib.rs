@@ -1,9 +1,10 @@
 //! The server of the file service: one process, a few threads, each with an event loop.
 //!
-//! Its `engine` carries out requests and knows no network: the same engine answers whether data
-//! travel by RDMA or in the control connection. The protocol is the crate `verbena-rfio-protocol`
-//! and the document `docs/rfio-protocol.md`. The idea of RFIO with data transfer by RDMA writes is
-//! from the paper "InfiniBand - Experiences at Forschungszentrum Karlsruhe".
+//! Its `engine` carries out requests; it neither sends nor receives. The same engine answers
+//! whether data travel by RDMA or in the control connection. The protocol is the crate
+//! `verbena-rfio-protocol` and the document `docs/rfio-protocol.md`. The idea of RFIO with data
+//! transfer by RDMA writes is from the paper "InfiniBand - Experiences at Forschungszentrum
+//! Karlsruhe".
 
 pub mod accounting;
 pub mod addresses;

@@ -1,5 +1,5 @@
-//! Topologies of InfiniBand fabrics: nodes, links and rates, read from the output of other tools,
-//! and a survey of them.
+//! Reads topologies of InfiniBand fabrics (nodes, links, rates) from the output of other tools, and
+//! surveys them.
 //!
 //! [`read`] recognises these formats by their content:
 //!

@@ -43,7 +43,7 @@ pub trait Adapter: Send + Sync + Sized + 'static {
     fn number_queue(&self, queue: &Arc<Cq<Self>>) -> u32;
     /// Removes a queue's number.
     fn forget_queue(&self, number: u32);
-    /// Has [`Cq::wake`] called at `deadline`, by a thread that holds no lock.
+    /// Has `Cq::wake` called at `deadline`, by a thread that holds no lock.
     fn wake_queue_at(&self, deadline: u64, number: u32);
 }
 
