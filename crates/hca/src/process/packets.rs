@@ -50,7 +50,7 @@ impl Adapter for Process {
 
 impl Process {
     /// Returns the slot of this process, which its conversations carry in bits 0 to 5 of their
-    /// communication IDs ([`SLOT_BITS`](crate::roce::steering::SLOT_BITS)).
+    /// communication IDs (`SLOT_BITS` of `roce::steering`).
     ///
     /// # Errors
     /// ENODEV without a RoCE port; ENOMEM when no slot is left.
