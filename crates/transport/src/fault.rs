@@ -196,7 +196,8 @@ impl Fault {
                 Self::MissingLast
                 | Self::MessageLength
                 | Self::ReceiveTooSmall
-                | Self::RemoteAccess,
+                | Self::RemoteAccess
+                | Self::Operation,
                 UnreliableConnectedShared,
             ) => Class::E,
             (_, UnreliableConnected | UnreliableConnectedShared | Datagram) => Class::D,

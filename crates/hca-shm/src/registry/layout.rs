@@ -22,8 +22,9 @@ pub const BLOCK: u32 = 256;
 pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
-/// Changes with every change of the layout; 1 was the layout of version 0.1.
-const LAYOUT: u64 = 3;
+/// Changes with every change of shared memory: the registry, context tables, records of channels. 3
+/// was the layout of version 0.1.0.
+pub(super) const LAYOUT: u64 = 4;
 
 const MAGIC_AT: usize = 0;
 /// Hint: the block to try first.
@@ -85,11 +86,11 @@ impl Table {
     ///
     /// # Errors
     /// EPROTO for a file that is not a registry of this version; ENOSPC when the file system has no
-    /// room for it; the system's.
+    /// space for it; the system's.
     pub(super) fn of(file: &File) -> Result<Table> {
         match file.metadata()?.len() {
             // Concurrent processes do the same, which is harmless.
-            0 => make_room(file)?,
+            0 => allocate(file)?,
             length if length != LENGTH as u64 => return Err(Errno::EPROTO),
             _ => (),
         }
@@ -231,8 +232,8 @@ impl Table {
 }
 
 /// Gives the file its length and its pages: a process that touches a page for which there is no
-/// room dies of SIGBUS.
-fn make_room(file: &File) -> Result<()> {
+/// space dies of SIGBUS.
+fn allocate(file: &File) -> Result<()> {
     // Not posix_fallocate, whose fallback writes where it reads zeros, and so over words that
     // another process may have written meanwhile.
     // SAFETY: the call takes no pointers, and the descriptor is open during it.

@@ -2,6 +2,7 @@
 //! open files, not to processes.
 
 use super::*;
+use crate::context_table::QpRecord;
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 
@@ -275,4 +276,25 @@ fn registry_of_another_version_stays_while_its_processes_live() {
     // Killed: its locks end with it, and its remains block no process.
     drop(member);
     enter(&path).leave();
+}
+
+/// Processes of two versions whose records differ would misread each other: change LAYOUT, too.
+#[test]
+fn records_have_the_offsets_of_the_layout() {
+    use std::mem::{offset_of, size_of};
+    assert_eq!(super::layout::LAYOUT, 4);
+    assert_eq!(size_of::<QpRecord>(), 64);
+    let offsets = [
+        offset_of!(QpRecord, state),
+        offset_of!(QpRecord, destination),
+        offset_of!(QpRecord, pd),
+        offset_of!(QpRecord, access),
+        offset_of!(QpRecord, receive_psn),
+        offset_of!(QpRecord, incarnation),
+        offset_of!(QpRecord, xrcd),
+        offset_of!(QpRecord, rd_atomic),
+        offset_of!(QpRecord, rnr_timer),
+        offset_of!(QpRecord, interfaces),
+    ];
+    assert_eq!(offsets, [0, 4, 8, 12, 16, 20, 24, 32, 36, 40]);
 }

@@ -255,6 +255,24 @@ impl Qp {
         Some(record)
     }
 
+    /// Like `responder`, for a message in parts. A responder that was reset has lost the parts that
+    /// it had, so a reliable message begins anew; the rest of an unreliable one is dropped there.
+    #[inline]
+    fn responder_of_parts<'a>(
+        &self,
+        send: &mut SendQueue,
+        peer: &'a Peer,
+        psn: u32,
+        progress: &mut RequestProgress,
+    ) -> Option<&'a QpRecord> {
+        let before = send.responder;
+        let record = self.responder(send, peer, psn)?;
+        if send.responder != before && self.is_reliable() {
+            *progress = RequestProgress::default();
+        }
+        Some(record)
+    }
+
     /// Returns whether the record is of a queue pair of a live peer that is connected to ours and
     /// can receive.
     #[inline]

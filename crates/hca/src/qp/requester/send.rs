@@ -39,7 +39,8 @@ impl Qp {
             // The service has no packet for it.
             return Outcome::Failed(status_code(Status::LocalQpOperation));
         }
-        let Some(responder) = self.responder(send, &job.channel.peer, job.psn) else {
+        let Some(responder) = self.responder_of_parts(send, &job.channel.peer, job.psn, progress)
+        else {
             return self.unless_unreadable(request, self.no_answer());
         };
         let shared;

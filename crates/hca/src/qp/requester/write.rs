@@ -43,7 +43,8 @@ impl Qp {
                 Direct::ThroughChannel => (),
             }
         }
-        if self.responder(send, &job.channel.peer, job.psn).is_none() {
+        let responder = self.responder_of_parts(send, &job.channel.peer, job.psn, progress);
+        if responder.is_none() {
             return self.unless_unreadable(job.request, self.no_answer());
         }
         send.lane = 0;

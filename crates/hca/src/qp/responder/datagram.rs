@@ -11,6 +11,7 @@ use crate::receive::Receive;
 use crate::roce::header::destination;
 use verbena_abi::*;
 use verbena_hca_memory::transfer::Runs;
+use verbena_transport::assembly;
 use verbena_transport::completion::Status;
 use verbena_transport::datagram::{self, Receiver};
 use verbena_transport::fault::{Fault, Next, ReceiveFate, Responder};
@@ -66,10 +67,18 @@ impl Call<'_> {
             return;
         }
         let (taken, pd) = match &queue_pair.srq {
-            Some(srq) => (srq.take().inspect(|_| srq.note_used()), srq.pd()),
+            Some(srq) => (srq.take(), srq.pd()),
             None => (receive_queue.ring.take(), queue_pair.pd_number()),
         };
         let Some(receive) = taken else { return };
+        if let Some(srq) = &queue_pair.srq {
+            // Another queue pair may have taken the receive whose length was checked.
+            if assembly::fits(datagram::length(data as u64), receive.sges.length()).is_err() {
+                srq.put_back(receive);
+                return;
+            }
+            srq.note_used();
+        }
         let failed = self
             .place_datagram(&receive, pd, route, data)
             .err()
