@@ -165,8 +165,8 @@ impl Producer {
     }
 
     /// Publishes a record; `fill` writes the payload (it gets the address of `length` writable
-    /// bytes). Returns the position behind the record, or None, with nothing done, when there is no
-    /// room.
+    /// bytes). Returns the position behind the record, or None, with nothing done, when the record
+    /// does not fit.
     pub fn push(
         &mut self,
         store: &impl Store,

@@ -1,5 +1,5 @@
-//! Presence of live processes, as the kernel knows it: every process holds a lock on a byte of its
-//! own (fcntl(2), open file description locks), which ends with the process.
+//! Presence of live processes, as the kernel knows it: every process holds a lock on its own
+//! byte (fcntl(2), open file description locks), which ends with the process.
 //!
 //! A query costs one system call that returns at once in any state of the other process: it
 //! may be stopped, and there is no queue that could be full. The bytes lie behind the end of the

@@ -1,6 +1,6 @@
-//! Conformance tests that hold for every path: the same tests, run once for each path in a process
-//! of its own (`VERBENA_PATH` is read once a process). Both ends are in one process here; `tests/`
-//! at the top has them in two.
+//! Conformance tests that hold for every path: the same tests, run once for each path in a separate
+//! process (`VERBENA_PATH` is read once a process). Both ends are in one process here; `tests/` at
+//! the top has them in two.
 
 mod atomics;
 mod datagrams;

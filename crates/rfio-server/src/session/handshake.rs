@@ -190,8 +190,8 @@ impl Connection {
         self.outgoing_tags = tags;
     }
 
-    /// Admits an authenticated client as soon as a session is free. Idle sessions are ended to make
-    /// room; if none is, the client is refused after [`ADMISSION_TIMEOUT`].
+    /// Admits an authenticated client as soon as a session is free. Idle sessions are ended for
+    /// it; if there is none, the client is refused after [`ADMISSION_TIMEOUT`].
     pub(super) fn wait_for_admission(
         &mut self,
         context: &Context,
