@@ -189,7 +189,7 @@ static void crowded_sender(struct peer *parent)
 	endpoint_close(&crowd);
 }
 
-/* Between any two instructions of a post that does not fit, all the room there is may be made. */
+/* Between any two instructions of a post that does not fit, all the space there is may be freed. */
 static void room_is_made_while_a_sender_asks_for_it(void)
 {
 	enum { STRIDE = 16 };

@@ -1,9 +1,12 @@
 //! Jobs started by a cluster's launcher: reads rank, size and job from the environment of Open MPI,
 //! MPICH (PMI) or Slurm.
 
-use super::hostlist;
 use std::env;
 use verbena_fabric::verbs::Secret;
+use verbena_topology::expand;
+
+/// Maximum number of hosts of a list: process 0 is looked for on each.
+const MOST_HOSTS: usize = 1024;
 
 /// The variable with a secret that the user shares with the processes of a job.
 pub const SECRET: &str = "VERBENA_EXCHANGE_SECRET";
@@ -111,7 +114,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let uri = self.text("OMPI_MCA_orte_hnp_uri").unwrap_or_default();
         let mut hosts = addresses_of_uri(&uri);
         let names = self.text("OMPI_MCA_orte_node_regex").unwrap_or_default();
-        hosts.extend(hostlist::expand(&names));
+        hosts.extend(expand(&names, MOST_HOSTS));
         hosts
     }
 
@@ -150,7 +153,7 @@ impl<F: Fn(&str) -> Option<String>> Variables<F> {
         let named = || {
             let list = self.text("SLURM_STEP_NODELIST");
             list.or_else(|| self.text("SLURM_JOB_NODELIST"))
-                .map_or_else(Vec::new, |list| hostlist::expand(&list))
+                .map_or_else(Vec::new, |list| expand(&list, MOST_HOSTS))
         };
         let hosts = match self.number("SLURM_STEP_NUM_NODES") {
             Some(1) => Hosts::One,

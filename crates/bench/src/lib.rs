@@ -19,7 +19,6 @@ pub mod expected;
 pub mod external;
 mod failure;
 pub mod host;
-mod hostlist;
 pub mod interrupt;
 pub mod job;
 mod job_session;

@@ -50,6 +50,9 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
             let Some(list) = field(content, key) else {
                 continue;
             };
+            if !is_well_formed(list) {
+                return Err(fault("an invalid list of names"));
+            }
             for name in expand(list, MOST_NODES) {
                 has_any = true;
                 let node = builder.node(&name, kind)?;
@@ -65,4 +68,21 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Returns whether brackets are closed and hold numbers and rising ranges alone: expanding skips
+/// other items.
+fn is_well_formed(list: &str) -> bool {
+    let mut parts = list.split('[');
+    let is_name = |text: &str| !text.contains([']', '@']);
+    let is_range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let ends = first.parse::<usize>().ok().zip(last.parse::<usize>().ok());
+        ends.is_some_and(|(first, last)| first <= last)
+    };
+    parts.next().is_some_and(is_name)
+        && parts.all(|part| {
+            part.split_once(']')
+                .is_some_and(|(ranges, name)| ranges.split(',').all(is_range) && is_name(name))
+        })
 }

@@ -459,6 +459,11 @@ fn contradictions_are_named() {
 fn other_files_are_refused() {
     assert_eq!(read(b"hello"), Err(Error::Unknown));
     assert_eq!(read(b""), Err(Error::Unknown));
+    for list in ["n[0-3", "n[x]", "n[3-1]", "n]", "a,n[1,x]"] {
+        let text = format!("SwitchName=s0 Nodes={list}\n");
+        let refused = read(text.as_bytes()).unwrap_err();
+        assert!(refused.to_string().contains("invalid list"), "{refused}");
+    }
     let refused = read(b"Switch 4 \"S-1\"\n[x] \"H-2\"[1]\n").unwrap_err();
     assert!(refused.to_string().contains("line 2"), "{refused}");
 }

@@ -62,7 +62,7 @@ pub struct QpInit {
     pub send_cq: Option<Arc<Cq>>,
     /// Completion queue for receives.
     pub recv_cq: Option<Arc<Cq>>,
-    /// Shared receive queue, used instead of its own receive queue.
+    /// Shared receive queue, used instead of a receive queue.
     pub srq: Option<Arc<Srq>>,
     /// XRC domain of an XRC target.
     pub xrcd: Option<Arc<Xrcd>>,

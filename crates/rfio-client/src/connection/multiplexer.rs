@@ -127,7 +127,7 @@ impl Multiplexer {
             bytes: (terms.most_payload as usize / PARTS).max(1),
             ranges: terms.most_ranges as usize,
         };
-        // Leaves room for one cancel request in every case.
+        // Leaves space for one cancel request in every case.
         let most = (terms.most_requests as usize).saturating_sub(1).max(1);
         let deadline = ReplyDeadline::new(session.timeout());
         Self {

@@ -71,7 +71,7 @@ impl Multiplexer {
 
     /// Opens a window for the data of a queued subrequest if they travel by RDMA; returns `None` if
     /// there is no space for it now.
-    #[allow(clippy::option_option, reason = "no room, or no need of any")]
+    #[allow(clippy::option_option, reason = "no space, or no need of any")]
     fn window_for(&mut self, index: usize) -> Result<Option<Option<(Window, ExposedPart)>>, Error> {
         let subrequest = &self.queue[index];
         let checksums = self.session.checksums();
