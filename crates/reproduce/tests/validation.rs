@@ -86,7 +86,7 @@ fn every_curve_can_be_computed() {
         // of three.
         let errors = result.errors();
         assert!(errors[errors.len() - 1].abs() < 1.0, "{result:?}");
-        assert!(errors[0].abs() < 2.0, "{result:?}");
+        assert!(errors[0].abs() < 2.5, "{result:?}");
     }
     // Any number of threads gives the same result; checked on some curves, to limit the run time.
     let some = curves.len() / 6;

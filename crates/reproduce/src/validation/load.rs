@@ -198,3 +198,48 @@ pub fn shipped() -> Result<Vec<Source>, ValidationError> {
     }
     Ok(sources)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, fnv1a, shipped};
+
+    fn curves() -> Vec<super::Curve> {
+        let sources = shipped().expect("the data are sound");
+        sources.into_iter().flat_map(|s| s.curves).collect()
+    }
+
+    #[test]
+    fn hash_is_fnv1a() {
+        // The test vectors of its authors.
+        assert_eq!(fnv1a(""), 0x811c_9dc5);
+        assert_eq!(fnv1a("a"), 0xe40c_292c);
+        assert_eq!(fnv1a("foobar"), 0xbf9c_f968);
+    }
+
+    #[test]
+    fn every_part_has_curves() {
+        for part in Part::ALL {
+            assert!(
+                curves().iter().any(|curve| curve.part() == part),
+                "{part:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn source_is_in_one_part() {
+        let all = curves();
+        for one in &all {
+            let same = all.iter().filter(|other| other.source() == one.source());
+            assert!(same.clone().all(|other| other.part() == one.part()));
+        }
+    }
+
+    #[test]
+    fn sizes_rise_and_do_not_repeat() {
+        for curve in curves() {
+            let rise = curve.points.windows(2).all(|two| two[0].0 < two[1].0);
+            assert!(rise, "{}", curve.id);
+        }
+    }
+}

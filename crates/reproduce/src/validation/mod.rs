@@ -244,3 +244,87 @@ pub fn summary(validated: &[Validated]) -> String {
         worst.map_or(f64::NAN, |(_, error)| error * 100.0)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Curve, Validated, shipped, summary, text, validate};
+    use verbena_model::profile::{Library, Overrides};
+
+    fn library() -> Library {
+        Library::shipped(&Overrides::none()).expect("shipped profiles are sound")
+    }
+
+    fn curve(id: &str) -> Curve {
+        let sources = shipped().expect("the data are sound").into_iter();
+        let mut curves = sources.flat_map(|source| source.curves);
+        curves.find(|curve| curve.id == id).expect(id)
+    }
+
+    #[test]
+    fn both_directions_carry_more_than_one() {
+        let both = curve("betzy.mpi_bidirectional");
+        let one = Curve {
+            benchmark: "mpi.bandwidth".to_owned(),
+            ..both.clone()
+        };
+        let results = validate(&library(), &[both, one], 2).expect("can be computed");
+        let last = |result: &Validated| *result.model.last().expect("points");
+        assert!(last(&results[0]) > 1.7 * last(&results[1]));
+    }
+
+    #[test]
+    fn ranks_of_one_node_need_no_network() {
+        let apart = curve("betzy.mpi_bidirectional");
+        let of = |benchmark: &str| Curve {
+            benchmark: benchmark.to_owned(),
+            points: vec![(8, 1.0)],
+            ..apart.clone()
+        };
+        let curves = [of("mpi.latency"), of("mpi.latency-inside")];
+        let results = validate(&library(), &curves, 1).expect("can be computed");
+        assert!(results[1].model[0] < results[0].model[0]);
+        let curves = [of("mpi.bandwidth"), of("mpi.bandwidth-inside")];
+        let results = validate(&library(), &curves, 1).expect("can be computed");
+        assert!(results.iter().all(|result| result.model[0] > 0.0));
+    }
+
+    #[test]
+    fn unknown_mpi_profile_is_refused_with_the_curve() {
+        let unknown = Curve {
+            mpi: Some("lam".to_owned()),
+            ..curve("betzy.mpi_bidirectional")
+        };
+        let refused = validate(&library(), &[unknown], 1).expect_err("no such profile");
+        let text = refused.to_string();
+        assert!(
+            text.contains("betzy.mpi_bidirectional") && text.contains("\"lam\""),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn stand_ins_are_no_part_of_the_mean() {
+        let validated = |id: &str, factor: f64| {
+            let curve = curve(id);
+            let model = curve.points.iter().map(|(_, figure)| figure * factor);
+            Validated {
+                model: model.collect(),
+                curve,
+            }
+        };
+        let all = [
+            validated("potter.datagram_latency", 1.1),
+            validated("slingshot_lumi.mpi_bandwidth", 3.0),
+        ];
+        assert!(summary(&all).starts_with("Mean error on 1 held-out curves: 10.0 %"));
+        let text = text(&all);
+        assert!(
+            text.contains("studied    1 curves, mean error  10.0 %"),
+            "{text}"
+        );
+        assert!(
+            text.contains("stand-in   1 curves, mean error 200.0 %"),
+            "{text}"
+        );
+    }
+}
