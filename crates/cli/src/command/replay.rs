@@ -68,12 +68,16 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let nodes = arguments.nodes;
     let sources = arguments.sources.iter().map(|path| Source::open(path));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
+    let profiles = arguments.profiles.profiles();
     match sources.iter().find(|source| !source.is_trace()) {
-        None => recorded::run(sources, models, nodes, arguments.of_trace, arguments.json),
+        None => {
+            let options = arguments.of_trace;
+            recorded::run(sources, models, nodes, options, profiles, arguments.json)
+        }
         Some(_) if sources.len() == 1 => {
             arguments.of_trace.refuse()?;
             let schedule = sources.remove(0);
-            schedule::run(schedule, models, nodes, arguments.json)
+            schedule::run(schedule, models, nodes, profiles, arguments.json)
         }
         Some(schedule) => {
             let file = schedule.path().display();

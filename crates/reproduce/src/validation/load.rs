@@ -34,6 +34,9 @@ pub struct Source {
     pub author: String,
     /// Place of publication, tool and options.
     pub source: String,
+    /// How the machine differs from the modelled one, e.g. `virtual machines`; absent for programs
+    /// on ordinary hosts.
+    pub setup: Option<String>,
     /// The curves.
     #[serde(rename = "curve")]
     pub curves: Vec<Curve>,
@@ -68,6 +71,11 @@ pub struct Curve {
 }
 
 impl Curve {
+    /// Returns the name of its source.
+    pub fn source(&self) -> &str {
+        self.id.split('.').next().unwrap_or(&self.id)
+    }
+
     /// Returns whether it is a stream of datagrams.
     pub fn is_of_datagrams(&self) -> bool {
         self.benchmark == "bandwidth.send" && self.transport.as_deref() == Some("ud")

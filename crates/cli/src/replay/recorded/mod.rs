@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
+use super::interval::{self, Judge, ToldInterval};
 use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
@@ -19,6 +20,7 @@ use crate::interrupt;
 use crate::number;
 use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
+use verbena_bench::profiles::Profiles;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{
@@ -143,8 +145,21 @@ struct Told {
     memory_traffic: Option<f64>,
     /// End of the last rank.
     nanoseconds: f64,
+    /// How far that may be from a real system's time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<ToldInterval>,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
+}
+
+impl Told {
+    /// Returns the time, and the part that is exact.
+    fn parts(&self) -> interval::Parts {
+        interval::Parts {
+            all: self.nanoseconds,
+            computing: Some(self.chain.computing),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -172,6 +187,7 @@ struct ToldChain {
 struct Replayed {
     told: Told,
     outcome: Outcome,
+    judge: Option<Judge>,
 }
 
 type OnEach = Vec<Replayed>;
@@ -186,6 +202,7 @@ pub fn run(
     models: Vec<ModelTarget>,
     nodes: Option<usize>,
     options: Options,
+    profiles: Profiles,
     json: bool,
 ) -> Result<Exit, Failure> {
     let alone = models.len() * sources.len() == 1;
@@ -212,7 +229,7 @@ pub fn run(
         for source in sources {
             let trace = source.trace()?;
             let replays = models.iter().map(|model| {
-                let replayed = replay_on(model, &trace.path, &trace, nodes, &options);
+                let replayed = replay_on(model, &trace, nodes, &options, &profiles);
                 bar.step();
                 replayed
             });
@@ -238,18 +255,19 @@ pub fn run(
         false => {}
     }
     if let Some(file) = out.filter(|_| done == count) {
-        page::write(&file, &replayed)?;
+        page::write(&file, &replayed, &[], None)?;
     }
     Ok(concluded(done, count))
 }
 
 fn replay_on(
     model: &ModelTarget,
-    directory: &Path,
     trace: &Trace,
     nodes: Option<usize>,
     options: &Options,
+    profiles: &Profiles,
 ) -> Result<Replayed, Failure> {
+    let directory = &trace.path;
     let system = model.system()?;
     let Some(library) = &system.mpi else {
         let name = &system.name;
@@ -278,8 +296,20 @@ fn replay_on(
     }
     // Timelines are as long as the trace, and only one at a time is needed.
     outcome.timelines = Vec::new();
-    let told = told(directory, &run, &Summary::of(trace), &outcome);
-    Ok(Replayed { told, outcome })
+    let summary = Summary::of(trace);
+    let sent = &summary.all;
+    let sizes = match sent.messages {
+        0 => (sent.collective_bytes, sent.calls),
+        messages => (sent.bytes, messages),
+    };
+    let judge = Judge::of(model, profiles, sizes)?;
+    let mut told = told(directory, &run, &summary, &outcome);
+    told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
+    Ok(Replayed {
+        told,
+        outcome,
+        judge,
+    })
 }
 
 fn write_goal(file: &Path, programs: &[Program], scale: f64) -> Result<(), Failure> {
@@ -324,6 +354,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         compute_scale: run.compute_scale,
         memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
+        interval: None,
         by_rank: outcome
             .ranks
             .iter()
