@@ -5,6 +5,7 @@ use crate::model_target::ModelTarget;
 use crate::profiles::Profiles;
 use verbena_calibrate::interval::{Interval, Intervals, Subject};
 use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
+use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Point, Predicted, Value};
 use verbena_measure::warning::Warning;
 use verbena_model::profile::{ProfileKind, Recorded};
@@ -113,8 +114,15 @@ impl Predicting {
 }
 
 fn of_metric(metric: &Metric, interval: &Interval) -> Predicted {
-    let (low, high) = interval.range(metric.value);
-    let (wide_low, wide_high) = interval.wide_range(metric.value);
+    // Nothing exceeds the link.
+    let bound = metric
+        .bound
+        .as_ref()
+        .filter(|_| metric.better == Better::Higher);
+    let most = bound.map_or(f64::INFINITY, |bound| bound.value.max(metric.value));
+    let ends = |(low, high): (f64, f64)| (low, high.min(most));
+    let (low, high) = ends(interval.range(metric.value));
+    let (wide_low, wide_high) = ends(interval.wide_range(metric.value));
     Predicted {
         level: interval.level,
         low,
@@ -130,7 +138,6 @@ fn of_metric(metric: &Metric, interval: &Interval) -> Predicted {
 mod tests {
     use super::*;
     use verbena_fabric::model::{Fidelity, Machine};
-    use verbena_measure::compare::Better;
 
     fn predicting() -> Predicting {
         Predicting {

@@ -261,14 +261,23 @@ impl Intervals {
                 members.sources.iter().map(|one| absolute(&one.1)).collect();
             let scores = Scores::of_groups(&groups);
             let wide_level = LEVELS[1].min(supported(sources));
+            let wide_factor = scores.guaranteed(wide_level, sources)?.exp();
+            // The errors of verbs say little about a library's, so the interval is widened.
+            let factor = match class.layer {
+                Some(_) => scores.quantile(LEVELS[0])?.exp(),
+                None => wide_factor,
+            };
             Some(Interval {
                 level: LEVELS[0],
-                factor: scores.quantile(LEVELS[0])?.exp(),
+                factor,
                 wide_level,
-                wide_factor: scores.guaranteed(wide_level, sources)?.exp(),
+                wide_factor,
                 curves: members.curves.len(),
                 sources,
-                class: class.text(),
+                class: match class.layer {
+                    Some(_) => class.text(),
+                    None => format!("{}; widened", class.text()),
+                },
                 is_broad: narrowest.as_ref() != Some(&class),
                 basis: subject.basis,
                 newer: self.newer,
@@ -357,7 +366,8 @@ mod tests {
             ..subject("connectx5", Basis::Blind)
         };
         let mpi = all.interval(&mpi).unwrap();
-        assert!(mpi.class.starts_with("verbs and MPI latency"), "{mpi:?}");
+        assert!(mpi.class.ends_with("; widened"), "{mpi:?}");
+        assert_eq!(mpi.factor, mpi.wide_factor);
         let none = Intervals::of(five()[..3].to_vec());
         assert_eq!(none.interval(&subject("connectx5", Basis::Blind)), None);
     }

@@ -44,8 +44,11 @@ pub enum Layer {
 
 impl Layer {
     /// Returns the layer of a benchmark; `None` if no published curve is of its kind, as of the
-    /// file service and of host memory.
+    /// file service, of host memory, and of MPI inside a node.
     pub fn of(benchmark: &str) -> Option<Layer> {
+        if benchmark.ends_with("-inside") {
+            return None;
+        }
         let group = benchmark.split('.').next()?;
         match group {
             "latency" | "bandwidth" | "rate" => Some(Layer::Verbs),
@@ -151,6 +154,7 @@ mod tests {
     fn benchmarks_have_a_layer_if_there_are_curves_of_their_kind() {
         assert_eq!(Layer::of("latency.write"), Some(Layer::Verbs));
         assert_eq!(Layer::of("mpi.bandwidth"), Some(Layer::Mpi));
+        assert_eq!(Layer::of("mpi.latency-inside"), None);
         assert_eq!(Layer::of("rfio.readers"), None);
         assert_eq!(FigureKind::of_unit("bytes/s"), FigureKind::Bandwidth);
         assert_eq!(FigureKind::of_unit("ns"), FigureKind::Latency);

@@ -1,6 +1,6 @@
 //! Writes and reads `papers/validation/residuals.toml`.
 
-use super::{FigureKind, Layer, ResidualPoint, Residuals};
+use super::{FigureKind, Layer, ResidualPoint, Residuals, counts};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 use verbena_reproduce::validation::{Curve, Source, ValidationError, shipped as sources};
@@ -68,7 +68,7 @@ fn joined(text: &str, sources: &[Source]) -> Result<Shipped, FileError> {
         missing: Vec::new(),
     };
     for source in sources {
-        for curve in &source.curves {
+        for curve in source.curves.iter().filter(|curve| counts(curve)) {
             let stored = file.curves.iter().find(|stored| stored.id == curve.id);
             match stored.and_then(|stored| stored.of(curve, source.setup.clone())) {
                 Some(residuals) => shipped.residuals.push(residuals),

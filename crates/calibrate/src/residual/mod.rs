@@ -95,7 +95,8 @@ pub struct Residuals {
     pub library: Option<String>,
     /// How the source's machine differs from the modelled one, e.g. `virtual machines`.
     pub setup: String,
-    /// The link's data rate in 10^6 bytes a second, from its data sheet.
+    /// The link's data rate in 10^6 bytes a second, from its data sheet; of both directions, if the
+    /// benchmark uses both.
     pub rate: f64,
     /// The points, in the order of the curve.
     pub points: Vec<ResidualPoint>,
@@ -177,7 +178,14 @@ pub fn compute(library: &Library, validated: &[Validated]) -> Result<Vec<Residua
             &one.model,
         ))
     };
-    validated.iter().map(of_one).collect()
+    let counted = validated.iter().filter(|one| counts(&one.curve));
+    counted.map(of_one).collect()
+}
+
+/// Returns whether a curve tells the error of predictions: it is of a modelled adapter, and between
+/// two nodes.
+fn counts(curve: &Curve) -> bool {
+    !curve.stand_in && Layer::of(&curve.benchmark).is_some()
 }
 
 /// The parts of a curve's system that classes are made of.
@@ -192,11 +200,15 @@ impl Described {
     fn of(library: &Library, curve: &Curve) -> Result<Described, Error> {
         let names = library.system_names(&curve.system)?;
         let is_mpi = Layer::of(&curve.benchmark) == Some(Layer::Mpi);
+        let directions = match curve.benchmark.as_str() {
+            "mpi.bidirectional" => 2.0,
+            _ => 1.0,
+        };
         Ok(Described {
             adapter: names.adapter.clone(),
             host: names.host.clone(),
-            library: names.mpi.clone().filter(|_| is_mpi),
-            rate: library.system(&curve.system)?.link.rate.0 / 1e6,
+            library: curve.mpi.clone().or(names.mpi.clone()).filter(|_| is_mpi),
+            rate: directions * library.system(&curve.system)?.link.rate.0 / 1e6,
         })
     }
 }
@@ -266,6 +278,8 @@ mod tests {
             place: String::new(),
             system: String::new(),
             benchmark: benchmark.to_owned(),
+            mpi: None,
+            stand_in: false,
             inline: None,
             transport: None,
             signal_every: None,

@@ -22,6 +22,29 @@ shipped![
     "perftest-hc44.toml",
     "perftest-hb120.toml",
     "perftest-a100.toml",
+    "cpn57.toml",
+    "ohpc-connectx3.toml",
+    "betzy.toml",
+    "aks-nd96.toml",
+    "usernetes-hb120.toml",
+    "notes-mt4123.toml",
+    "ft2000.toml",
+    "hi-master.toml",
+    "amlhpc-hb120.toml",
+    "efa-hpc6a.toml",
+    "slingshot-lumi.toml",
+];
+
+/// Sources whose errors were studied before the rule that sets some aside.
+const STUDIED: [&str; 8] = [
+    "perftest_qdr",
+    "netpipe_adonis",
+    "perftest_teaker",
+    "perftest_m01",
+    "potter",
+    "perftest_hc44",
+    "perftest_hb120",
+    "perftest_a100",
 ];
 
 /// Measurements of one author on one machine.
@@ -53,8 +76,14 @@ pub struct Curve {
     pub place: String,
     /// The modelled system.
     pub system: String,
-    /// A benchmark of the suite, or `mpi.latency`.
+    /// A benchmark of the suite, or `mpi.latency`, `mpi.bandwidth`, `mpi.bidirectional` between
+    /// two nodes, `mpi.latency-inside`, `mpi.bandwidth-inside` in one node.
     pub benchmark: String,
+    /// The MPI library's profile, if it is not the system's.
+    pub mpi: Option<String>,
+    /// Whether the system stands in for an adapter that is not modelled.
+    #[serde(default)]
+    pub stand_in: bool,
     /// Largest message posted inline.
     pub inline: Option<u32>,
     /// The transport service.
@@ -80,6 +109,53 @@ impl Curve {
     pub fn is_of_datagrams(&self) -> bool {
         self.benchmark == "bandwidth.send" && self.transport.as_deref() == Some("ud")
     }
+
+    /// Returns the part of the validation data that it belongs to.
+    pub fn part(&self) -> Part {
+        if self.stand_in {
+            Part::StandIn
+        } else if STUDIED.contains(&self.source()) {
+            Part::Studied
+        } else if fnv1a(self.source()) % 2 == 1 {
+            Part::SetAside
+        } else {
+            Part::Open
+        }
+    }
+}
+
+/// A part of the validation data; `papers/validation/README.md` has the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Sources whose errors were studied before others were searched.
+    Studied,
+    /// Later sources whose points may be searched for causes.
+    Open,
+    /// Later sources that only judge changes: those whose identifier has an odd hash.
+    SetAside,
+    /// Sources of adapters that are not modelled; no part of a mean.
+    StandIn,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Part; 4] = [Part::Studied, Part::Open, Part::SetAside, Part::StandIn];
+
+    /// Returns the part in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Part::Studied => "studied",
+            Part::Open => "open",
+            Part::SetAside => "set aside",
+            Part::StandIn => "stand-in",
+        }
+    }
+}
+
+/// Returns the 32-bit FNV-1a hash of a name.
+fn fnv1a(name: &str) -> u32 {
+    let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    name.bytes().fold(0x811c_9dc5, step)
 }
 
 /// The validation data cannot be read.

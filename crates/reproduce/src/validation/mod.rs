@@ -7,15 +7,15 @@
 
 mod load;
 
-pub use load::{Curve, Source, ValidationError, shipped};
+pub use load::{Curve, Part, Source, ValidationError, shipped};
 
-use crate::bench::{Bandwidth, Operation, Ranks, bandwidth, mpi_latency};
+use crate::bench::{Bandwidth, Direction, Operation, Ranks, bandwidth, mpi_bandwidth, mpi_latency};
 use crate::suite::Suite;
 use crate::workers::in_order;
 use serde::Serialize;
 use std::fmt::Write;
 use verbena_model::adapter::{Kind, Placement, Transport};
-use verbena_model::profile::{Error, Library, Overrides, System};
+use verbena_model::profile::{Error, Library, Overrides, Profile, ProfileKind, System};
 
 /// The shipped curves could not be computed.
 #[derive(Debug, thiserror::Error)]
@@ -72,8 +72,14 @@ impl Validated {
 ///
 /// If the suite has no such benchmark: the data come with the program.
 fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
-    if curve.benchmark == "mpi.latency" {
-        return mpi_latency(system, Ranks::Apart, bytes);
+    let (one, both) = (Direction::One, Direction::Both);
+    match curve.benchmark.as_str() {
+        "mpi.latency" => return mpi_latency(system, Ranks::Apart, bytes),
+        "mpi.latency-inside" => return mpi_latency(system, Ranks::Together, bytes),
+        "mpi.bandwidth" => return mpi_bandwidth(system, Ranks::Apart, bytes, one),
+        "mpi.bandwidth-inside" => return mpi_bandwidth(system, Ranks::Together, bytes, one),
+        "mpi.bidirectional" => return mpi_bandwidth(system, Ranks::Apart, bytes, both),
+        _ => {}
     }
     if curve.is_of_datagrams() {
         return datagrams(system, curve, bytes);
@@ -122,7 +128,20 @@ pub fn validate(
         let overrides = settings.fold(Overrides::none(), |all, (path, value)| {
             all.with(path, *value)
         });
-        library.with(&overrides)?.system(&curve.system)
+        let library = library.with(&overrides)?;
+        let mut system = library.system(&curve.system)?;
+        if let Some(name) = &curve.mpi {
+            let Some(Profile::Mpi(mpi)) = library.profile(ProfileKind::Mpi, name) else {
+                return Err(Error {
+                    file: "papers/validation".to_owned(),
+                    line: 1,
+                    key: curve.id.clone(),
+                    reason: format!("no MPI profile {name:?}"),
+                });
+            };
+            system.mpi = Some(mpi.clone());
+        }
+        Ok(system)
     });
     let systems = systems.collect::<Result<Vec<_>, Error>>()?;
     let points: Vec<(usize, u64)> = curves
@@ -171,35 +190,57 @@ pub fn is_validation<'a>(
     })
 }
 
-/// Returns the errors of each curve, one line each.
+/// Returns the errors of each curve, one line each, and the mean of each part of the data.
 pub fn text(validated: &[Validated]) -> String {
     let mut out = String::new();
     for result in validated {
         let (bytes, worst) = result.worst();
         let _ = writeln!(
             out,
-            "{:<32} {:<16} {:>3} points, mean error {:>5.1} %, worst {:+.1} % at {bytes} B",
+            "{:<35} {:<18} {:<9} {:>2} points, mean error {:>5.1} %, worst {:+.1} % at {bytes} B",
             result.curve.id,
             result.curve.system,
+            result.curve.part().text(),
             result.curve.points.len(),
             result.mean() * 100.0,
             worst * 100.0
         );
     }
+    for part in Part::ALL {
+        let of_part: Vec<_> = validated
+            .iter()
+            .filter(|result| result.curve.part() == part)
+            .collect();
+        if !of_part.is_empty() {
+            let (curves, mean) = (of_part.len(), mean(&of_part) * 100.0);
+            let _ = writeln!(
+                out,
+                "{:<9} {curves:>2} curves, mean error {mean:>5.1} %",
+                part.text()
+            );
+        }
+    }
     out
 }
 
-/// Returns the mean and the worst error over all curves, in a sentence.
+/// Returns the mean of the curves' errors.
+fn mean(validated: &[&Validated]) -> f64 {
+    let sum: f64 = validated.iter().map(|result| result.mean()).sum();
+    sum / validated.len().max(1) as f64
+}
+
+/// Returns the mean and the worst error over all curves of modelled adapters, in a sentence.
 pub fn summary(validated: &[Validated]) -> String {
-    let mean = validated.iter().map(Validated::mean).sum::<f64>() / validated.len().max(1) as f64;
-    let worst = validated
+    let modelled = validated.iter().filter(|result| !result.curve.stand_in);
+    let modelled: Vec<_> = modelled.collect();
+    let worst = modelled
         .iter()
-        .map(Validated::worst)
+        .map(|result| result.worst())
         .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
     format!(
         "Mean error on {} held-out curves: {:.1} %; worst point: {:+.1} %.",
-        validated.len(),
-        mean * 100.0,
+        modelled.len(),
+        mean(&modelled) * 100.0,
         worst.map_or(f64::NAN, |(_, error)| error * 100.0)
     )
 }

@@ -15,13 +15,25 @@ use verbena_report::html::Spent;
 
 /// Prints a single replay in full, one trace on several models side by side, or several traces by
 /// ranks.
-pub fn print(replayed: &[OnEach]) {
+///
+/// `changing` has the assumed values that change a verdict, if they were searched for.
+pub fn print(replayed: &[OnEach], changing: Option<&[String]>) {
     match replayed {
         [on_each] => match &on_each[..] {
             [one] => table(&one.told, &one.outcome),
             several => beside(several),
         },
         several => by_ranks(several),
+    }
+    match changing {
+        Some([]) => outln!("  no assumed value, halved or doubled, changes a verdict"),
+        Some(changing) => {
+            outln!("  assumed values that change a verdict:");
+            for one in changing {
+                outln!("    {one}");
+            }
+        }
+        None => {}
     }
 }
 
