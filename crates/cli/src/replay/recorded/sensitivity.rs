@@ -5,6 +5,7 @@ use super::table::judged;
 use super::{Options, Replayed, replay_on};
 use crate::failure::Failure;
 use std::collections::BTreeMap;
+use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_calibrate::interval::Verdict;
@@ -66,14 +67,24 @@ pub struct Examined<'a> {
     pub profiles: &'a Profiles,
 }
 
+/// An assumed value and the models that use it.
+struct Used {
+    value: Recorded,
+    models: Vec<usize>,
+}
+
 impl Examined<'_> {
     /// Returns every assumed value of the models' systems once.
-    fn values(&self) -> Result<Vec<Recorded>, Failure> {
+    fn values(&self) -> Result<Vec<Used>, Failure> {
         let library = self.profiles.library()?;
-        let mut values = BTreeMap::new();
-        for model in self.models {
+        let mut values: BTreeMap<String, Used> = BTreeMap::new();
+        for (number, model) in self.models.iter().enumerate() {
             for value in assumed(&library, model)? {
-                values.insert(value.path.clone(), value);
+                let used = values.entry(value.path.clone()).or_insert_with(|| Used {
+                    value,
+                    models: Vec::new(),
+                });
+                used.models.push(number);
             }
         }
         Ok(values.into_values().collect())
@@ -83,30 +94,39 @@ impl Examined<'_> {
     ///
     /// # Errors
     ///
-    /// Fails if the trace cannot be replayed with the unchanged profiles.
+    /// Fails if a profile cannot be read.
     pub fn changing(&self, as_is: &[Replayed]) -> Result<Vec<String>, Failure> {
-        let before = verdicts(as_is);
+        let before = verdicts(&as_is.iter().collect::<Vec<_>>());
+        let values = self.values()?;
+        let bar = Bar::new(values.len() * FACTORS.len(), "changed values");
         let mut found = Vec::new();
-        for value in self.values()? {
+        for used in values {
             for (factor, word) in FACTORS {
-                let path = &value.path;
-                let after = match self.with(path, value.value * factor) {
-                    Ok(replayed) => verdicts(&replayed),
+                let Recorded {
+                    path, value, unit, ..
+                } = &used.value;
+                let value = value * factor;
+                let replayed = self.with(&used, value);
+                bar.step();
+                let replayed = match replayed {
+                    Ok(replayed) => replayed,
                     Err(failure) => {
                         found.push(format!("{path} cannot be {word}: {failure}"));
                         continue;
                     }
                 };
-                let others = self.models.iter().skip(1).zip(before.iter().zip(&after));
-                for (model, (before, after)) in others {
-                    if before != after {
+                let mut all: Vec<&Replayed> = as_is.iter().collect();
+                for (number, one) in used.models.iter().zip(&replayed) {
+                    all[*number] = one;
+                }
+                let others = self.models.iter().skip(1);
+                for (model, (before, after)) in others.zip(before.iter().zip(verdicts(&all))) {
+                    if *before != after {
                         found.push(format!(
-                            "{path} {word} ({} {}){}: {} is {}, not {}",
-                            value.value * factor,
-                            value.unit,
+                            "{path} {word} ({value} {unit}){}: {} is {}, not {}",
                             self.place(),
                             model.machine.name(),
-                            text(*after),
+                            text(after),
                             text(*before)
                         ));
                     }
@@ -122,12 +142,13 @@ impl Examined<'_> {
             .map_or(String::new(), |nodes| format!(", {nodes} nodes"))
     }
 
-    /// Replays on all models with a changed value.
-    fn with(&self, path: &str, value: f64) -> Result<Vec<Replayed>, Failure> {
+    /// Replays on the models that use a value, with another value.
+    fn with(&self, used: &Used, value: f64) -> Result<Vec<Replayed>, Failure> {
         let mut profiles = self.profiles.clone();
-        profiles.set.push(format!("{path}={value}"));
+        profiles.set.push(format!("{}={value}", used.value.path));
         let library = profiles.library()?;
-        let replays = self.models.iter().map(|model| {
+        let replays = used.models.iter().map(|number| {
+            let model = &self.models[*number];
             let machine = Machine::of(&library, model.machine.name());
             let model = ModelTarget {
                 machine: machine.map_err(|error| Failure::Input(error.to_string()))?,
@@ -139,13 +160,78 @@ impl Examined<'_> {
     }
 }
 
-fn verdicts(replayed: &[Replayed]) -> Vec<Option<Verdict>> {
+fn verdicts(replayed: &[&Replayed]) -> Vec<Option<Verdict>> {
     let others = replayed.iter().skip(1);
     others
-        .map(|other| judged(&replayed[0], other).map(|(verdict, _)| verdict))
+        .map(|other| judged(replayed[0], other).map(|(verdict, _)| verdict))
         .collect()
 }
 
 fn text(verdict: Option<Verdict>) -> &'static str {
     verdict.map_or("without a verdict", Verdict::text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profiles::ProfileOptions;
+    use crate::replay::source::Source;
+    use std::path::Path;
+    use verbena_bench::target::{Found, Target};
+
+    fn model(name: &str) -> ModelTarget {
+        let target: Target = name.parse().expect("a target");
+        match ProfileOptions::default().find(&target) {
+            Ok(Found::Model(model)) => *model,
+            _ => panic!("{name} is a shipped model"),
+        }
+    }
+
+    #[test]
+    fn assumed_values_are_listed_with_their_reasons() {
+        let all = assumptions(&[model("model:connectx6-hdr")], &Profiles::default()).unwrap();
+        let [assumptions] = &all[..] else {
+            panic!("{all:?}");
+        };
+        assert_eq!(assumptions.system, "connectx6-hdr");
+        assert!(assumptions.values.len() > 5, "{assumptions:?}");
+        let is_whole = |value: &String| value.contains(" = ") && value.contains(": ");
+        assert!(assumptions.values.iter().all(is_whole), "{assumptions:?}");
+    }
+
+    #[test]
+    fn values_of_one_system_leave_the_other_as_it_is() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../papers/traces/lammps-rhodo-2.trace"
+        );
+        let trace = Source::open(Path::new(path)).unwrap().trace().unwrap();
+        let models = ["model:connectx6-hdr", "model:infinihost3-ddr"].map(model);
+        let options = Options {
+            ranks_per_node: None,
+            compute_scale: Some(0.01),
+            memory_traffic: None,
+            out: None,
+            sensitivity: true,
+            write_goal: None,
+            write_timeline: None,
+        };
+        let examined = Examined {
+            trace: &trace,
+            models: &models,
+            nodes: None,
+            options: &options,
+            profiles: &Profiles::default(),
+        };
+        let replay = |model| replay_on(model, &trace, None, &options, &Profiles::default());
+        let as_is: Vec<Replayed> = models.iter().map(|one| replay(one).unwrap()).collect();
+        let changing = examined.changing(&as_is).unwrap();
+        // Each sentence names a value and its change.
+        assert!(
+            changing.iter().all(|one| one.contains("ed (")),
+            "{changing:?}"
+        );
+        let values = examined.values().unwrap();
+        assert!(values.iter().any(|used| used.models == [0]));
+    }
 }
