@@ -30,6 +30,7 @@ pub mod options;
 pub mod plan;
 mod pmi;
 pub mod ports;
+pub mod predicted;
 mod process;
 pub mod profiles;
 pub mod progress;

@@ -4,6 +4,7 @@
 
 use super::model_runner::Runner;
 use super::options::MeasureOptions;
+use super::predicted::{Predicting, small_packets};
 use super::process::line;
 use super::progress::Progress;
 use super::result_sink::ResultSink;
@@ -16,10 +17,11 @@ use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::Error;
 use verbena_measure::result::{Failure as PointFailure, Parameters};
+use verbena_measure::warning::Warning;
 use verbena_report::csv;
 use verbena_report::run_directory::{Loaded, POINTS};
 use verbena_report::schema::{End, Line, Run, VERSION};
-use verbena_workloads::Benchmark;
+use verbena_workloads::{Benchmark, Record};
 
 /// Benchmarks on one model.
 pub struct VirtualSession<'a> {
@@ -57,8 +59,9 @@ impl VirtualSession<'_> {
                 ("clock tick (ns)".to_owned(), "0.001".to_owned()),
             ]),
             environment: self.target.environment(),
-            warnings: Vec::new(),
+            warnings: self.warnings()?,
         };
+        let predicting = Predicting::of(self.target, &self.options.profiles)?;
         let mut sink = ResultSink::open(self.directory, run)?;
         interrupt::watch(self.host)?;
         let mut span = Duration::ZERO;
@@ -81,7 +84,11 @@ impl VirtualSession<'_> {
             match ended {
                 Ok(ran) => {
                     span += ran.span;
-                    for record in ran.records {
+                    for mut record in ran.records {
+                        if let (Record::Point(point), Some(predicting)) = (&mut record, &predicting)
+                        {
+                            predicting.mark(point);
+                        }
                         if let Err(failure) = sink.take(line(record)) {
                             trouble.get_or_insert(failure);
                         }
@@ -121,5 +128,20 @@ impl VirtualSession<'_> {
             csv::write(&directory.join(POINTS), &sink.loaded.points)?;
         }
         Ok(sink.loaded)
+    }
+    /// Returns the warnings about the model: the size of packets, if a rate rests on it.
+    fn warnings(&self) -> Result<Vec<Warning>, Failure> {
+        let is_rate = |benchmark: &Benchmark| {
+            ["bandwidth", "rate"]
+                .iter()
+                .any(|word| benchmark.name.contains(word))
+        };
+        match self.benchmarks.iter().any(|benchmark| is_rate(benchmark)) {
+            true => {
+                let warning = small_packets(self.target, &self.options.profiles)?;
+                Ok(warning.into_iter().collect())
+            }
+            false => Ok(Vec::new()),
+        }
     }
 }

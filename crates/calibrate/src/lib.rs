@@ -3,7 +3,10 @@
 #![forbid(unsafe_code)]
 
 pub mod explain;
-pub mod held_out;
+pub mod interval;
+pub mod methods;
+pub mod predictions;
+pub mod residual;
 pub mod software;
 pub mod study;
 pub mod system;

@@ -27,15 +27,11 @@ impl ExpectOptions {
     /// # Errors
     ///
     /// Fails if there is no such system.
-    pub fn expecting(
-        &self,
-        profiles: &ProfileOptions,
-        threads: usize,
-    ) -> Result<Option<Expecting>, Failure> {
+    pub fn expecting(&self, profiles: &ProfileOptions) -> Result<Option<Expecting>, Failure> {
         let Some(name) = &self.expect else {
             return Ok(None);
         };
-        Ok(Some(Expecting::of(name, profiles.library()?, threads)?))
+        Ok(Some(Expecting::of(name, profiles.library()?)?))
     }
 }
 
@@ -104,7 +100,7 @@ mod tests {
 
     #[test]
     fn without_the_option_nothing_is_checked() {
-        let none = ExpectOptions::default().expecting(&ProfileOptions::default(), 1);
+        let none = ExpectOptions::default().expecting(&ProfileOptions::default());
         assert!(none.is_ok_and(|none| none.is_none()));
     }
 

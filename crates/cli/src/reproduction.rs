@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::profiles::ProfileOptions;
 use verbena_bench::bar::Bar;
+use verbena_calibrate::predictions::Predictions;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
 use verbena_report::chart::line::{LineChart, Mark, Reference, Series};
@@ -68,12 +69,14 @@ pub fn reproduction(
 /// Largest relative error of a point on a validation curve.
 const POINT: f64 = 0.25;
 
-/// Returns published curves that no value was fitted to, beside the models' curves.
-pub fn validation(validated: &[Validated]) -> Validation {
+/// Returns published curves that no value was fitted to, beside the models' curves, and the quality
+/// of the predictions.
+pub fn validation(validated: &[Validated], predictions: &Predictions) -> Validation {
     Validation {
         verdict: validation::summary(validated),
         target: POINT,
         curves: validated.iter().map(held).collect(),
+        tables: predictions.text(),
     }
 }
 

@@ -175,6 +175,25 @@ impl Times {
     }
 }
 
+/// How far a model's figure may be from a real machine's, in the unit of its metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Predicted {
+    /// Share of real figures that are expected within `low` and `high`, e.g. 0.8.
+    pub level: f64,
+    /// Low end.
+    pub low: f64,
+    /// High end.
+    pub high: f64,
+    /// Share of real figures that are expected within `wide_low` and `wide_high`.
+    pub wide_level: f64,
+    /// Low end of the wide interval.
+    pub wide_low: f64,
+    /// High end of the wide interval.
+    pub wide_high: f64,
+    /// The published curves that it comes from, and whether the model is blind or anchored.
+    pub origin: String,
+}
+
 /// One metric of a point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
@@ -190,6 +209,9 @@ pub struct Metric {
     pub summary: Option<Summary>,
     /// The bound shown beside it.
     pub bound: Option<Bound>,
+    /// The interval of a model's figure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
 }
 
 impl Metric {
@@ -202,6 +224,7 @@ impl Metric {
             value: sample.median(),
             summary: Some(Summary::of(sample)),
             bound: None,
+            predicted: None,
         }
     }
 
@@ -230,6 +253,7 @@ impl Metric {
             value: sample.median(),
             summary: Some(Summary::of(sample)),
             bound: None,
+            predicted: None,
         }
     }
 
@@ -242,6 +266,7 @@ impl Metric {
             value,
             summary: None,
             bound: None,
+            predicted: None,
         }
     }
 

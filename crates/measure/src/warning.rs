@@ -76,6 +76,13 @@ pub enum Warning {
     /// The clocks of the hosts could not be compared before a start, so the start skew is unknown
     /// (rule 11).
     UnknownStart,
+    /// The model's packets are the small ones of ordinary Ethernet frames.
+    SmallPackets {
+        /// Payload of a packet in bytes.
+        mtu: u64,
+        /// Path of the value in the profiles, for `--set`.
+        setting: String,
+    },
 }
 
 impl fmt::Display for Warning {
@@ -136,6 +143,11 @@ impl fmt::Display for Warning {
             Warning::StartSkew { nanos } => {
                 write!(f, "the pairs started {} apart", crate::unit::time(*nanos))
             }
+            Warning::SmallPackets { mtu, setting } => write!(
+                f,
+                "packets of {mtu} B, as in Ethernet frames of 1500 B; for jumbo frames add --set \
+                 {setting}=4096"
+            ),
             Warning::UnknownStart => {
                 f.write_str("clocks of the hosts could not be compared; start skew unknown")
             }
@@ -166,6 +178,7 @@ impl Warning {
             Warning::Straggler { pair, .. } => format!("pair {pair} slow"),
             Warning::StartSkew { .. } => "ragged start".to_owned(),
             Warning::UnknownStart => "start skew unknown".to_owned(),
+            Warning::SmallPackets { mtu, .. } => format!("MTU {mtu}"),
         }
     }
 
@@ -186,6 +199,7 @@ impl Warning {
             Warning::Straggler { .. } => "check that pair's cores, cable or port",
             Warning::StartSkew { .. } => "prefer `lockstep`, or run longer",
             Warning::UnknownStart => "measure when the hosts have less to do",
+            Warning::SmallPackets { .. } => "set the MTU of the network to be modelled",
         }
     }
 }

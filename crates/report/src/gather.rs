@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use verbena_measure::compare::Better;
-use verbena_measure::result::{Finding, Metric, Parameters, Point, Summary, Value};
+use verbena_measure::result::{Finding, Metric, Parameters, Point, Predicted, Summary, Value};
 use verbena_measure::sample::Sample;
 use verbena_measure::stats::interval::Interval;
 use verbena_measure::stats::launches;
@@ -37,6 +37,9 @@ pub struct Figure {
     pub summary: Option<Summary>,
     /// The bound and its reason.
     pub bound: Option<(f64, String)>,
+    /// The interval of a model's figure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<Predicted>,
 }
 
 impl Figure {
@@ -302,6 +305,7 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
             .bound
             .as_ref()
             .map(|bound| (bound.value, bound.reason.clone())),
+        predicted: nearest.predicted.clone(),
     }
 }
 

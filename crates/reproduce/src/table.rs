@@ -138,13 +138,14 @@ pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     )
 }
 
-/// Returns all results as JSON.
+/// Returns all results as JSON; `predictions` is data about the quality of predictions.
 pub fn json(
     library: &Library,
     results: &[Evaluated],
     figures: &[Figure],
     validated: Option<&[Validated]>,
     sensitivity: Option<&[Sensitivity]>,
+    predictions: Option<serde_json::Value>,
 ) -> String {
     let mut value = json!({
         "schema": "verbena.claims.v1",
@@ -165,6 +166,9 @@ pub fn json(
     }
     if let Some(sensitivity) = sensitivity {
         value["sensitivity"] = json!(sensitivity);
+    }
+    if let Some(predictions) = predictions {
+        value["predictions"] = predictions;
     }
     format!("{value:#}\n")
 }

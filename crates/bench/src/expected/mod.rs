@@ -1,5 +1,5 @@
-//! Figures expected of an adapter. The ranges come from the models and are as wide as the models'
-//! observed errors; `verbena-report` compares them.
+//! Figures expected of an adapter. The ranges are the models' intervals; `verbena-report` compares
+//! them.
 
 mod device;
 mod sources;
@@ -21,7 +21,6 @@ const AUTO: &str = "auto";
 pub struct Expecting {
     name: String,
     library: Library,
-    threads: usize,
 }
 
 fn names(library: &Library) -> String {
@@ -30,13 +29,12 @@ fn names(library: &Library) -> String {
 }
 
 impl Expecting {
-    /// Returns the checker for the system of this name, or for `auto`; models are computed on
-    /// `threads` threads.
+    /// Returns the checker for the system of this name, or for `auto`.
     ///
     /// # Errors
     ///
     /// Fails if there is no such system.
-    pub fn of(name: &str, library: Library, threads: usize) -> Result<Expecting, Failure> {
+    pub fn of(name: &str, library: Library) -> Result<Expecting, Failure> {
         if name != AUTO && library.system_names(name).is_err() {
             let meant = did_you_mean(name, library.systems());
             let known = names(&library);
@@ -47,7 +45,6 @@ impl Expecting {
         Ok(Expecting {
             name: name.to_owned(),
             library,
-            threads,
         })
     }
 
@@ -84,7 +81,7 @@ impl Expecting {
     fn one(&self, run: &Loaded) -> Result<Checks, Failure> {
         let name = self.find(&run.run.fabric, &run.run.environment)?;
         let found = headlines(run, &rows(run));
-        let of = sources::Sources::of(&self.library, name, self.threads)?;
+        let of = sources::Sources::of(&self.library, name)?;
         let expected = found.iter().map(|headline| of.expectation(headline));
         let expected = expected.collect::<Result<Vec<_>, Failure>>()?;
         Ok(check(run, (name, of.about()), &expected))
@@ -97,7 +94,7 @@ mod tests {
     use verbena_model::profile::Overrides;
 
     fn of(name: &str) -> Result<Expecting, Failure> {
-        Expecting::of(name, Library::shipped(&Overrides::none()).unwrap(), 1)
+        Expecting::of(name, Library::shipped(&Overrides::none()).unwrap())
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! Sources of expected ranges: the model's figure for the same measurement with the models' errors
-//! on held-out curves, and the capacity of the link. Published figures are shown for reference.
+//! Sources of expected ranges: the model's figure for the same measurement with its wide interval,
+//! and the capacity of the link. Published figures are shown for reference.
 
 use crate::Failure;
 use crate::published;
 use std::cmp::Ordering;
-use verbena_calibrate::held_out::{
-    CurveMeasure as Measure, ModelError, Sizes, model_error, published as curves,
-};
+use verbena_calibrate::interval::{Interval, Intervals, Subject as Predicted};
+use verbena_calibrate::residual::published as curves;
+use verbena_calibrate::residual::{Basis as ModelBasis, FigureKind, Layer, SizeClass};
 use verbena_measure::result::Point;
-use verbena_model::profile::{Library, Overrides, ProfileKind, System};
+use verbena_model::profile::{Library, ProfileKind, System};
 use verbena_report::expectation::{Basis, Expectation, Range, Reference};
 use verbena_report::gather::rows;
 use verbena_report::headline::{Headline, Subject, headlines};
@@ -25,10 +25,10 @@ const NO_MEMORY: &str = "no source: the models do not cover host memory, and no 
 /// The sources of the figures expected of a system.
 pub struct Sources<'a> {
     library: &'a Library,
-    /// The shipped profiles: errors of modified profiles are unknown.
-    shipped: Library,
+    intervals: Intervals,
+    /// Name of the adapter's profile.
+    adapter: String,
     system: System,
-    threads: usize,
 }
 
 impl<'a> Sources<'a> {
@@ -36,14 +36,14 @@ impl<'a> Sources<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if a profile cannot be read.
-    pub fn of(library: &'a Library, name: &str, threads: usize) -> Result<Sources<'a>, Failure> {
+    /// Fails if a profile or the stored residuals cannot be read.
+    pub fn of(library: &'a Library, name: &str) -> Result<Sources<'a>, Failure> {
         let wrong = |error: verbena_model::profile::Error| Failure::Input(error.to_string());
         Ok(Sources {
             library,
-            shipped: Library::shipped(&Overrides::none()).map_err(wrong)?,
+            intervals: Intervals::shipped().map_err(|error| Failure::Input(error.to_string()))?,
+            adapter: library.system_names(name).map_err(wrong)?.adapter.clone(),
             system: library.system(name).map_err(wrong)?,
-            threads,
         })
     }
 
@@ -63,10 +63,10 @@ impl<'a> Sources<'a> {
             references: self.references(headline)?,
             missing: String::new(),
         };
-        let (benchmark, measure) = match headline.subject {
-            Subject::Latency => ("latency.write", Measure::Latency),
-            Subject::Bandwidth => ("bandwidth.write", Measure::Bandwidth),
-            Subject::Rate => ("rate.window", Measure::Bandwidth),
+        let (benchmark, kind) = match headline.subject {
+            Subject::Latency => ("latency.write", FigureKind::Latency),
+            Subject::Bandwidth => ("bandwidth.write", FigureKind::Bandwidth),
+            Subject::Rate => ("rate.window", FigureKind::Bandwidth),
             Subject::Scaling => {
                 expected.missing = NO_PAIRS.to_owned();
                 return Ok(expected);
@@ -81,56 +81,42 @@ impl<'a> Sources<'a> {
             return Ok(expected);
         };
         expected.ranges.extend(self.limit(headline.subject, size));
-        let sizes = Sizes::of(size as u64);
         let Some(model) = self.figure(benchmark, headline)? else {
             expected.missing = format!("no source: the model has no {benchmark} at this size");
             return Ok(expected);
         };
-        match self.error(measure, sizes)? {
-            Some(error) => {
-                let (low, high) = error.range(model);
+        let subject = Predicted {
+            figure: kind,
+            layer: Layer::Verbs,
+            size: SizeClass::of(size as u64),
+            adapter: Some(self.adapter.clone()),
+            basis: ModelBasis::Blind,
+        };
+        match self.intervals.interval(&subject) {
+            Some(interval) => {
+                // A sound machine shall not fail: the wide interval.
+                let (low, high) = interval.wide_range(model);
                 expected.ranges.push(Range {
                     basis: Basis::Model,
                     low: Some(low),
                     high: Some(high),
-                    source: self.source(headline.subject.display(model), &error, sizes),
+                    source: self.source(headline.subject.display(model), &interval),
                 });
             }
             None => {
-                let sizes = sizes.text();
-                expected.missing = format!("no source: no published curve covers messages {sizes}");
+                expected.missing =
+                    "no source: too few published curves are of this kind".to_owned();
             }
         }
         Ok(expected)
     }
 
-    /// Returns the model errors for this system; for a system of the user, those of an unknown
-    /// adapter.
-    fn error(&self, measure: Measure, sizes: Sizes) -> Result<Option<ModelError>, Failure> {
-        let is_shipped = self.shipped.system_names(&self.system.name).is_ok();
-        let library = if is_shipped {
-            &self.shipped
-        } else {
-            self.library
-        };
-        let found = model_error(library, &self.system.name, measure, sizes, self.threads);
-        found.map_err(|error| Failure::Suite(error.to_string()))
-    }
-
-    fn source(&self, model: String, error: &ModelError, sizes: Sizes) -> String {
-        let whose = match error.is_of_adapter {
-            true => "of this adapter",
-            false => "of other adapters, as none are published for this one",
-        };
+    fn source(&self, model: String, interval: &Interval) -> String {
         format!(
-            "model {}: {model}; its error at {} held-out points {whose}, messages {}: {:+.0} % \
-             to {:+.0} % ({})",
+            "model {}: {model}; {:.0} % interval {}",
             self.system.name,
-            error.points,
-            sizes.text(),
-            100.0 * error.low,
-            100.0 * error.high,
-            error.curves.join(", ")
+            100.0 * interval.wide_level,
+            interval.origin()
         )
     }
 

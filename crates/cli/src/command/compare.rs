@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::command::report::{Foreign, read_foreign};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{data, harmless, outln};
+use crate::output::{data, harmless, out, outln};
 use crate::style::{Style, styled};
 use crate::summary;
+use crate::summary::distinguished;
 use verbena_measure::compare::{Change, Verdict};
 use verbena_report::comparison::{Compared, Thresholds, between};
 use verbena_report::outcome::{Outcome, is_change, word};
@@ -92,7 +93,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
             data!("{text}\n");
         }
-        Format::Table => table(&compared, &shown),
+        Format::Table => {
+            table(&compared, &shown);
+            out!("{}", distinguished::text(&a, &b)?);
+        }
         Format::Markdown => data!("{}", compared.markdown(&shown)),
         Format::Junit => data!("{}", compared.junit()),
     }

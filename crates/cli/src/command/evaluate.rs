@@ -141,9 +141,7 @@ impl Arguments {
     /// Returns the check of the figures, if one was requested. Reports an unknown system before
     /// anything is measured.
     fn expecting(&self) -> Result<Option<Expecting>, Failure> {
-        let expecting = self
-            .expect
-            .expecting(&self.options.profiles, self.options.threads)?;
+        let expecting = self.expect.expecting(&self.options.profiles)?;
         let Some(expecting) = expecting else {
             return Ok(None);
         };

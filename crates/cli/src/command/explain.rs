@@ -8,8 +8,10 @@ use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
 use crate::profiles::ProfileOptions;
+use verbena_bench::predicted::Predicting;
 use verbena_bench::target::{Found, Target};
 use verbena_calibrate::explain::{Explained, explain};
+use verbena_measure::result::Value;
 use verbena_measure::unit;
 use verbena_report::chart::timeline::Bar;
 use verbena_report::file::replace;
@@ -82,11 +84,15 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let text = format!("{} measures nothing on {}", benchmark.name, model.label());
         return Err(Failure::Input(text));
     }
+    let predicting = Predicting::of(&model, &arguments.profiles.profiles())?;
     let mut operations = Vec::new();
     for one in &explained {
         let title = title(benchmark.name, one);
         let operation = operation(title, one);
         out!("{}", table(&operation, model.machine.name(), one));
+        if let Some(predicting) = &predicting {
+            out!("{}", interval(predicting, benchmark.name, one));
+        }
         operations.push(operation);
     }
     if let Some(out) = &arguments.out {
@@ -98,6 +104,27 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })?;
     }
     Ok(Exit::Success)
+}
+
+/// Returns the interval of the operation's time, in a line.
+fn interval(predicting: &Predicting, benchmark: &str, explained: &Explained) -> String {
+    let bytes = match explained.parameters.get("size") {
+        Some(Value::Number(bytes)) => *bytes as u64,
+        _ => 0,
+    };
+    match predicting.interval(benchmark, "ns", bytes) {
+        Some(interval) => {
+            let (low, high) = interval.range(explained.took.nanos());
+            format!(
+                "  {:.0} % interval {} to {}, {}\n",
+                100.0 * interval.level,
+                unit::time(low),
+                unit::time(high),
+                interval.origin()
+            )
+        }
+        None => "  no interval: no published curve is of this kind\n".to_owned(),
+    }
 }
 
 fn title(benchmark: &str, explained: &Explained) -> String {

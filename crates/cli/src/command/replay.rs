@@ -34,8 +34,10 @@ pub struct Arguments {
     targets: Vec<Target>,
 
     /// Distribute the ranks over N nodes [default: one node a rank]
-    #[arg(long, value_name = "N", conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
-    nodes: Option<usize>,
+    ///
+    /// Several numbers, e.g. 16,64,256, are replayed one after the other.
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
+    nodes: Vec<usize>,
 
     #[command(flatten)]
     of_trace: recorded::Options,
@@ -68,12 +70,24 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let nodes = arguments.nodes;
     let sources = arguments.sources.iter().map(|path| Source::open(path));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
+    let profiles = arguments.profiles.profiles();
     match sources.iter().find(|source| !source.is_trace()) {
-        None => recorded::run(sources, models, nodes, arguments.of_trace, arguments.json),
+        None => {
+            let options = arguments.of_trace;
+            recorded::run(sources, models, &nodes, options, profiles, arguments.json)
+        }
         Some(_) if sources.len() == 1 => {
             arguments.of_trace.refuse()?;
+            let nodes = match nodes[..] {
+                [] => None,
+                [nodes] => Some(nodes),
+                _ => {
+                    let text = "a schedule runs on one number of nodes: give --nodes N";
+                    return Err(Failure::Input(text.to_owned()));
+                }
+            };
             let schedule = sources.remove(0);
-            schedule::run(schedule, models, nodes, arguments.json)
+            schedule::run(schedule, models, nodes, profiles, arguments.json)
         }
         Some(schedule) => {
             let file = schedule.path().display();

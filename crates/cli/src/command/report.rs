@@ -78,9 +78,6 @@ impl Format {
     }
 }
 
-/// Threads for computing models; results do not depend on their number.
-const THREADS: usize = 2;
-
 /// Facts that the output of other tools does not contain.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Foreign {
@@ -110,7 +107,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .map(|path| read_foreign(&path, &arguments.foreign))
         .collect::<Result<Vec<_>, _>>()?;
     let runs = told_apart(&runs);
-    let expecting = arguments.expect.expecting(&arguments.profiles, THREADS)?;
+    let expecting = arguments.expect.expecting(&arguments.profiles)?;
     let checks = expecting.as_ref().map(|one| one.check(&runs)).transpose()?;
     let shown = checks.as_deref().unwrap_or_default();
     match (arguments.format.export(), arguments.out) {

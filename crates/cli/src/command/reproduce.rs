@@ -10,9 +10,10 @@ use crate::profiles::ProfileOptions;
 use crate::reproduction::{reproduction, validation as shown_validation};
 use crate::summary;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use verbena_bench::bar::Bar;
+use verbena_calibrate::predictions::Predictions;
 use verbena_model::profile::Library;
 use verbena_report::file::replace;
 use verbena_report::html::reproduction_page;
@@ -38,6 +39,11 @@ pub struct Arguments {
     /// Show which claims each fitted value moves; takes minutes
     #[arg(long)]
     sensitivity: bool,
+    /// Compute the held-out curves only; write their residuals here
+    ///
+    /// For papers/validation/residuals.toml, from which predictions get their intervals.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "out", "sensitivity"])]
+    residuals: Option<PathBuf>,
     /// Compute on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     threads: usize,
@@ -70,6 +76,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         claims: &claims,
         threads: arguments.threads,
     };
+    if let Some(file) = &arguments.residuals {
+        return task.residuals(file);
+    }
     let results = match task.evaluated() {
         Ok(results) => results,
         Err(computed) => {
@@ -94,6 +103,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         }
     };
     out!("{}", table::text(&results, validated.as_deref()));
+    let predictions = validated
+        .as_deref()
+        .map(|curves| Predictions::of(&library, curves));
+    let predictions = predictions.transpose().map_err(|error| input(&error))?;
+    if let Some(predictions) = &predictions {
+        out!("{}", predictions.text());
+    }
     let mut moved = None;
     if arguments.sensitivity {
         moved = task.run(
@@ -111,7 +127,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Ok(stopped("the claims were computed before that"));
         };
         let mut shown = reproduction(&library, &results, &figures, moved.as_deref());
-        shown.validation = validated.as_deref().map(shown_validation);
+        shown.validation = validated
+            .as_deref()
+            .zip(predictions.as_ref())
+            .map(|(curves, predictions)| shown_validation(curves, predictions));
         let page = reproduction_page(&command(&arguments), &shown);
         std::fs::create_dir_all(directory).map_err(|source| Failure::Directory {
             path: directory.clone(),
@@ -130,6 +149,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 &figures,
                 validated.as_deref(),
                 moved.as_deref(),
+                predictions.as_ref().map(Predictions::json),
             ),
         )?;
         write(REPORT, page)?;
@@ -184,6 +204,23 @@ impl Task<'_> {
             let known = known.lock().expect("nothing panics under this lock");
             known.values().cloned().collect()
         })
+    }
+
+    /// Computes the held-out curves and writes their residuals.
+    fn residuals(&self, file: &Path) -> Result<Exit, Failure> {
+        let input = |error: validation::Failure| Failure::Input(error.to_string());
+        let Some(validated) = self.run("held-out curves", of_shipped_curves) else {
+            return Ok(stopped("nothing was computed before that"));
+        };
+        let predictions = validated
+            .and_then(|validated| Predictions::of(self.library, &validated))
+            .map_err(input)?;
+        replace(file, &predictions.file()).map_err(|source| Failure::System {
+            doing: "write the residuals",
+            source,
+        })?;
+        out!("{}", predictions.text());
+        Ok(Exit::Success)
     }
 
     /// Runs a computation with a progress note; `None` after an interrupt.

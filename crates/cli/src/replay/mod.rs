@@ -1,5 +1,6 @@
 //! Replays traces and schedules on a model.
 
+mod interval;
 pub mod recorded;
 pub mod schedule;
 pub mod source;

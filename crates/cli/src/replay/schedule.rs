@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
+use super::interval::{ALL_SCALED, Judge, Parts, ToldInterval};
 use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
@@ -13,6 +14,7 @@ use crate::interrupt;
 use crate::output::outln;
 use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
+use verbena_bench::profiles::Profiles;
 use verbena_measure::unit;
 use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
 
@@ -26,6 +28,9 @@ struct Told {
     bytes: u64,
     /// End of the last rank.
     nanoseconds: f64,
+    /// How far that may be from a real system's time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<ToldInterval>,
     /// End of each rank.
     ends: Vec<f64>,
 }
@@ -39,6 +44,7 @@ pub fn run(
     source: Source,
     models: Vec<ModelTarget>,
     nodes: Option<usize>,
+    profiles: Profiles,
     json: bool,
 ) -> Result<Exit, Failure> {
     let count = models.len();
@@ -56,7 +62,14 @@ pub fn run(
                 Refusal::Schedule(fault) => within(file, &fault),
                 Refusal::System(reason) => Failure::Input(reason),
             })?;
-            let told = told(model, &schedule, nodes, &outcome);
+            let mut told = told(model, &schedule, nodes, &outcome);
+            let judge = Judge::of(model, &profiles, schedule.sent())?;
+            told.interval = judge.and_then(|judge| {
+                judge.told(Parts {
+                    all: told.nanoseconds,
+                    computing: None,
+                })
+            });
             keep.lock()
                 .expect("nothing panics under this lock")
                 .push(told);
@@ -88,6 +101,7 @@ fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcom
         messages,
         bytes,
         nanoseconds: outcome.last().nanos(),
+        interval: None,
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
     }
 }
@@ -108,4 +122,11 @@ fn table(told: &Told) {
         told.bytes,
         slowest.unwrap_or_default()
     );
+    if let Some(interval) = &told.interval {
+        outln!(
+            "  {}, {}; {ALL_SCALED}",
+            interval.range(),
+            interval.origin()
+        );
+    }
 }

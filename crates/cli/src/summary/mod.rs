@@ -2,6 +2,7 @@
 
 pub mod claims;
 pub mod compared;
+pub mod distinguished;
 pub mod measured;
 pub mod replayed;
 

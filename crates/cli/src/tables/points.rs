@@ -1,6 +1,8 @@
 //! Prints the points of a run as a table: one point per line, or one figure per line on narrow
 //! terminals.
 
+use std::collections::BTreeSet;
+
 use crate::output::outln;
 use crate::style::{Style, styled};
 use crate::terminal;
@@ -16,14 +18,16 @@ const WIDE: usize = 118;
 pub fn print(run: &Loaded) {
     let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
     let mut last = String::new();
-    for row in rows(run) {
+    let rows = rows(run);
+    for row in &rows {
         if row.benchmark != last {
             let heading = format!("{} on {}", row.benchmark, run.run.label);
             outln!("{}", styled(Style::Bold, &heading));
             last.clone_from(&row.benchmark);
         }
-        print_row(&row, is_wide);
+        print_row(row, is_wide);
     }
+    print_origins(run, &rows);
     for finding in &run.findings {
         outln!("{}: {}", finding.benchmark, finding.text);
     }
@@ -43,6 +47,32 @@ pub fn print(run: &Loaded) {
         };
         let reason = styled(style, &failure.reason);
         outln!("{}{point}: {reason}", failure.benchmark);
+    }
+}
+
+/// Prints where the intervals of a model's figures come from, and which figures have none.
+fn print_origins(run: &Loaded, rows: &[Row]) {
+    if run.run.fabric != "model" {
+        return;
+    }
+    let figures = || rows.iter().flat_map(|row| &row.figures);
+    let predicted = figures().filter_map(|figure| figure.predicted.as_ref());
+    let origins: BTreeSet<(String, &str)> = predicted
+        .map(|one| (format!("{:.0} %", 100.0 * one.level), one.origin.as_str()))
+        .collect();
+    for (level, origin) in &origins {
+        outln!("{level} interval {origin}");
+    }
+    let without = rows
+        .iter()
+        .filter(|row| row.figures.iter().all(|figure| figure.predicted.is_none()));
+    let without: BTreeSet<&str> = without.map(|row| row.benchmark.as_str()).collect();
+    if !without.is_empty() {
+        let names: Vec<&str> = without.into_iter().collect();
+        outln!(
+            "no interval of {}: no published curve is of this kind",
+            names.join(", ")
+        );
     }
 }
 
@@ -78,6 +108,10 @@ fn words(figure: &Figure) -> String {
     }
     if let Some(percent) = figure.percent_of_bound() {
         text += &format!(" {percent:.0} % of bound");
+    }
+    if let Some(one) = &figure.predicted {
+        let level = 100.0 * one.level;
+        text += &format!(" ({level:.0} %: {} to {})", shown(one.low), shown(one.high));
     }
     text
 }

@@ -19,6 +19,8 @@ pub struct Application {
     pub content: String,
     /// Its replays.
     pub on: Vec<OnSystem>,
+    /// Notes about intervals and verdicts: their sources and rules.
+    pub notes: Vec<String>,
 }
 
 /// A replay on one system; times in nanoseconds.
@@ -32,6 +34,21 @@ pub struct OnSystem {
     pub mean: Spent,
     /// Times of single ranks until each ended.
     pub ranks: Vec<(usize, Spent)>,
+    /// The interval of the time, in words; empty if there is none.
+    pub interval: String,
+    /// Whether it is faster than the first system, in words.
+    pub verdict: String,
+    /// The largest part of the critical path, in words.
+    pub limit: String,
+}
+
+/// The values of a system that no source states.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Assumptions {
+    /// The system.
+    pub system: String,
+    /// Each value with its unit and reason.
+    pub values: Vec<String>,
 }
 
 /// Times of a rank in nanoseconds. The parts add up to the time of the replay.
@@ -81,8 +98,14 @@ impl Application {
     }
 }
 
-/// Returns the page over recordings, each on the same systems.
-pub fn application(command: &str, all: &[Application]) -> String {
+/// Returns the page over recordings, each on the same systems. `changing` has the assumed values
+/// that would change a verdict, if they were searched for.
+pub fn application(
+    command: &str,
+    all: &[Application],
+    assumptions: &[Assumptions],
+    changing: Option<&[String]>,
+) -> String {
     let mut out = head("Predicted performance of your application");
     let _ = write!(
         out,
@@ -96,8 +119,65 @@ pub fn application(command: &str, all: &[Application]) -> String {
     for one in all {
         out.push_str(&section(one));
     }
+    if let Some(changing) = changing {
+        out.push_str("<h2 id=\"sensitivity\">Assumed values that change a verdict</h2>");
+        out.push_str(&list(changing, "None, halved or doubled one at a time."));
+    }
+    for one in assumptions {
+        let _ = write!(
+            out,
+            "<details class=\"copy\"><summary>{} assumed values of {}</summary>{}</details>",
+            one.values.len(),
+            escape(&one.system),
+            list(&one.values, "None.")
+        );
+    }
     out.push_str(NOTE);
     out.push_str(&foot());
+    out
+}
+
+/// Returns a list, or a sentence if it is empty.
+fn list(items: &[String], none: &str) -> String {
+    if items.is_empty() {
+        return format!("<p>{}</p>", escape(none));
+    }
+    let items: String = items
+        .iter()
+        .map(|item| format!("<li>{}</li>", escape(item)))
+        .collect();
+    format!("<ul>{items}</ul>")
+}
+
+/// Returns the times with their intervals, verdicts and limits.
+fn verdicts(one: &Application) -> String {
+    let mut out = String::from(
+        "<div class=\"wide\"><table class=\"labelled\"><thead><tr><th class=\"text\">system</th>\
+         <th>time</th><th class=\"text\">interval</th><th class=\"text\">against the first</th>\
+         <th class=\"text\">limited by</th></tr></thead><tbody>",
+    );
+    for on in &one.on {
+        let _ = write!(
+            out,
+            "<tr><td class=\"text\">{}</td><td data-of=\"time\">{}</td>\
+             <td class=\"text\" data-of=\"interval\">{}</td>\
+             <td class=\"text\" data-of=\"against the first\">{}</td>\
+             <td class=\"text\" data-of=\"limited by\">{}</td></tr>",
+            escape(&on.system),
+            escape(&unit::time(on.took)),
+            escape(&on.interval),
+            escape(&on.verdict),
+            escape(&on.limit)
+        );
+    }
+    out.push_str("</tbody></table></div>");
+    if !one.notes.is_empty() {
+        let _ = write!(
+            out,
+            "<p class=\"note\">{}.</p>",
+            escape(&one.notes.join(". "))
+        );
+    }
     out
 }
 
@@ -143,6 +223,7 @@ fn section(one: &Application) -> String {
         escape(&one.name),
         escape(&one.content)
     );
+    out.push_str(&verdicts(one));
     let bars: Vec<Stack> = one
         .on
         .iter()
@@ -250,18 +331,22 @@ mod tests {
                 ..Spent::default()
             },
             ranks: vec![(0, Spent::default())],
+            interval: "1 to 2 s (80 %)".to_owned(),
+            verdict: "faster: sure".to_owned(),
+            limit: "wire".to_owned(),
         });
         Application {
             name: name.to_owned(),
             ranks: 1,
             content: "a call".to_owned(),
             on: on.to_vec(),
+            notes: vec!["a <rule>".to_owned()],
         }
     }
 
     #[test]
     fn each_system_is_compared_with_the_fastest() {
-        let out = application("c", &[one("t", [300.0, 200.0])]);
+        let out = application("c", &[one("t", [300.0, 200.0])], &[], None);
         assert!(out.contains(">1.500 x</td>") && out.contains(">1.000 x</td>"));
         assert!(!out.contains("By number of ranks") && !out.contains("s<300"));
         // A chart of the systems, and one of each system's ranks.
@@ -269,8 +354,29 @@ mod tests {
     }
 
     #[test]
+    fn intervals_verdicts_and_assumptions_are_shown() {
+        let assumed = Assumptions {
+            system: "s".to_owned(),
+            values: vec!["a.b = 2 <ns>".to_owned()],
+        };
+        let changing = ["a.b doubled".to_owned()];
+        let all = [one("t", [1.0, 2.0])];
+        let out = application("c", &all, &[assumed], Some(&changing));
+        for text in [
+            ">1 to 2 s (80 %)</td>",
+            ">faster: sure</td>",
+            "a &lt;rule&gt;.",
+            "<li>a.b = 2 &lt;ns&gt;</li>",
+            "<li>a.b doubled</li>",
+        ] {
+            assert!(out.contains(text), "{text}");
+        }
+        assert!(application("c", &all, &[], Some(&[])).contains("None, halved"));
+    }
+
+    #[test]
     fn table_and_bars_have_the_same_parts() {
-        let out = application("c", &[one("t", [800.0, 1600.0])]);
+        let out = application("c", &[one("t", [800.0, 1600.0])], &[], None);
         assert!(out.contains("<td data-of=\"waiting\">400 ns</td>"), "{out}");
         assert!(out.contains("<td data-of=\"wire\">100 ns</td>"));
         assert!(out.contains("waiting 400 ns</title>"));
@@ -279,7 +385,7 @@ mod tests {
     #[test]
     fn several_recordings_get_a_table() {
         let all = [one("t1", [300.0, 200.0]), one("t2", [150.0, 400.0])];
-        let out = application("c", &all);
+        let out = application("c", &all, &[], None);
         for cell in [
             "300 ns (1.50 x)",
             "200 ns (1.00 x)",

@@ -22,7 +22,7 @@ mod tile;
 mod validation;
 mod verdict;
 
-pub use application::{Application, OnSystem, Spent, application};
+pub use application::{Application, Assumptions, OnSystem, Spent, application};
 pub use closed_loop::{ClosedLoop, Figure, Predicted};
 pub use explanation::{Operation, explanation};
 pub use input::{Beside, Described};

@@ -185,6 +185,15 @@ fn line(run: &str, words: &str, figure: &Figure) -> String {
 
 fn interval(figure: &Figure) -> String {
     let display = |value| escape(&unit::display(value, &figure.unit));
+    if let Some(one) = &figure.predicted {
+        return format!(
+            "<span title=\"{}\">{} to {} ({:.0} % of machines)</span>",
+            escape(&one.origin),
+            display(one.low),
+            display(one.high),
+            100.0 * one.level
+        );
+    }
     let interval = figure.interval.as_ref();
     interval.map_or("-".to_owned(), |Interval { low, high }| {
         format!("{} to {}", display(*low), display(*high))

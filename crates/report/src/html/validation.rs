@@ -14,6 +14,8 @@ pub struct Validation {
     pub target: f64,
     /// The curves.
     pub curves: Vec<Held>,
+    /// Tables about the quality of the predictions, as text.
+    pub tables: String,
 }
 
 /// A published curve beside the model's.
@@ -38,6 +40,12 @@ pub(super) fn section(validation: &Validation) -> String {
     out.push_str(&folded(
         &validation.curves.iter().map(one).collect::<Vec<_>>(),
     ));
+    if !validation.tables.is_empty() {
+        out += "<details class=\"copy\"><summary>Methods, causes of errors, coverage of \
+                intervals</summary><pre tabindex=\"0\">";
+        out += &escape(&validation.tables);
+        out += "</pre></details>";
+    }
     out
 }
 
@@ -87,11 +95,13 @@ mod tests {
             verdict: "1 curve".to_owned(),
             target: 0.25,
             curves: vec![held],
+            tables: "by <method>".to_owned(),
         });
         assert_eq!(page.matches("<figure class=\"chart lines\">").count(), 1);
         assert_eq!(page.matches("ratio worse").count(), 1, "{page}");
         assert_eq!(page.matches("ratio same").count(), 1, "{page}");
         assert!(page.contains("Table &lt;1&gt;") && page.contains("&lt;curve&gt;"));
+        assert!(page.contains("<pre tabindex=\"0\">by &lt;method&gt;</pre>"));
         assert!(page.contains("30.0 % off on average, 2 figures"), "{page}");
     }
 }

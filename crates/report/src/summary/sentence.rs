@@ -63,6 +63,7 @@ pub(super) fn doubts(
             doubts.push(format!("{name}: {}", bound.text));
         }
     }
+    doubts.extend(predicted(run));
     doubts.extend(run.run.warnings.iter().map(ToString::to_string));
     let failed = run.failures.iter().filter(|f| !f.unsupported).count();
     if failed > 0 {
@@ -74,6 +75,20 @@ pub(super) fn doubts(
         None => doubts.push("the run has no end: it was cut short".to_owned()),
     }
     doubts
+}
+
+/// Returns the widest interval of a model's figures, which real machines leave in a fifth of cases.
+fn predicted(run: &Loaded) -> Option<String> {
+    let metrics = run.points.iter().flat_map(|point| &point.metrics);
+    let predicted = metrics.filter_map(|metric| metric.predicted.as_ref());
+    let widest = predicted.max_by(|a, b| (a.high / a.low).total_cmp(&(b.high / b.low)))?;
+    Some(format!(
+        "real machines differ from the model: up to a factor of {:.2} within the {:.0} % \
+         intervals ({})",
+        (widest.high / widest.low).sqrt(),
+        100.0 * widest.level,
+        widest.origin
+    ))
 }
 
 pub(super) fn none(tiles: &[Tile], word: Word) -> String {

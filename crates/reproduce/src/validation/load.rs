@@ -57,6 +57,9 @@ pub struct Source {
     pub author: String,
     /// Place of publication, tool and options.
     pub source: String,
+    /// How the machine differs from the modelled one, e.g. `virtual machines`; absent for programs
+    /// on ordinary hosts.
+    pub setup: Option<String>,
     /// The curves.
     #[serde(rename = "curve")]
     pub curves: Vec<Curve>,
@@ -97,14 +100,14 @@ pub struct Curve {
 }
 
 impl Curve {
+    /// Returns the name of its source.
+    pub fn source(&self) -> &str {
+        self.id.split('.').next().unwrap_or(&self.id)
+    }
+
     /// Returns whether it is a stream of datagrams.
     pub fn is_of_datagrams(&self) -> bool {
         self.benchmark == "bandwidth.send" && self.transport.as_deref() == Some("ud")
-    }
-
-    /// Returns the identifier of its source.
-    pub fn source(&self) -> &str {
-        self.id.split('.').next().unwrap_or(&self.id)
     }
 
     /// Returns the part of the validation data that it belongs to.

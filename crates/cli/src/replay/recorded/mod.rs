@@ -1,6 +1,7 @@
 //! Replays recorded MPI programs.
 
 mod page;
+mod sensitivity;
 mod table;
 
 use std::collections::BTreeMap;
@@ -11,14 +12,17 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
+use super::interval::{self, Judge, ToldInterval};
 use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
+use sensitivity::Examined;
 use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
+use verbena_bench::profiles::Profiles;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{
@@ -50,6 +54,13 @@ pub struct Options {
     /// The predicted time on each model, and how ranks spend it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+
+    /// Search the assumed values that would change a verdict
+    ///
+    /// Of several models: each assumed value is halved and doubled, one at a time, and the traces
+    /// are replayed again on all models.
+    #[arg(long)]
+    sensitivity: bool,
 
     /// Write a trace as a schedule in GOAL's text format, too
     ///
@@ -100,6 +111,7 @@ impl Options {
             ("--compute-scale", self.compute_scale.is_some()),
             ("--memory-traffic", self.memory_traffic.is_some()),
             ("--out", self.out.is_some()),
+            ("--sensitivity", self.sensitivity),
             ("--write-goal", self.write_goal.is_some()),
             ("--write-timeline", self.write_timeline.is_some()),
         ];
@@ -143,8 +155,21 @@ struct Told {
     memory_traffic: Option<f64>,
     /// End of the last rank.
     nanoseconds: f64,
+    /// How far that may be from a real system's time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interval: Option<ToldInterval>,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
+}
+
+impl Told {
+    /// Returns the time, and the part that is exact.
+    fn parts(&self) -> interval::Parts {
+        interval::Parts {
+            all: self.nanoseconds,
+            computing: Some(self.chain.computing),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -172,6 +197,7 @@ struct ToldChain {
 struct Replayed {
     told: Told,
     outcome: Outcome,
+    judge: Option<Judge>,
 }
 
 type OnEach = Vec<Replayed>;
@@ -184,11 +210,20 @@ type OnEach = Vec<Replayed>;
 pub fn run(
     sources: Vec<Source>,
     models: Vec<ModelTarget>,
-    nodes: Option<usize>,
+    nodes: &[usize],
     options: Options,
+    profiles: Profiles,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let alone = models.len() * sources.len() == 1;
+    let nodes: Vec<Option<usize>> = match nodes {
+        [] => vec![None],
+        some => some.iter().map(|nodes| Some(*nodes)).collect(),
+    };
+    let alone = models.len() * sources.len() * nodes.len() == 1;
+    if options.sensitivity && models.len() < 2 {
+        let text = "--sensitivity is about verdicts: give --on at least twice";
+        return Err(Failure::Input(text.to_owned()));
+    }
     if options.write_goal.is_some() && !alone {
         let text = "--write-goal writes one trace for the MPI library of one model: give one \
                     TRACE and one --on";
@@ -203,28 +238,47 @@ pub fn run(
         let text = "--write-timeline writes one replay: give one TRACE and one --on";
         return Err(Failure::Input(text.to_owned()));
     }
-    let count = sources.len() * models.len();
+    let count = sources.len() * models.len() * nodes.len();
     let out = options.out.clone();
-    let known = Arc::new(Mutex::new(Vec::<OnEach>::new()));
+    let assumptions = match out {
+        Some(_) => sensitivity::assumptions(&models, &profiles)?,
+        None => Vec::new(),
+    };
+    let is_searched = options.sensitivity;
+    let known = Arc::new(Mutex::new((Vec::<OnEach>::new(), Vec::<String>::new())));
     let bar = Bar::new(count, "replays");
     let keep = Arc::clone(&known);
     let ran = interrupt::unless_interrupted(move || -> Result<(), Failure> {
         for source in sources {
             let trace = source.trace()?;
-            let replays = models.iter().map(|model| {
-                let replayed = replay_on(model, &trace.path, &trace, nodes, &options);
-                bar.step();
-                replayed
-            });
-            let on_each = replays.collect::<Result<OnEach, Failure>>()?;
-            keep.lock()
-                .expect("nothing panics under this lock")
-                .push(on_each);
+            for nodes in &nodes {
+                let replays = models.iter().map(|model| {
+                    let replayed = replay_on(model, &trace, *nodes, &options, &profiles);
+                    bar.step();
+                    replayed
+                });
+                let on_each = replays.collect::<Result<OnEach, Failure>>()?;
+                let examined = Examined {
+                    trace: &trace,
+                    models: &models,
+                    nodes: *nodes,
+                    options: &options,
+                    profiles: &profiles,
+                };
+                let changing = match options.sensitivity {
+                    true => examined.changing(&on_each)?,
+                    false => Vec::new(),
+                };
+                let mut kept = keep.lock().expect("nothing panics under this lock");
+                kept.0.push(on_each);
+                kept.1.extend(changing);
+            }
         }
         Ok(())
     });
     ran.transpose()?;
-    let replayed = std::mem::take(&mut *known.lock().expect("nothing panics under this lock"));
+    let (replayed, changing) =
+        std::mem::take(&mut *known.lock().expect("nothing panics under this lock"));
     let done: usize = replayed.iter().map(Vec::len).sum();
     match json {
         true => print_json(
@@ -234,22 +288,24 @@ pub fn run(
                 .map(|one| &one.told)
                 .collect::<Vec<_>>(),
         ),
-        false if done > 0 => table::print(&replayed),
+        false if done > 0 => table::print(&replayed, is_searched.then_some(&changing[..])),
         false => {}
     }
     if let Some(file) = out.filter(|_| done == count) {
-        page::write(&file, &replayed)?;
+        let changing = is_searched.then_some(&changing[..]);
+        page::write(&file, &replayed, &assumptions, changing)?;
     }
     Ok(concluded(done, count))
 }
 
 fn replay_on(
     model: &ModelTarget,
-    directory: &Path,
     trace: &Trace,
     nodes: Option<usize>,
     options: &Options,
+    profiles: &Profiles,
 ) -> Result<Replayed, Failure> {
+    let directory = &trace.path;
     let system = model.system()?;
     let Some(library) = &system.mpi else {
         let name = &system.name;
@@ -278,8 +334,20 @@ fn replay_on(
     }
     // Timelines are as long as the trace, and only one at a time is needed.
     outcome.timelines = Vec::new();
-    let told = told(directory, &run, &Summary::of(trace), &outcome);
-    Ok(Replayed { told, outcome })
+    let summary = Summary::of(trace);
+    let sent = &summary.all;
+    let sizes = match sent.messages {
+        0 => (sent.collective_bytes, sent.calls),
+        messages => (sent.bytes, messages),
+    };
+    let judge = Judge::of(model, profiles, sizes)?;
+    let mut told = told(directory, &run, &summary, &outcome);
+    told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
+    Ok(Replayed {
+        told,
+        outcome,
+        judge,
+    })
 }
 
 fn write_goal(file: &Path, programs: &[Program], scale: f64) -> Result<(), Failure> {
@@ -324,6 +392,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         compute_scale: run.compute_scale,
         memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
+        interval: None,
         by_rank: outcome
             .ranks
             .iter()

@@ -1,25 +1,34 @@
 //! Writes the results of replays as a page.
 
-use super::table::{does, means, shown};
+use super::super::interval::ASSUMED;
+use super::table::{does, judged, limit, means, shown};
 use super::{OnEach, Replayed};
 use crate::failure::Failure;
+use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_replay::Parts;
 use verbena_replay::recorded::Waited;
 use verbena_report::file::replace;
-use verbena_report::html::{Application, OnSystem, Spent, application};
+use verbena_report::html::{Application, Assumptions, OnSystem, Spent, application};
 
 /// Writes the page.
 ///
 /// # Errors
 ///
 /// Fails if the file cannot be written.
-pub fn write(file: &Path, replayed: &[OnEach]) -> Result<(), Failure> {
+pub fn write(
+    file: &Path,
+    replayed: &[OnEach],
+    assumptions: &[Assumptions],
+    changing: Option<&[String]>,
+) -> Result<(), Failure> {
     let command = std::env::args().collect::<Vec<_>>().join(" ");
     let all: Vec<Application> = replayed.iter().map(one).collect();
-    replace(file, &application(&command, &all)).map_err(|source| Failure::System {
-        doing: "write the page",
-        source,
+    replace(file, &application(&command, &all, assumptions, changing)).map_err(|source| {
+        Failure::System {
+            doing: "write the page",
+            source,
+        }
     })
 }
 
@@ -36,11 +45,29 @@ fn one(on_each: &OnEach) -> Application {
         ),
         ranks: told.ranks,
         content: does(told),
-        on: on_each.iter().map(on).collect(),
+        on: on_each.iter().map(|one| on(&on_each[0], one)).collect(),
+        notes: notes(on_each),
     }
 }
 
-fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
+/// Returns the sources of the intervals and the rules of the verdicts, each once.
+fn notes(on_each: &OnEach) -> Vec<String> {
+    let intervals = on_each.iter().filter_map(|one| one.told.interval.as_ref());
+    let origins = intervals.map(|one| format!("Interval {}; {ASSUMED}", one.origin()));
+    let others = on_each.iter().skip(1);
+    let rules = others.filter_map(|one| judged(&on_each[0], one).map(|(_, rule)| rule));
+    let notes: BTreeSet<String> = origins.chain(rules).collect();
+    notes.into_iter().collect()
+}
+
+fn on(first: &Replayed, one: &Replayed) -> OnSystem {
+    let Replayed { told, outcome, .. } = one;
+    let verdict = match std::ptr::eq(first, one) {
+        true => "first".to_owned(),
+        false => judged(first, one).map_or("no verdict".to_owned(), |(verdict, _)| {
+            verdict.text().to_owned()
+        }),
+    };
     let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {
         let spent = Spent {
             computing: parts.computing.nanos(),
@@ -57,5 +84,11 @@ fn on(Replayed { told, outcome }: &Replayed) -> OnSystem {
         took: told.nanoseconds,
         mean: means(outcome).spent(told.nanoseconds),
         ranks: shown(outcome).into_iter().map(of_rank).collect(),
+        interval: told
+            .interval
+            .as_ref()
+            .map_or(String::new(), |one| one.range()),
+        verdict,
+        limit: limit(told),
     }
 }

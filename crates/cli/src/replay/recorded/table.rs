@@ -1,9 +1,12 @@
 //! Prints the results of replays as text.
 
+use super::super::interval::{ASSUMED, verdict};
 use super::{OnEach, Replayed, Told};
 use crate::output::outln;
 use crate::summary::replayed::{self as summary, OnModel};
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use verbena_calibrate::interval::Verdict;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
 use verbena_replay::Parts;
@@ -12,13 +15,25 @@ use verbena_report::html::Spent;
 
 /// Prints a single replay in full, one trace on several models side by side, or several traces by
 /// ranks.
-pub fn print(replayed: &[OnEach]) {
+///
+/// `changing` has the assumed values that change a verdict, if they were searched for.
+pub fn print(replayed: &[OnEach], changing: Option<&[String]>) {
     match replayed {
         [on_each] => match &on_each[..] {
             [one] => table(&one.told, &one.outcome),
             several => beside(several),
         },
         several => by_ranks(several),
+    }
+    match changing {
+        Some([]) => outln!("  no assumed value, halved or doubled, changes a verdict"),
+        Some(changing) => {
+            outln!("  assumed values that change a verdict:");
+            for one in changing {
+                outln!("    {one}");
+            }
+        }
+        None => {}
     }
 }
 
@@ -45,6 +60,11 @@ fn by_ranks(all: &[OnEach]) {
             line += &format!("  {words:>system$}");
         }
         outln!("{line}");
+    }
+    for on_each in all {
+        let first = &on_each[0].told;
+        outln!("\n{}, {} nodes", first.trace, first.nodes);
+        verdicts(on_each);
     }
 }
 
@@ -87,6 +107,7 @@ fn table(told: &Told, outcome: &Outcome) {
     row("mean", all.map(unit::time));
     let sentences = [
         ("Waits", longest_waits(outcome)),
+        ("Interval", interval(told)),
         ("Chain", chain(told)),
         ("Adapter", adapter(told)),
     ];
@@ -133,6 +154,63 @@ fn chain(told: &Told) -> String {
         part("wire", chain.wire),
         chain.crossings
     )
+}
+
+/// Describes how far the time may be from a real system's.
+fn interval(told: &Told) -> String {
+    told.interval.as_ref().map_or(String::new(), |one| {
+        format!("{}, {}; {ASSUMED}", one.range(), one.origin())
+    })
+}
+
+/// Returns the largest part of the critical path, with its share.
+pub fn limit(told: &Told) -> String {
+    let chain = &told.chain;
+    let parts = [
+        ("computing", chain.computing),
+        ("overhead of messages", chain.overhead),
+        ("wire", chain.wire),
+    ];
+    let largest = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let (name, time) = largest.unwrap_or(("nothing", 0.0));
+    let share = time / told.nanoseconds.max(f64::MIN_POSITIVE);
+    format!("{name} ({:.0} % of the critical path)", 100.0 * share)
+}
+
+/// Returns the verdict on a replay against the first, and its rule.
+pub fn judged(first: &Replayed, other: &Replayed) -> Option<(Verdict, String)> {
+    let (one, another) = (first.judge.as_ref()?, other.judge.as_ref()?);
+    verdict((one, first.told.parts()), (another, other.told.parts()))
+}
+
+/// Prints the interval of each system's time, and whether it is faster or slower than the first.
+fn verdicts(all: &[Replayed]) {
+    let mut rules = BTreeSet::new();
+    let width = all.iter().map(|one| one.told.system.len()).max();
+    let width = width.unwrap_or(0);
+    for (number, one) in all.iter().enumerate() {
+        let range = one.told.interval.as_ref();
+        let range = range.map_or("no interval".to_owned(), |one| one.range());
+        let verdict = match number {
+            0 => "first".to_owned(),
+            _ => match judged(&all[0], one) {
+                Some((verdict, rule)) => {
+                    rules.insert(rule);
+                    verdict.text().to_owned()
+                }
+                None => "no verdict".to_owned(),
+            },
+        };
+        outln!("  {:<width$}  {range:>28}  {verdict}", one.told.system);
+    }
+    let origins = all.iter().filter_map(|one| one.told.interval.as_ref());
+    let origins: BTreeSet<&str> = origins.map(|one| one.origin()).collect();
+    for origin in origins {
+        outln!("  interval {origin}; {ASSUMED}");
+    }
+    for rule in rules {
+        outln!("  {rule}");
+    }
 }
 
 /// Describes the share of the time that depends on the adapter.
@@ -187,7 +265,7 @@ fn beside(all: &[Replayed]) {
         "wire",
         "waiting"
     );
-    for Replayed { told, outcome } in all {
+    for Replayed { told, outcome, .. } in all {
         let means = means(outcome);
         let times = [means.computing, means.overhead, means.wire, means.waiting];
         let [computing, overhead, wire, waiting] = times.map(unit::time);
@@ -198,12 +276,14 @@ fn beside(all: &[Replayed]) {
             told.nanoseconds / first.nanoseconds
         );
     }
-    let models = all.iter().map(|Replayed { told, outcome }| OnModel {
+    let models = all.iter().map(|Replayed { told, outcome, .. }| OnModel {
         system: &told.system,
         took: told.nanoseconds,
         spent: means(outcome).spent(told.nanoseconds),
     });
     summary::several(&models.collect::<Vec<_>>());
+    outln!("");
+    verdicts(all);
 }
 
 /// Means over the ranks, in nanoseconds.

@@ -1,0 +1,201 @@
+//! Intervals of a model's figures, from the residuals of published curves.
+
+use crate::Failure;
+use crate::model_target::ModelTarget;
+use crate::profiles::Profiles;
+use verbena_calibrate::interval::{Interval, Intervals, Subject};
+use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
+use verbena_measure::compare::Better;
+use verbena_measure::result::{Metric, Point, Predicted, Value};
+use verbena_measure::warning::Warning;
+use verbena_model::profile::{ProfileKind, Recorded};
+
+/// Payload in bytes of a packet in an Ethernet frame of 1500 B.
+const SMALL: u64 = 1024;
+
+/// Returns a warning if the rates of a system rest on the small packets of ordinary Ethernet
+/// frames, the default of RoCE.
+///
+/// # Errors
+///
+/// Fails if a profile cannot be read.
+pub fn small_packets(
+    target: &ModelTarget,
+    profiles: &Profiles,
+) -> Result<Option<Warning>, Failure> {
+    let Some(system) = target.machine.system() else {
+        return Ok(None);
+    };
+    let mtu = system.link.mtu.0;
+    if mtu > SMALL {
+        return Ok(None);
+    }
+    let library = profiles.library()?;
+    let used = library.used_by(&system.name);
+    let used = used.map_err(|error| Failure::Input(error.to_string()))?;
+    let is_mtu = |value: &&Recorded| value.kind == ProfileKind::Link && value.key == "mtu";
+    // The profile's own value precedes that of its base.
+    Ok(used.iter().find(is_mtu).map(|value| Warning::SmallPackets {
+        mtu,
+        setting: value.path.clone(),
+    }))
+}
+
+/// Adds intervals to the figures of a modelled system.
+pub struct Predicting {
+    intervals: Intervals,
+    adapter: String,
+    basis: Basis,
+}
+
+impl Predicting {
+    /// Returns the intervals of a target; `None` for the software adapter, whose model is fitted
+    /// to this machine.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a profile or the stored residuals cannot be read.
+    pub fn of(target: &ModelTarget, profiles: &Profiles) -> Result<Option<Predicting>, Failure> {
+        let Some(system) = target.machine.system() else {
+            return Ok(None);
+        };
+        let library = profiles.library()?;
+        let names = library.system_names(&system.name);
+        let names = names.map_err(|error| Failure::Input(error.to_string()))?;
+        let intervals = Intervals::shipped().map_err(|error| Failure::Input(error.to_string()))?;
+        Ok(Some(Predicting {
+            intervals,
+            adapter: names.adapter.clone(),
+            basis: Basis::Blind,
+        }))
+    }
+
+    /// Returns the stored residuals.
+    pub fn intervals(&self) -> &Intervals {
+        &self.intervals
+    }
+
+    /// Returns the subject of a figure of the system.
+    pub fn subject(&self, figure: FigureKind, layer: Layer, bytes: u64) -> Subject {
+        Subject {
+            figure,
+            layer,
+            size: SizeClass::of(bytes),
+            adapter: Some(self.adapter.clone()),
+            basis: self.basis,
+        }
+    }
+
+    /// Returns the interval of a benchmark's figure in `unit`; `None` if no published curve is of
+    /// its kind.
+    pub fn interval(&self, benchmark: &str, unit: &str, bytes: u64) -> Option<Interval> {
+        if !matches!(unit, "ns" | "bytes/s" | "1/s") {
+            return None;
+        }
+        let layer = Layer::of(benchmark)?;
+        let subject = self.subject(FigureKind::of_unit(unit), layer, bytes);
+        self.intervals.interval(&subject)
+    }
+
+    /// Adds the intervals of a point's figures.
+    pub fn mark(&self, point: &mut Point) {
+        let bytes = match point.parameters.get("size") {
+            Some(Value::Number(bytes)) => *bytes as u64,
+            _ => 0,
+        };
+        let Point {
+            benchmark, metrics, ..
+        } = point;
+        for metric in metrics {
+            let interval = self.interval(benchmark, &metric.unit, bytes);
+            metric.predicted = interval.map(|interval| of_metric(metric, &interval));
+        }
+    }
+}
+
+fn of_metric(metric: &Metric, interval: &Interval) -> Predicted {
+    // Nothing exceeds the link.
+    let bound = metric
+        .bound
+        .as_ref()
+        .filter(|_| metric.better == Better::Higher);
+    let most = bound.map_or(f64::INFINITY, |bound| bound.value.max(metric.value));
+    let ends = |(low, high): (f64, f64)| (low, high.min(most));
+    let (low, high) = ends(interval.range(metric.value));
+    let (wide_low, wide_high) = ends(interval.wide_range(metric.value));
+    Predicted {
+        level: interval.level,
+        low,
+        high,
+        wide_level: interval.wide_level,
+        wide_low,
+        wide_high,
+        origin: interval.origin(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_fabric::model::{Fidelity, Machine};
+
+    fn predicting() -> Predicting {
+        Predicting {
+            intervals: Intervals::shipped().expect("is shipped"),
+            adapter: "connectx6".to_owned(),
+            basis: Basis::Blind,
+        }
+    }
+
+    #[test]
+    fn figures_get_an_interval_with_its_origin() {
+        let metric = |name, unit, value| Metric::figure(name, unit, Better::Lower, value);
+        let mut point = Point {
+            benchmark: "latency.write".to_owned(),
+            metrics: vec![
+                metric("one-way-latency", "ns", 1000.0),
+                metric("ratio", "x", 2.0),
+            ],
+            ..Point::default()
+        };
+        predicting().mark(&mut point);
+        let predicted = point.metrics[0]
+            .predicted
+            .as_ref()
+            .expect("there are curves");
+        assert!(
+            predicted.low < 1000.0 && predicted.high > 1000.0,
+            "{predicted:?}"
+        );
+        assert!(predicted.wide_high >= predicted.high);
+        assert!(predicted.origin.ends_with("blind"), "{predicted:?}");
+        assert_eq!(point.metrics[1].predicted, None);
+    }
+
+    fn model(name: &str) -> ModelTarget {
+        let library = Profiles::default().library().expect("is shipped");
+        ModelTarget {
+            machine: Machine::of(&library, name).expect("is shipped"),
+            fidelity: Fidelity::Packet,
+        }
+    }
+
+    #[test]
+    fn small_packets_are_those_of_ethernet() {
+        let warning = |name| small_packets(&model(name), &Profiles::default()).unwrap();
+        assert_eq!(warning("connectx6-hdr"), None);
+        let told = warning("connectx5-100gbe")
+            .expect("frames of 1500 B")
+            .to_string();
+        assert!(
+            told.contains("1024 B") && told.contains("--set 25gbe.mtu=4096"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn benchmarks_without_published_curves_have_none() {
+        assert_eq!(predicting().interval("rfio.readers", "bytes/s", 8), None);
+        assert!(predicting().interval("mpi.latency", "ns", 8).is_some());
+    }
+}

@@ -1,0 +1,184 @@
+//! Whether one of two predicted systems is faster.
+//!
+//! Errors that two systems have in common cancel in the ratio of their figures. How far they do is
+//! read off the residuals: the differences of two sources' log ratios at the same message size.
+
+use super::weighted::Scores;
+use super::{Class, Intervals, LEAST_SOURCES, LEVELS, Subject};
+use crate::residual::Basis;
+use serde::Serialize;
+
+/// How far the ratio of two systems' figures may be from that of the models.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ratio {
+    /// The share of ratios that it holds.
+    pub level: f64,
+    /// The real ratio is within modelled / factor and modelled x factor.
+    pub factor: f64,
+    /// Number of sources.
+    pub sources: usize,
+    /// The class in words.
+    pub class: String,
+    /// Blind or anchored.
+    pub basis: Basis,
+}
+
+/// Result of the comparison of two predictions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Verdict {
+    /// The second is faster.
+    Faster,
+    /// The second is slower.
+    Slower,
+    /// The difference is within the errors of the models.
+    NotDistinguishable,
+}
+
+impl Verdict {
+    /// Returns the verdict in words, of the second system.
+    pub fn text(self) -> &'static str {
+        match self {
+            Verdict::Faster => "faster: sure",
+            Verdict::Slower => "slower: sure",
+            Verdict::NotDistinguishable => "not distinguishable",
+        }
+    }
+}
+
+impl Ratio {
+    /// Compares two times, each with a part that is exact and a part that the adapter determines.
+    /// The ratio of the latter may be wrong by the factor.
+    pub fn verdict(&self, first: (f64, f64), second: (f64, f64)) -> Verdict {
+        // The error of the ratio is charged to either side.
+        let slowest = |(exact, other): (f64, f64)| exact + other * self.factor;
+        let fastest = |(exact, other): (f64, f64)| exact + other / self.factor;
+        let whole = |(exact, other): (f64, f64)| exact + other;
+        let is_less = |a, b| slowest(a) < whole(b) && whole(a) < fastest(b);
+        match () {
+            () if is_less(second, first) => Verdict::Faster,
+            () if is_less(first, second) => Verdict::Slower,
+            () => Verdict::NotDistinguishable,
+        }
+    }
+
+    /// Returns the rule by which it decides, in a sentence.
+    pub fn rule(&self) -> String {
+        format!(
+            "sure: the {:.0} % interval of the ratio, divided to multiplied by {:.2}, excludes 1; \
+             it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}",
+            100.0 * self.level,
+            self.factor,
+            self.sources,
+            self.class,
+            self.basis.word()
+        )
+    }
+}
+
+impl Intervals {
+    /// Returns how far the ratio of two systems' figures may be from that of the models: of the
+    /// narrowest class with enough sources that both systems belong to. `None` if there is none,
+    /// or the figures are not of the same kind.
+    pub fn ratio(&self, first: &Subject, second: &Subject) -> Option<Ratio> {
+        let is_same =
+            (first.figure, first.layer, first.size) == (second.figure, second.layer, second.size);
+        let both = match first.adapter == second.adapter {
+            true => first.clone(),
+            false => Subject {
+                adapter: None,
+                ..first.clone()
+            },
+        };
+        // An anchor of one of the two does not narrow the other's error.
+        let basis = first.basis.min(second.basis);
+        is_same
+            .then(|| self.ratio_without(&Subject { basis, ..both }, None))
+            .flatten()
+    }
+
+    pub(super) fn ratio_without(&self, subject: &Subject, left_out: Option<&str>) -> Option<Ratio> {
+        Class::of(subject).into_iter().find_map(|class| {
+            let known = self.curves.iter();
+            let known = known.filter(|curve| left_out != Some(curve.source.as_str()));
+            let members = class.by_source(known);
+            let sources = members.sources.len();
+            if sources < LEAST_SOURCES {
+                return None;
+            }
+            let pairs = members
+                .sources
+                .iter()
+                .enumerate()
+                .flat_map(|(number, one)| {
+                    let others = &members.sources[number + 1..];
+                    others.iter().map(|other| differences(&one.1, &other.1))
+                });
+            let pairs: Vec<Vec<f64>> = pairs.filter(|pair| !pair.is_empty()).collect();
+            let scores = Scores::of_groups(&pairs);
+            Some(Ratio {
+                level: LEVELS[0],
+                factor: scores.quantile(LEVELS[0])?.exp(),
+                sources,
+                class: class.text(),
+                basis: subject.basis,
+            })
+        })
+    }
+}
+
+/// Returns the absolute differences of the log ratios of two sources at equal sizes.
+fn differences(one: &[(u64, f64)], other: &[(u64, f64)]) -> Vec<f64> {
+    let mut found = Vec::new();
+    for (bytes, ratio) in one {
+        let same = other.iter().filter(|(size, _)| size == bytes);
+        found.extend(same.map(|(_, other)| (ratio - other).abs()));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{curve, subject};
+    use super::*;
+
+    fn intervals(ratios: [f64; 5]) -> Intervals {
+        let named = ["a", "b", "c", "d", "e"].into_iter().zip(ratios);
+        Intervals::of(
+            named
+                .map(|(source, ratio)| curve(source, "connectx5", &[ratio; 3]))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn common_errors_cancel() {
+        let all = intervals([1.5, 1.5, 1.55, 1.45, 1.5]);
+        let one = subject("connectx5", Basis::Blind);
+        let other = subject("connectx6", Basis::Blind);
+        let ratio = all.ratio(&one, &other).expect("five sources");
+        assert!(ratio.factor < 1.08, "{ratio:?}");
+        assert!(all.interval(&one).unwrap().factor > 1.49);
+        assert_eq!(ratio.verdict((0.0, 2.0), (0.0, 1.8)), Verdict::Faster);
+        assert_eq!(ratio.verdict((0.0, 1.8), (0.0, 2.0)), Verdict::Slower);
+        let close = ratio.verdict((0.0, 2.0), (0.0, 1.95));
+        assert_eq!(close, Verdict::NotDistinguishable);
+        assert!(ratio.rule().contains("80 %"));
+    }
+
+    #[test]
+    fn errors_that_differ_do_not_cancel() {
+        let all = intervals([1.0, 1.5, 0.7, 1.2, 0.8]);
+        let one = subject("connectx5", Basis::Blind);
+        let ratio = all.ratio(&one, &one).expect("five sources");
+        assert!(ratio.factor > 1.7, "{ratio:?}");
+        // An exact part that both share leaves less to decide by.
+        assert_eq!(
+            ratio.verdict((0.0, 3.0), (0.0, 2.0)),
+            Verdict::NotDistinguishable
+        );
+        assert_eq!(ratio.verdict((1.0, 9.0), (1.0, 1.0)), Verdict::Faster);
+        let mut long = one.clone();
+        long.size = crate::residual::SizeClass::Long;
+        assert_eq!(all.ratio(&one, &long), None);
+    }
+}

@@ -1,0 +1,161 @@
+//! The interval of a replay's time, and which of several systems is faster.
+//!
+//! The computing part of the critical path is exact: it was recorded. The rest, overhead and wire,
+//! is scaled by the interval of MPI latencies at the program's mean message size. The errors of
+//! all messages are taken as fully correlated, so they do not average out.
+
+use crate::failure::Failure;
+use serde::Serialize;
+use verbena_bench::model_target::ModelTarget;
+use verbena_bench::predicted::Predicting;
+use verbena_bench::profiles::Profiles;
+use verbena_calibrate::interval::{Interval, Intervals, Subject, Verdict};
+use verbena_calibrate::residual::{FigureKind, Layer};
+use verbena_measure::unit;
+
+/// The assumption behind the intervals of traces.
+pub const ASSUMED: &str = "computing exact, overhead and wire scaled by the interval, their errors \
+                           fully correlated";
+
+/// The assumption behind the intervals of schedules.
+pub const ALL_SCALED: &str = "the whole time scaled by the interval, computing too";
+
+/// The class of a replay's messages, and its interval.
+pub struct Judge {
+    intervals: Intervals,
+    subject: Subject,
+    interval: Option<Interval>,
+}
+
+/// An interval of the time of a replay, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ToldInterval {
+    level: f64,
+    low: f64,
+    high: f64,
+    wide_level: f64,
+    wide_low: f64,
+    wide_high: f64,
+    /// The published curves that it comes from, and whether the model is blind or anchored.
+    origin: String,
+    assumed: &'static str,
+}
+
+impl ToldInterval {
+    /// Returns the range with its level, e.g. `1.2 to 1.4 ms (80 %)`.
+    pub fn range(&self) -> String {
+        format!(
+            "{} to {} ({:.0} %)",
+            unit::time(self.low),
+            unit::time(self.high),
+            100.0 * self.level
+        )
+    }
+
+    /// Returns where the interval comes from.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+}
+
+impl Judge {
+    /// Returns the judge of replays on a model of a program with these messages.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a profile or the stored residuals cannot be read.
+    pub fn of(
+        model: &ModelTarget,
+        profiles: &Profiles,
+        (bytes, messages): (u64, u64),
+    ) -> Result<Option<Judge>, Failure> {
+        let Some(predicting) = Predicting::of(model, profiles)? else {
+            return Ok(None);
+        };
+        let size = bytes / messages.max(1);
+        let subject = predicting.subject(FigureKind::Latency, Layer::Mpi, size);
+        Ok(Some(Judge {
+            interval: predicting.intervals().interval(&subject),
+            intervals: predicting.intervals().clone(),
+            subject,
+        }))
+    }
+
+    /// Returns the interval of a time.
+    pub fn told(&self, parts: Parts) -> Option<ToldInterval> {
+        let interval = self.interval.as_ref()?;
+        let (computing, other) = parts.split();
+        let (low, high) = interval.range(other);
+        let (wide_low, wide_high) = interval.wide_range(other);
+        Some(ToldInterval {
+            level: interval.level,
+            low: computing + low,
+            high: computing + high,
+            wide_level: interval.wide_level,
+            wide_low: computing + wide_low,
+            wide_high: computing + wide_high,
+            origin: interval.origin(),
+            assumed: match parts.computing {
+                Some(_) => ASSUMED,
+                None => ALL_SCALED,
+            },
+        })
+    }
+}
+
+/// The time of a replay and the part of it that is exact, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
+    /// The whole time.
+    pub all: f64,
+    /// Computing on the critical path, if it is known.
+    pub computing: Option<f64>,
+}
+
+impl Parts {
+    /// Returns the exact part and the rest.
+    fn split(self) -> (f64, f64) {
+        let exact = self.computing.unwrap_or(0.0);
+        (exact, (self.all - exact).max(0.0))
+    }
+}
+
+/// Returns the verdict on a replay against another one, and its rule.
+pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<(Verdict, String)> {
+    let ratio = first
+        .0
+        .intervals
+        .ratio(&first.0.subject, &other.0.subject)?;
+    let verdict = ratio.verdict(first.1.split(), other.1.split());
+    Some((verdict, ratio.rule()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_bench::target::{Found, Target};
+
+    #[test]
+    fn computing_is_exact_and_the_rest_is_not() {
+        let profiles = crate::profiles::ProfileOptions::default();
+        let target: Target = "model:connectx5-edr".parse().unwrap();
+        let Found::Model(model) = profiles.find(&target).unwrap() else {
+            panic!("is a model");
+        };
+        let judge = Judge::of(&model, &profiles.profiles(), (800, 100)).unwrap();
+        let judge = judge.expect("is a system");
+        let told = |all, computing| {
+            let computing = Some(computing);
+            judge.told(Parts { all, computing })
+        };
+        let whole = told(1e6, 1e6).expect("there are curves");
+        assert_eq!((whole.low, whole.high), (1e6, 1e6));
+        let told = told(1e6, 0.9e6).expect("there are curves");
+        assert!(
+            0.9e6 < told.low && told.low < 1e6 && 1e6 < told.high,
+            "{told:?}"
+        );
+        assert!(told.range().ends_with("(80 %)"));
+        assert!(told.wide_low <= told.low && told.wide_high >= told.high);
+    }
+}

@@ -1,0 +1,237 @@
+//! The assumed values that would change a verdict: each is halved and doubled, one at a time, and
+//! the program is replayed again.
+
+use super::table::judged;
+use super::{Options, Replayed, replay_on};
+use crate::failure::Failure;
+use std::collections::BTreeMap;
+use verbena_bench::bar::Bar;
+use verbena_bench::model_target::ModelTarget;
+use verbena_bench::profiles::Profiles;
+use verbena_calibrate::interval::Verdict;
+use verbena_fabric::model::Machine;
+use verbena_model::profile::{Library, Recorded, Tag};
+use verbena_mpi_trace::Trace;
+use verbena_report::html::Assumptions;
+
+/// Factors by which values are changed.
+const FACTORS: [(f64, &str); 2] = [(0.5, "halved"), (2.0, "doubled")];
+
+/// Returns the assumed values of the models' systems.
+///
+/// # Errors
+///
+/// Fails if a profile cannot be read.
+pub fn assumptions(
+    models: &[ModelTarget],
+    profiles: &Profiles,
+) -> Result<Vec<Assumptions>, Failure> {
+    let library = profiles.library()?;
+    let of_model = |model: &ModelTarget| {
+        let values = assumed(&library, model)?.into_iter().map(|value| {
+            let Recorded {
+                path,
+                value,
+                unit,
+                source,
+                ..
+            } = value;
+            format!("{path} = {value} {unit}: {source}")
+        });
+        Ok(Assumptions {
+            system: model.machine.name().to_owned(),
+            values: values.collect(),
+        })
+    };
+    models.iter().map(of_model).collect()
+}
+
+fn assumed(library: &Library, model: &ModelTarget) -> Result<Vec<Recorded>, Failure> {
+    let used = library.used_by(model.machine.name());
+    let used = used.map_err(|error| Failure::Input(error.to_string()))?;
+    let assumed = used.into_iter().filter(|value| value.tag == Tag::Assumed);
+    Ok(assumed.collect())
+}
+
+/// The replays whose verdicts are examined.
+pub struct Examined<'a> {
+    /// The trace.
+    pub trace: &'a Trace,
+    /// The models; the first is the one that the others are compared with.
+    pub models: &'a [ModelTarget],
+    /// The number of nodes, if it was given.
+    pub nodes: Option<usize>,
+    /// Options of the replays.
+    pub options: &'a Options,
+    /// The profiles.
+    pub profiles: &'a Profiles,
+}
+
+/// An assumed value and the models that use it.
+struct Used {
+    value: Recorded,
+    models: Vec<usize>,
+}
+
+impl Examined<'_> {
+    /// Returns every assumed value of the models' systems once.
+    fn values(&self) -> Result<Vec<Used>, Failure> {
+        let library = self.profiles.library()?;
+        let mut values: BTreeMap<String, Used> = BTreeMap::new();
+        for (number, model) in self.models.iter().enumerate() {
+            for value in assumed(&library, model)? {
+                let used = values.entry(value.path.clone()).or_insert_with(|| Used {
+                    value,
+                    models: Vec::new(),
+                });
+                used.models.push(number);
+            }
+        }
+        Ok(values.into_values().collect())
+    }
+
+    /// Returns the changes that change a verdict, each in a sentence.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a profile cannot be read.
+    pub fn changing(&self, as_is: &[Replayed]) -> Result<Vec<String>, Failure> {
+        let before = verdicts(&as_is.iter().collect::<Vec<_>>());
+        let values = self.values()?;
+        let bar = Bar::new(values.len() * FACTORS.len(), "changed values");
+        let mut found = Vec::new();
+        for used in values {
+            for (factor, word) in FACTORS {
+                let Recorded {
+                    path, value, unit, ..
+                } = &used.value;
+                let value = value * factor;
+                let replayed = self.with(&used, value);
+                bar.step();
+                let replayed = match replayed {
+                    Ok(replayed) => replayed,
+                    Err(failure) => {
+                        found.push(format!("{path} cannot be {word}: {failure}"));
+                        continue;
+                    }
+                };
+                let mut all: Vec<&Replayed> = as_is.iter().collect();
+                for (number, one) in used.models.iter().zip(&replayed) {
+                    all[*number] = one;
+                }
+                let others = self.models.iter().skip(1);
+                for (model, (before, after)) in others.zip(before.iter().zip(verdicts(&all))) {
+                    if *before != after {
+                        found.push(format!(
+                            "{path} {word} ({value} {unit}){}: {} is {}, not {}",
+                            self.place(),
+                            model.machine.name(),
+                            text(after),
+                            text(*before)
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns the number of nodes in words, if it was given.
+    fn place(&self) -> String {
+        self.nodes
+            .map_or(String::new(), |nodes| format!(", {nodes} nodes"))
+    }
+
+    /// Replays on the models that use a value, with another value.
+    fn with(&self, used: &Used, value: f64) -> Result<Vec<Replayed>, Failure> {
+        let mut profiles = self.profiles.clone();
+        profiles.set.push(format!("{}={value}", used.value.path));
+        let library = profiles.library()?;
+        let replays = used.models.iter().map(|number| {
+            let model = &self.models[*number];
+            let machine = Machine::of(&library, model.machine.name());
+            let model = ModelTarget {
+                machine: machine.map_err(|error| Failure::Input(error.to_string()))?,
+                fidelity: model.fidelity,
+            };
+            replay_on(&model, self.trace, self.nodes, self.options, &profiles)
+        });
+        replays.collect()
+    }
+}
+
+fn verdicts(replayed: &[&Replayed]) -> Vec<Option<Verdict>> {
+    let others = replayed.iter().skip(1);
+    others
+        .map(|other| judged(replayed[0], other).map(|(verdict, _)| verdict))
+        .collect()
+}
+
+fn text(verdict: Option<Verdict>) -> &'static str {
+    verdict.map_or("without a verdict", Verdict::text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profiles::ProfileOptions;
+    use crate::replay::source::Source;
+    use std::path::Path;
+    use verbena_bench::target::{Found, Target};
+
+    fn model(name: &str) -> ModelTarget {
+        let target: Target = name.parse().expect("a target");
+        match ProfileOptions::default().find(&target) {
+            Ok(Found::Model(model)) => *model,
+            _ => panic!("{name} is a shipped model"),
+        }
+    }
+
+    #[test]
+    fn assumed_values_are_listed_with_their_reasons() {
+        let all = assumptions(&[model("model:connectx6-hdr")], &Profiles::default()).unwrap();
+        let [assumptions] = &all[..] else {
+            panic!("{all:?}");
+        };
+        assert_eq!(assumptions.system, "connectx6-hdr");
+        assert!(assumptions.values.len() > 5, "{assumptions:?}");
+        let is_whole = |value: &String| value.contains(" = ") && value.contains(": ");
+        assert!(assumptions.values.iter().all(is_whole), "{assumptions:?}");
+    }
+
+    #[test]
+    fn values_of_one_system_leave_the_other_as_it_is() {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../papers/traces/lammps-rhodo-2.trace"
+        );
+        let trace = Source::open(Path::new(path)).unwrap().trace().unwrap();
+        let models = ["model:connectx6-hdr", "model:infinihost3-ddr"].map(model);
+        let options = Options {
+            ranks_per_node: None,
+            compute_scale: Some(0.01),
+            memory_traffic: None,
+            out: None,
+            sensitivity: true,
+            write_goal: None,
+            write_timeline: None,
+        };
+        let examined = Examined {
+            trace: &trace,
+            models: &models,
+            nodes: None,
+            options: &options,
+            profiles: &Profiles::default(),
+        };
+        let replay = |model| replay_on(model, &trace, None, &options, &Profiles::default());
+        let as_is: Vec<Replayed> = models.iter().map(|one| replay(one).unwrap()).collect();
+        let changing = examined.changing(&as_is).unwrap();
+        // Each sentence names a value and its change.
+        assert!(
+            changing.iter().all(|one| one.contains("ed (")),
+            "{changing:?}"
+        );
+        let values = examined.values().unwrap();
+        assert!(values.iter().any(|used| used.models == [0]));
+    }
+}
