@@ -31,7 +31,7 @@ pub struct Fabric {
     pub connections: Connections,
     /// Name of each node.
     pub names: Vec<String>,
-    /// What the user should know: sizes, order of nodes, omissions.
+    /// Notes for the user: sizes, order of nodes, omissions.
     pub notes: Vec<String>,
 }
 

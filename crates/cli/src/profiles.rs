@@ -88,7 +88,7 @@ pub struct FabricOptions {
 }
 
 impl FabricOptions {
-    /// Adds the fabric to profiles, if there is one, and prints what the user should know of it to
+    /// Adds the fabric to profiles, if there is one, and prints its size and its omissions to
     /// standard error.
     ///
     /// # Errors

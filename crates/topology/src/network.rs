@@ -28,7 +28,7 @@ pub struct Network {
     pub cable_ports: Vec<(u32, u32)>,
     /// Rate of each cable, if it is stated.
     pub cable_rates: Vec<Option<Rate>>,
-    /// What was left out, and why.
+    /// Omissions, with the reason.
     pub remarks: Vec<Remark>,
 }
 

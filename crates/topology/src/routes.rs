@@ -1,10 +1,10 @@
 //! Reads unicast forwarding tables of switches.
 //!
-//! | written by | lines |
-//! |---|---|
-//! | `dump_fts`, `dump_lfts.sh`, `ibroute` | `Unicast lids [0x0-0xb] of switch DR path ... guid 0x... (name):`, then `0x0001 003 : (...)` |
-//! | OpenSM, `opensm-lfts.dump` | `Unicast lids [0-11] of switch Lid 2 guid 0x... ('name'):`, then `0x0001 003 # ...` |
-//! | OpenSM, `opensm.fdbs` | `dump_ucast_routes: Switch 0x...`, then `0x0001 : 003  : 01   : yes` |
+//! | written by | heading of a table | entries |
+//! |---|---|---|
+//! | `dump_fts`, `dump_lfts.sh`, `ibroute` | `Unicast lids ... guid 0x...` | `0x0001 003 : (...)` |
+//! | OpenSM, `opensm-lfts.dump` | the same | `0x0001 003 # ...` |
+//! | OpenSM, `opensm.fdbs` | `dump_ucast_routes: Switch 0x...` | `0x0001 : 003  : 01   : yes` |
 //!
 //! The formats are described by their writers' sources (infiniband-diags/dump_fts.c, ibroute.c,
 //! opensm/osm_dump.c).

@@ -58,7 +58,7 @@ impl Library {
         })
     }
 
-    /// Connects the nodes of every system as in `fabric`, whatever its own topology is. Settings
+    /// Connects the nodes of every system as in `fabric`, regardless of its own topology. Settings
     /// and directories are added before.
     #[must_use]
     pub fn connected_as(self, fabric: Topology) -> Library {
