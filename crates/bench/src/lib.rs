@@ -17,6 +17,7 @@ pub mod engine;
 mod environment;
 pub mod expected;
 pub mod external;
+pub mod fabric_files;
 mod failure;
 pub mod host;
 pub mod interrupt;

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use std::path::PathBuf;
-use verbena_model::profile::{Library, Overrides};
+use verbena_model::profile::{Library, Overrides, Topology};
 
 /// The requested profiles.
 #[derive(Debug, Clone, Default)]
@@ -11,6 +11,8 @@ pub struct Profiles {
     pub set: Vec<String>,
     /// Directories of further profiles, which replace shipped ones of the same name.
     pub directories: Vec<PathBuf>,
+    /// The fabric that connects the nodes of every system, if it is not its own.
+    pub fabric: Option<Topology>,
 }
 
 impl Profiles {
@@ -37,6 +39,10 @@ impl Profiles {
         for directory in &self.directories {
             library = library.and_directory(directory).map_err(|e| input(&e))?;
         }
-        library.with(&overrides).map_err(|e| input(&e))
+        let library = library.with(&overrides).map_err(|e| input(&e))?;
+        Ok(match &self.fabric {
+            Some(fabric) => library.connected_as(fabric.clone()),
+            None => library,
+        })
     }
 }

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::host;
 use crate::number;
-use crate::profiles::ProfileOptions;
+use crate::profiles::{FabricOptions, ProfileOptions};
 use std::time::Duration;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::ports::PortName;
@@ -139,6 +139,9 @@ pub struct MeasureArguments {
     #[command(flatten)]
     pub profiles: ProfileOptions,
 
+    #[command(flatten)]
+    pub fabric: FabricOptions,
+
     /// Compute models on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     pub threads: usize,
@@ -172,17 +175,24 @@ impl MeasureArguments {
     /// Names the options.
     pub fn check_profiles(&self) -> Result<(), Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
-        let given = !self.profiles.set.is_empty() || !self.profiles.profiles.is_empty();
+        let given = !self.profiles.set.is_empty()
+            || !self.profiles.profiles.is_empty()
+            || self.fabric.topology.is_some();
         match given && !self.targets.iter().any(is_model) {
             true => Err(Failure::Input(
-                "--set and --profiles are for models; `--on model:PROFILE` measures one".to_owned(),
+                "--set, --profiles and --topology are for models; `--on model:PROFILE` measures one".to_owned(),
             )),
             false => Ok(()),
         }
     }
 
-    pub fn options(&self) -> MeasureOptions {
-        MeasureOptions {
+    /// Returns the engine's options.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the files of a fabric cannot be read.
+    pub fn options(&self) -> Result<MeasureOptions, Failure> {
+        Ok(MeasureOptions {
             quick: self.quick,
             targets: self.targets.clone(),
             label: self.label.clone(),
@@ -203,10 +213,10 @@ impl MeasureArguments {
             transports: self.transports.clone(),
             inline: self.inline,
             seed: self.seed,
-            profiles: self.profiles.profiles(),
+            profiles: self.fabric.added_to(self.profiles.profiles())?,
             threads: self.threads,
             exchange: self.exchange.clone(),
-        }
+        })
     }
 
     /// Returns the launcher of MPI benchmarks.

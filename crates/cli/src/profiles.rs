@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::host::HOST;
 use std::path::PathBuf;
+use verbena_bench::fabric_files::FabricFiles;
 use verbena_bench::profiles::Profiles;
 use verbena_bench::target::{Found, Target};
 use verbena_model::profile::Library;
@@ -28,6 +29,7 @@ impl ProfileOptions {
         Profiles {
             set: self.set.clone(),
             directories: self.profiles.clone(),
+            fabric: None,
         }
     }
 
@@ -46,6 +48,68 @@ impl ProfileOptions {
     ///
     /// Fails if it does not exist.
     pub fn find(&self, target: &Target) -> Result<Found, Failure> {
-        Ok(target.find(&HOST, &self.profiles())?)
+        find_in(target, &self.profiles())
+    }
+}
+
+/// Finds a target; a model is one of these profiles.
+///
+/// # Errors
+///
+/// Fails if it does not exist.
+pub fn find_in(target: &Target, profiles: &Profiles) -> Result<Found, Failure> {
+    Ok(target.find(&HOST, profiles)?)
+}
+
+/// Options about a fabric that exists, the same in every command that runs models on one.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct FabricOptions {
+    /// Connect the model's nodes as in this fabric
+    ///
+    /// Output of ibnetdiscover (also -p and -g), opensm-subnet.lst, ibdiagnet2.db_csv, a net file
+    /// of ibsim, or Slurm's topology.conf. Each link has its rate; everything else is that of the
+    /// model's profile.
+    #[arg(long, value_name = "FILE")]
+    pub topology: Option<PathBuf>,
+
+    /// Route as these forwarding tables
+    ///
+    /// Output of dump_fts, dump_lfts.sh or ibroute, opensm-lfts.dump or opensm.fdbs [default:
+    /// shortest paths].
+    #[arg(long, value_name = "FILE", requires = "topology")]
+    pub routes: Option<PathBuf>,
+
+    /// Use these hosts of the fabric, in this order
+    ///
+    /// As `n[1-4],n7`, or @FILE with a host per line; a host stands for all its adapters [default:
+    /// all adapters by name].
+    #[arg(long, value_name = "LIST", requires = "topology")]
+    pub hosts: Option<String>,
+}
+
+impl FabricOptions {
+    /// Adds the fabric to profiles, if there is one, and prints its size and its omissions to
+    /// standard error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a file cannot be read, or does not fit the others.
+    pub fn added_to(&self, profiles: Profiles) -> Result<Profiles, Failure> {
+        let Some(topology) = &self.topology else {
+            return Ok(profiles);
+        };
+        let files = FabricFiles {
+            topology: topology.clone(),
+            routes: self.routes.clone(),
+            hosts: self.hosts.clone(),
+        };
+        let fabric = files.load()?;
+        for note in &fabric.notes {
+            eprintln!("verbena: {note}");
+        }
+        Ok(Profiles {
+            fabric: Some(fabric.connections),
+            ..profiles
+        })
     }
 }

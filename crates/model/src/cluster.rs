@@ -228,7 +228,7 @@ impl Cluster {
             }
         }
         let in_switches = ports * link.lanes.0 * self.network.largest_buffer();
-        let most = link.rate.time(in_switches + held);
+        let most = self.network.slowest().time(in_switches + held);
         for (number, port) in self.network.ports().iter().enumerate() {
             let what = format!("egress port {number}");
             audit.usage.push(Usage::of(what, port, most));

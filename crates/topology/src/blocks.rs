@@ -3,7 +3,9 @@
 
 use crate::Error;
 use crate::build::{Builder, LinkEnd, NodeKind};
-use crate::line::{behind_description, bracketed, description, past_parenthesis, quoted};
+use crate::line::{
+    behind_description, bracketed, description, guid_in_parentheses, lid, past_parenthesis, quoted,
+};
 use crate::rate::{Rate, Speed};
 
 /// Returns the kind of node, number of ports and id of the first line of a block.
@@ -40,6 +42,10 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
             builder.list(node, kind, Some(ports));
             let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
             builder.describe(node, description(comment).unwrap_or_default());
+            if kind == NodeKind::Switch {
+                let whole = LinkEnd { node, port: 0 };
+                builder.address(whole, lid(behind_description(comment)), None);
+            }
             block = Some(node);
         } else if line.starts_with('[') {
             let node = block.ok_or_else(|| fault("a port before the first node"))?;
@@ -92,12 +98,14 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
         Some(behind) => behind.split_once(']').map_or("", |(_, rest)| rest),
         None => rest,
     };
+    let own_guid = guid_in_parentheses(rest);
     let Some((id, rest)) = quoted(past_parenthesis(rest)) else {
         return Ok(None);
     };
     let Some((peer_port, rest)) = bracketed(rest) else {
         return Ok(None);
     };
+    let peer_guid = guid_in_parentheses(rest);
     // ibsim's ids are names, so the kind of a peer that has not been seen is a guess.
     let guess = match id.as_bytes().first() {
         Some(b'S') => NodeKind::Switch,
@@ -115,6 +123,23 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
         node: peer,
         port: peer_port,
     };
+    // The own LID is before the description, the peer's behind it. A switch has one address.
+    if own_guid.is_some() {
+        let own = comment.split_once('"').map_or("", |(before, _)| before);
+        builder.address(from, lid(own), own_guid);
+    }
+    let peer_lid = lid(behind_description(comment));
+    match guess {
+        NodeKind::Adapter => builder.address(to, peer_lid, peer_guid),
+        _ => builder.address(
+            LinkEnd {
+                node: peer,
+                port: 0,
+            },
+            peer_lid,
+            peer_guid,
+        ),
+    }
     builder.link(from, to, rate);
     Ok(Some(()))
 }

@@ -71,6 +71,18 @@ pub struct Link {
     pub rate: Option<Rate>,
 }
 
+/// Addresses of a port, as far as the file states them. A switch has one for all its ports, with
+/// the port number 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The port.
+    pub end: LinkEnd,
+    /// Base LID.
+    pub lid: Option<u32>,
+    /// GUID of the port.
+    pub guid: Option<u64>,
+}
+
 /// Something in a file that does not fit the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
@@ -89,6 +101,8 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Links, in the order of their first mention.
     pub links: Vec<Link>,
+    /// Addresses of ports, by node and port.
+    pub addresses: Vec<Address>,
     /// Contradictions and omissions in the file.
     pub remarks: Vec<Remark>,
 }
@@ -116,6 +130,7 @@ pub(crate) struct Builder {
     order: Vec<LinkEnd>,
     /// The last port of nodes whose ports the file does not number.
     numbered: HashMap<usize, u32>,
+    addresses: BTreeMap<LinkEnd, Address>,
     remarks: BTreeMap<&'static str, Remark>,
 }
 
@@ -185,6 +200,21 @@ impl Builder {
         if node.kind == NodeKind::Adapter && description.ends_with(AGGREGATION) {
             node.kind = NodeKind::Aggregation;
         }
+    }
+
+    /// Records addresses of a port; the first statement of each counts.
+    pub fn address(&mut self, end: LinkEnd, lid: Option<u32>, guid: Option<u64>) {
+        // LID 0 is none.
+        let (lid, guid) = (lid.filter(|lid| *lid != 0), guid.filter(|guid| *guid != 0));
+        if lid.is_none() && guid.is_none() {
+            return;
+        }
+        let known = self
+            .addresses
+            .entry(end)
+            .or_insert(Address { end, lid, guid });
+        known.lid = known.lid.or(lid);
+        known.guid = known.guid.or(guid);
     }
 
     /// Records a link as the file states it at one end.
@@ -283,6 +313,7 @@ impl Builder {
         Topology {
             nodes: self.nodes,
             links,
+            addresses: self.addresses.into_values().collect(),
             remarks: self.remarks.into_values().collect(),
         }
     }

@@ -44,6 +44,7 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
     let mut section = "";
     let mut columns: Option<HashMap<String, usize>> = None;
     let mut rates = HashMap::new();
+    let mut addresses = Vec::new();
     let mut links = Vec::new();
     let mut ids = HashMap::new();
     for (number, line) in text.lines().enumerate() {
@@ -84,6 +85,7 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
                 if let Some(rate) = rate(&row) {
                     rates.insert(key, rate);
                 }
+                addresses.push((key, row.number("LID"), row.guid("PortGuid")));
             }
             _ => {
                 let end = |guid, port| row.guid(guid).zip(row.number(port));
@@ -95,12 +97,17 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
             }
         }
     }
+    let end = |(guid, port): (u64, u64)| {
+        let node = *ids.get(&guid)?;
+        let port = u32::try_from(port).ok()?;
+        Some(LinkEnd { node, port })
+    };
+    for (port, lid, guid) in addresses {
+        if let Some(end) = end(port) {
+            builder.address(end, lid.and_then(|lid| u32::try_from(lid).ok()), guid);
+        }
+    }
     for (line, (one, other)) in links {
-        let end = |(guid, port): (u64, u64)| {
-            let node = *ids.get(&guid)?;
-            let port = u32::try_from(port).ok()?;
-            Some(LinkEnd { node, port })
-        };
         match (end(one), end(other)) {
             (Some(from), Some(to)) => {
                 let rate = rates.get(&one).or_else(|| rates.get(&other)).copied();

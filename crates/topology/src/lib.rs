@@ -22,17 +22,23 @@ mod build;
 mod csv;
 mod hostlist;
 mod line;
+mod network;
+mod paths;
 mod ports;
 mod rate;
+mod routes;
 mod slurm;
 mod subnet_list;
 mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Link, LinkEnd, Node, NodeKind, Remark, Topology};
+pub use build::{Address, Link, LinkEnd, Node, NodeKind, Remark, Topology};
 pub use hostlist::expand;
+pub use network::{Network, NetworkError};
+pub use paths::{Broken, Forwarding, Onward, PathSurvey, RoutesError};
 pub use rate::{Rate, Speed};
+pub use routes::{Entry, ForwardingTable, Routes, read_routes};
 pub use survey::{Bisection, Level, OddLink, Oversubscription, Survey};
 
 use build::Builder;
@@ -66,6 +72,12 @@ pub enum Error {
     /// The file is too large.
     #[error("too large: {0}")]
     TooLarge(String),
+    /// The file has no forwarding tables.
+    #[error(
+        "no forwarding tables: expected the output of dump_fts, dump_lfts.sh or ibroute, \
+         opensm-lfts.dump or opensm.fdbs"
+    )]
+    NoRoutes,
     /// The file has no nodes.
     #[error("no nodes in this file of {0}")]
     Empty(&'static str),

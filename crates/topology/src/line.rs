@@ -31,3 +31,16 @@ pub(crate) fn description(text: &str) -> Option<&str> {
     let (_, behind) = text.split_once('"')?;
     behind.rsplit_once('"').map(|(inside, _)| inside)
 }
+
+/// Returns the hexadecimal number in parentheses at the beginning, the GUID of a port.
+pub(crate) fn guid_in_parentheses(text: &str) -> Option<u64> {
+    let (inside, _) = text.trim_start().strip_prefix('(')?.split_once(')')?;
+    u64::from_str_radix(inside.trim().trim_start_matches("0x"), 16).ok()
+}
+
+/// Returns the number behind the word `lid`.
+pub(crate) fn lid(words: &str) -> Option<u32> {
+    let mut words = words.split_whitespace();
+    words.find(|word| *word == "lid")?;
+    words.next()?.parse().ok()
+}

@@ -8,6 +8,7 @@ use crate::rate::Rate;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Port {
     kind: NodeKind,
+    lid: u32,
     number: u32,
     guid: u64,
 }
@@ -20,9 +21,10 @@ fn port<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Port> {
         "RT" => NodeKind::Router,
         _ => return None,
     };
-    let _lid: u32 = words.next()?.parse().ok()?;
+    let lid = words.next()?.parse().ok()?;
     Some(Port {
         kind,
+        lid,
         number: words.next()?.parse().ok()?,
         guid: u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?,
     })
@@ -102,5 +104,14 @@ fn node(port: Port, description: &str, builder: &mut Builder) -> Result<usize, E
     let node = builder.node_by_key(key, id, port.kind)?;
     builder.describe(node, description);
     builder.seen(node);
+    let addressed = match port.kind {
+        NodeKind::Switch => 0,
+        _ => port.number,
+    };
+    let end = LinkEnd {
+        node,
+        port: addressed,
+    };
+    builder.address(end, Some(port.lid), Some(port.guid));
     Ok(node)
 }

@@ -79,6 +79,15 @@ fn end(text: &str, builder: &mut Builder) -> Result<Option<LinkEnd>, Error> {
     builder.seen(node);
     let ports = field(before, "Ports:").and_then(|ports| u32::try_from(ports).ok());
     builder.ports(node, ports);
+    let addressed = LinkEnd {
+        node,
+        port: match kind {
+            NodeKind::Switch => 0,
+            _ => port,
+        },
+    };
+    let lid = field(behind, "LID:").and_then(|lid| u32::try_from(lid).ok());
+    builder.address(addressed, lid, field(before, "PortGUID:"));
     Ok(Some(LinkEnd { node, port }))
 }
 

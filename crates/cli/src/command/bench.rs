@@ -57,7 +57,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let benchmarks = named(&arguments.names)?;
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
-        &arguments.options.options(),
+        &arguments.options.options()?,
         arguments.out.as_deref(),
         match arguments.json {
             true => |_: &Loaded| (),

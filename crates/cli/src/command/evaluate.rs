@@ -87,7 +87,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let all: Vec<&'static Benchmark> = ALL.iter().chain(over_library.iter().copied()).collect();
     let beside = arguments.beside()?;
     let expecting = arguments.expecting()?;
-    let options = arguments.options.options();
+    let options = arguments.options.options()?;
     let mpi = arguments.options.mpi();
     let engine = mpi.engine();
     let mut runs = engine.measure(&all, &options, Some(&out), |_| ())?;

@@ -7,8 +7,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
-use crate::profiles::ProfileOptions;
 use verbena_bench::predicted::Predicting;
+use crate::profiles::{FabricOptions, ProfileOptions, find_in};
 use verbena_bench::target::{Found, Target};
 use verbena_calibrate::explain::{Explained, explain};
 use verbena_measure::result::Value;
@@ -49,6 +49,9 @@ pub struct Arguments {
     #[command(flatten)]
     profiles: ProfileOptions,
 
+    #[command(flatten)]
+    fabric: FabricOptions,
+
     /// Write the timelines to this HTML file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -65,7 +68,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let name = &arguments.benchmark;
         Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     })?;
-    let Found::Model(model) = arguments.profiles.find(&arguments.target)? else {
+    let profiles = arguments.fabric.added_to(arguments.profiles.profiles())?;
+    let Found::Model(model) = find_in(&arguments.target, &profiles)? else {
         let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
              profiles";
         return Err(Failure::Input(text.to_owned()));

@@ -1,11 +1,10 @@
 //! `verbena fabric show FILE`: surveys the topology of an InfiniBand fabric.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use verbena_topology::{Error, LinkEnd, MOST_BYTES, OddLink, Rate, Survey, Topology};
+use verbena_bench::fabric_files::{describe, read_forwarding, read_topology};
+use verbena_topology::{LinkEnd, Network, OddLink, PathSurvey, Rate, Survey, Topology};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -34,6 +33,12 @@ struct Show {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
+    /// Follow the paths of these forwarding tables between all adapters
+    ///
+    /// Output of dump_fts, dump_lfts.sh or ibroute, opensm-lfts.dump or opensm.fdbs.
+    #[arg(long, value_name = "FILE")]
+    routes: Option<PathBuf>,
+
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -49,33 +54,26 @@ const LISTED: usize = 20;
 /// Fails if the file cannot be read or its format is unknown.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Action::Show(show) = arguments.action;
-    let topology = read(&show.file)?;
+    let topology = read_topology(&show.file)?;
     let survey = Survey::of(&topology);
+    let paths = match &show.routes {
+        Some(routes) => Some(Paths::of(&show.file, routes, &topology)?),
+        None => None,
+    };
     match show.json {
         true => {
-            let whole = Whole::of(&topology, &survey);
+            let whole = Whole::of(&topology, &survey, paths);
             let text = serde_json::to_string_pretty(&whole).expect("the survey is plain data");
             data!("{text}\n");
         }
-        false => table(&topology, &survey),
+        false => {
+            table(&topology, &survey);
+            if let Some(paths) = &paths {
+                paths.table();
+            }
+        }
     }
     Ok(Exit::Success)
-}
-
-fn read(path: &Path) -> Result<Topology, Failure> {
-    let unreadable = |error| Failure::Input(format!("cannot read {}: {error}", path.display()));
-    let mut content = Vec::new();
-    let most = MOST_BYTES as u64 + 1;
-    match path.as_os_str() == "-" {
-        true => std::io::stdin().lock().take(most).read_to_end(&mut content),
-        false => File::open(path)
-            .map_err(unreadable)?
-            .take(most)
-            .read_to_end(&mut content),
-    }
-    .map_err(unreadable)?;
-    verbena_topology::read(&content)
-        .map_err(|error: Error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 /// The survey as JSON. Capacities are in Gbit/s and direction.
@@ -91,6 +89,8 @@ struct Whole {
     bisection: Option<BisectionOut>,
     unusual: Vec<String>,
     remarks: Vec<RemarkOut>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths: Option<Paths>,
 }
 
 #[derive(Serialize)]
@@ -131,7 +131,7 @@ struct RemarkOut {
 }
 
 impl Whole {
-    fn of(topology: &Topology, survey: &Survey) -> Whole {
+    fn of(topology: &Topology, survey: &Survey, paths: Option<Paths>) -> Whole {
         let levels = survey.levels.iter().map(|level| LevelOut {
             level: level.level,
             switches: level.switches,
@@ -172,6 +172,112 @@ impl Whole {
                 .map(|odd| sentence(topology, odd))
                 .collect(),
             remarks: remarks.collect(),
+            paths,
+        }
+    }
+}
+
+/// The paths of forwarding tables between all adapters.
+#[derive(Serialize)]
+struct Paths {
+    /// Ordered pairs of adapters.
+    pairs: usize,
+    /// Number of pairs by the number of cables between switches.
+    lengths: Vec<usize>,
+    longer_than_shortest: usize,
+    broken: usize,
+    /// Some of the broken paths.
+    examples: Vec<String>,
+    /// Pairs over the cable, and direction, that carries most and that carries fewest.
+    busiest: Option<CableOut>,
+    idlest: Option<CableOut>,
+    remarks: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct CableOut {
+    from: String,
+    to: String,
+    pairs: usize,
+}
+
+impl Paths {
+    fn of(file: &Path, routes: &Path, topology: &Topology) -> Result<Paths, Failure> {
+        let network = Network::of(topology, None)
+            .map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        let mut remarks = Vec::new();
+        let (_, survey) = read_forwarding(routes, topology, &network, &mut remarks)?;
+        let examples = survey.examples.iter().map(|(from, to, broken)| {
+            let why = describe(topology, &network, broken);
+            let [from, to] = [from, to].map(|&node| &network.names[node]);
+            format!("packets from {from} to {to} {why}")
+        });
+        let links = 0..survey.load.len();
+        let load = |link: &usize| survey.load[*link];
+        let cable = |link| CableOut::of(topology, &network, &survey, link);
+        Ok(Paths {
+            pairs: survey.pairs,
+            lengths: survey.lengths.clone(),
+            longer_than_shortest: survey.longer,
+            broken: survey.broken,
+            examples: examples.collect(),
+            busiest: links.clone().max_by_key(load).map(cable),
+            idlest: links.min_by_key(load).map(cable),
+            remarks,
+        })
+    }
+
+    fn table(&self) {
+        outln!("\n{}", styled(Style::Bold, "Paths"));
+        let lengths = self.lengths.iter().enumerate();
+        let lengths: Vec<String> = lengths
+            .filter(|(_, pairs)| **pairs > 0)
+            .map(|(cables, pairs)| format!("{pairs} over {cables}"))
+            .collect();
+        outln!(
+            "  {} pairs; by cables between switches: {}",
+            self.pairs,
+            lengths.join(", ")
+        );
+        match self.longer_than_shortest {
+            0 => outln!("  every path is a shortest one"),
+            longer => outln!("  {longer} pairs have a longer path than the shortest"),
+        }
+        for (word, cable) in [("most", &self.busiest), ("fewest", &self.idlest)] {
+            if let Some(cable) = cable {
+                outln!(
+                    "  {word} pairs on one cable: {}, from {} to {}",
+                    cable.pairs,
+                    cable.from,
+                    cable.to
+                );
+            }
+        }
+        if self.broken > 0 {
+            outln!("  {} pairs have no path", self.broken);
+        }
+        for line in self.examples.iter().chain(&self.remarks) {
+            outln!("  {line}");
+        }
+    }
+}
+
+impl CableOut {
+    fn of(topology: &Topology, network: &Network, survey: &PathSurvey, link: usize) -> CableOut {
+        let (one, other) = network.cables[link / 2];
+        let (at_one, at_other) = network.cable_ports[link / 2];
+        let mut ends = [(one, at_one), (other, at_other)].map(|(switch, port)| {
+            let name = topology.nodes[network.switches[switch]].name();
+            format!("{name} port {port}")
+        });
+        if link % 2 == 1 {
+            ends.reverse();
+        }
+        let [from, to] = ends;
+        CableOut {
+            from,
+            to,
+            pairs: survey.load[link],
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::profiles::ProfileOptions;
+use crate::profiles::{FabricOptions, ProfileOptions, find_in};
 use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use verbena_bench::model_target::ModelTarget;
@@ -50,6 +50,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     profiles: ProfileOptions,
+
+    #[command(flatten)]
+    fabric: FabricOptions,
 }
 
 /// Replays the trace or schedule and prints the time it took.
@@ -59,10 +62,11 @@ pub struct Arguments {
 /// Fails if a source cannot be read or a target is not a model.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
+    let profiles = arguments.fabric.added_to(arguments.profiles.profiles())?;
     let models = arguments
         .targets
         .iter()
-        .map(|target| match arguments.profiles.find(target)? {
+        .map(|target| match find_in(target, &profiles)? {
             Found::Model(model) => Ok(*model),
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })

@@ -19,7 +19,7 @@ use super::topology::outlook::{Choice, Outlook};
 use super::topology::{PathPosition, Topology};
 use crate::congestion;
 use crate::kernel::{Draws, Server, Sim, Space, Take, Time};
-use crate::profile::{Cable, Link, Marking, Switch, System};
+use crate::profile::{Cable, Link, Marking, Rate, Switch, System};
 use crate::stage;
 
 /// Bytes per credit.
@@ -98,6 +98,8 @@ pub struct Network {
     topology: Topology,
     /// By egress port, as the topology numbers them.
     servers: Vec<Server>,
+    /// Rates of the egress ports' links.
+    rates: Vec<Rate>,
     lanes: u64,
     /// The buffers at the far ends of the egress ports' links, by port and lane.
     buffers: Vec<Space>,
@@ -131,8 +133,13 @@ impl Network {
             marking: congestion.marking.clone(),
             draws: (0..topology.egresses()).map(Draws::new).collect(),
         });
+        let stated = system.topology.as_ref().and_then(|t| t.rates.as_deref());
+        let rate = |egress| stated.and_then(|rates| topology.rate(egress, rates));
         Network {
             sim: sim.clone(),
+            rates: (0..topology.egresses())
+                .map(|egress| rate(egress).unwrap_or(link.rate))
+                .collect(),
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
             cable: Network::end_to_end(&system.cable),
@@ -156,10 +163,9 @@ impl Network {
         Network::end_to_end(cable) + switch.latency
     }
 
-    /// Returns the wire time of a load with `header` bytes in each packet.
-    fn span(&self, bytes: u64, packets: u64, header: u64) -> Time {
-        self.link
-            .rate
+    /// Returns the wire time of a load with `header` bytes in each packet on an egress port's link.
+    fn span(&self, egress: usize, bytes: u64, packets: u64, header: u64) -> Time {
+        self.rates[egress]
             .time(bytes + packets * header)
             .scaled(1.0 + self.link.control.0)
     }
@@ -227,8 +233,8 @@ impl Network {
         in_flight.slot = slot;
         room.await;
         let Sent { load, header, .. } = in_flight.sent;
-        let span = self.span(load.bytes, load.packets, header);
-        let tail = self.span(load.last(), 1, header);
+        let span = self.span(own, load.bytes, load.packets, header);
+        let tail = self.span(own, load.last(), 1, header);
         let head = flow.head.max(self.sim.now());
         let turn = self.servers[own].reserve_train(head, span, flow.tail, tail);
         (in_flight.begin, in_flight.end) = (turn.start, turn.end);
@@ -253,7 +259,8 @@ impl Network {
             self.pass_port(in_flight, egress, slot);
         }
         let Sent { load, header, .. } = in_flight.sent;
-        let first = self.span(load.first, 1, header);
+        let egress = in_flight.slot.buffer as usize / self.lanes as usize;
+        let first = self.span(egress, load.first, 1, header);
         let head = in_flight.begin + first + self.cable;
         self.sim.sleep_until(head).await;
         let tail = in_flight.end + self.cable;
@@ -282,8 +289,8 @@ impl Network {
     fn pass_port(&self, in_flight: &mut PacketInFlight, egress: usize, slot: Slot) {
         let Sent { load, header, .. } = in_flight.sent;
         let entered = in_flight.begin + self.cable;
-        let span = self.span(load.bytes, load.packets, header);
-        let tail = self.span(load.last(), 1, header);
+        let span = self.span(egress, load.bytes, load.packets, header);
+        let tail = self.span(egress, load.last(), 1, header);
         let last = (in_flight.end + self.cable + self.latency).since(tail);
         let turn = self.servers[egress].reserve_train(self.sim.now(), span, last, tail);
         self.release(in_flight.slot, turn.end);
@@ -327,7 +334,7 @@ impl Network {
     fn queued(&self, egress: usize, lane: u64) -> u64 {
         let wanted = self.buffers[self.buffer(egress, lane)].wanted();
         let ahead = self.servers[egress].free().since(self.sim.now());
-        wanted + (ahead.seconds() * self.link.rate.0) as u64
+        wanted + (ahead.seconds() * self.rates[egress].0) as u64
     }
 
     /// Returns the bytes queued on lane 0 before the last port on the path to an adapter's port.
@@ -364,6 +371,12 @@ impl Network {
     /// Returns the occupied bytes of all buffers.
     pub fn taken(&self) -> u64 {
         self.buffers.iter().map(Space::taken).sum()
+    }
+
+    /// Returns the rate of the slowest link.
+    pub fn slowest(&self) -> Rate {
+        let rates = self.rates.iter().copied();
+        rates.fold(self.link.rate, |least, rate| Rate(least.0.min(rate.0)))
     }
 
     /// Returns the egress ports, for audits.

@@ -4,7 +4,7 @@ use super::error::Error;
 use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
 use super::recorded::Recorded;
-use super::schema::{Link, Profile, Software, Switch, System, SystemNames};
+use super::schema::{Link, Profile, Software, Switch, System, SystemNames, Topology};
 use super::shipped::SHIPPED;
 use super::sources::Sources;
 use crate::topology::{Wiring, deadlock};
@@ -20,6 +20,8 @@ pub struct Library {
     overrides: Overrides,
     profiles: BTreeMap<Name, Profile>,
     recorded: Vec<Recorded>,
+    /// Topology of every system, instead of its own.
+    fabric: Option<Topology>,
 }
 
 impl Library {
@@ -52,7 +54,18 @@ impl Library {
             overrides,
             profiles,
             recorded,
+            fabric: None,
         })
+    }
+
+    /// Connects the nodes of every system as in `fabric`, regardless of its own topology. Settings
+    /// and directories are added before.
+    #[must_use]
+    pub fn connected_as(self, fabric: Topology) -> Library {
+        Library {
+            fabric: Some(fabric),
+            ..self
+        }
     }
 
     /// Adds the files `*.toml` under `directory`. They may replace profiles of the same kind and
@@ -221,14 +234,22 @@ impl Library {
             Some(switch) => Some(part!(Switch, switch)),
             None => None,
         };
-        let topology = match &names.topology {
-            Some(topology) => Some(part!(Topology, topology)),
-            None => None,
+        let topology = match (&self.fabric, &names.topology) {
+            (Some(fabric), _) => Some(fabric.clone()),
+            (None, Some(topology)) => Some(part!(Topology, topology)),
+            (None, None) => None,
         };
         if let Some(topology) = &topology {
-            let fits = fits(&topology.wiring, names, (&link, switch.as_ref()));
+            let fits = match &self.fabric {
+                Some(_) => fits_fabric(topology, names, (&link, switch.as_ref())),
+                None => fits(&topology.wiring, names, (&link, switch.as_ref())),
+            };
             fits.map_err(|reason| fault_of(name, "topology", reason))?;
         }
+        let nodes = match &self.fabric {
+            Some(fabric) => fabric.wiring.nodes() as u64,
+            None => names.nodes.0,
+        };
         Ok(System {
             name: name.to_owned(),
             about: names.about.clone(),
@@ -247,7 +268,7 @@ impl Library {
                 None => None,
             },
             ports: names.ports.0,
-            nodes: names.nodes.0,
+            nodes,
         })
     }
 }
@@ -279,7 +300,33 @@ fn fits(
             switch.ports.0
         ));
     }
-    deadlock::round(wiring, link.lanes.0 as usize)
+    deadlock::round(wiring, link.lanes.0 as usize, |switch| switch.to_string())
+}
+
+/// Checks that a system can run on a fabric that exists: its switches have the ports that they
+/// have.
+fn fits_fabric(
+    fabric: &Topology,
+    names: &SystemNames,
+    (link, switch): (&Link, Option<&Switch>),
+) -> Result<(), String> {
+    if switch.is_none() {
+        return Err(
+            "needs a switch profile for the fabric's switches, and this system's nodes are \
+                    connected back to back"
+                .to_owned(),
+        );
+    }
+    if names.ports.0 != 1 {
+        return Err(format!(
+            "the system's adapters have {} ports each, and the fabric joins one of each",
+            names.ports.0
+        ));
+    }
+    let known = |switch: usize| fabric.switches.as_ref()?.get(switch).cloned();
+    deadlock::round(&fabric.wiring, link.lanes.0 as usize, |switch| {
+        known(switch).unwrap_or_else(|| switch.to_string())
+    })
 }
 
 fn fault_of(system: &str, key: &str, reason: String) -> Error {

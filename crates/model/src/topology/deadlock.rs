@@ -10,12 +10,12 @@ use super::wiring::Wiring;
 use std::collections::HashSet;
 
 /// Checks that the routing allows no cycle of waiting packets when a link has `lanes` virtual
-/// lanes.
+/// lanes; `name` returns the name of a switch.
 ///
 /// # Errors
 ///
 /// Returns a description of such a cycle and its remedy.
-pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
+pub fn round(wiring: &Wiring, lanes: usize, name: impl Fn(usize) -> String) -> Result<(), String> {
     let classes = wiring.classes().min(lanes);
     let waits = dependencies(wiring, classes);
     let Some(round) = cycle(&waits) else {
@@ -23,7 +23,7 @@ pub fn round(wiring: &Wiring, lanes: usize) -> Result<(), String> {
     };
     let mut switches: Vec<_> = round
         .iter()
-        .map(|channel| wiring.ends(channel / classes).0.to_string())
+        .map(|channel| name(wiring.ends(channel / classes).0))
         .collect();
     switches.push(switches[0].clone());
     let remedy = match classes < wiring.classes() {

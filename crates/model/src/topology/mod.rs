@@ -7,6 +7,7 @@
 //! the switch does ([`Routing`]). [`deadlock`] checks for possible deadlocks.
 
 pub mod deadlock;
+mod discovered;
 mod dragonfly;
 mod fat_tree;
 mod routing;
@@ -14,6 +15,7 @@ mod table;
 mod torus;
 mod wiring;
 
+pub use discovered::{LinkRates, discovered};
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
 pub use routing::{Leg, NextHop, Routing};

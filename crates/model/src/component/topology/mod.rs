@@ -9,7 +9,8 @@ mod tree;
 
 use super::port::Port;
 use crate::kernel::Draws;
-use crate::topology::{Leg, NextHop, Routing, Wiring};
+use crate::profile::Rate;
+use crate::topology::{Leg, LinkRates, NextHop, Routing, Wiring};
 use outlook::{Choice, Outlook};
 use std::sync::Arc;
 use tree::{Route, Tree};
@@ -120,6 +121,17 @@ impl Topology {
             Topology::Tree(tree) if !tree.is_switched() => own,
             Topology::Tree(tree) => tree.adapter_ports() + own,
             Topology::Wired { nodes, ports, .. } => nodes * ports + own,
+        }
+    }
+
+    /// Returns the rate of an egress port's link, if it is stated.
+    pub fn rate(&self, egress: usize, rates: &LinkRates) -> Option<Rate> {
+        let Topology::Wired { nodes, ports, .. } = self else {
+            return None;
+        };
+        match egress.checked_sub(2 * nodes * ports) {
+            Some(link) => rates.cables[link / 2],
+            None => rates.nodes[egress / ports % nodes],
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::profile::error::Error;
 use crate::profile::quantity::Count;
 use crate::profile::reader::{Field, Section};
-use crate::topology::{self, Routing, Shape, Wiring};
+use crate::topology::{self, LinkRates, Routing, Shape, Wiring};
 use std::sync::Arc;
 
 section! {
@@ -69,6 +69,10 @@ pub struct Topology {
     pub about: String,
     /// The resulting wiring.
     pub wiring: Arc<Wiring>,
+    /// Rates of links that differ from the link profile's; profiles have none.
+    pub rates: Option<Arc<LinkRates>>,
+    /// Names of the switches; profiles have none.
+    pub switches: Option<Arc<[String]>>,
 }
 
 /// The alternative sections, of which a profile has exactly one, and the reader of each.
@@ -109,6 +113,8 @@ impl Topology {
         Ok(Topology {
             about,
             wiring: Arc::new(wiring),
+            rates: None,
+            switches: None,
         })
     }
 }
