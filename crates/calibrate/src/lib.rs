@@ -2,6 +2,7 @@
 //! studies, and errors on published curves to which nothing was fitted.
 #![forbid(unsafe_code)]
 
+pub mod anchor;
 pub mod explain;
 pub mod interval;
 pub mod methods;

@@ -1,7 +1,9 @@
 //! A running system: nodes with processors, memory, a bus and an adapter each, connected by the
 //! network, and the processes that run on them.
 
-use crate::adapter::{AdapterModel, Carried, Fidelity, Pair, ReceiveQueue, Request, Transport};
+use crate::adapter::{
+    AdapterModel, Carried, Fidelity, Pair, Plan, Plans, ReceiveQueue, Request, Transport,
+};
 use crate::audit::{Audit, Usage};
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
@@ -49,6 +51,7 @@ pub struct Cluster {
     cpu: Rc<Cpu>,
     adapter: Rc<Adapter>,
     congestion: Option<Rc<Congestion>>,
+    plans: Rc<Plans>,
     fidelity: Fidelity,
     network: Rc<Network>,
     /// Created on first use: a system may have thousands of nodes of which a benchmark uses two.
@@ -84,6 +87,7 @@ impl Cluster {
             cpu: Rc::new(system.host.cpu.clone()),
             adapter: Rc::new(system.adapter.clone()),
             congestion: system.congestion.clone().map(Rc::new),
+            plans: Rc::new(Plans::of_system(system)),
             fidelity,
             network,
             nodes: (0..nodes).map(|_| OnceCell::new()).collect(),
@@ -121,6 +125,7 @@ impl Cluster {
                     bus.clone(),
                     self.network.clone(),
                     (self.fidelity, self.congestion.clone()),
+                    self.plans.clone(),
                 ));
                 Rc::new(Node {
                     number,
@@ -365,19 +370,25 @@ impl Process {
     /// support that.
     pub async fn post(&self, pair: &Rc<Pair>, requests: Vec<Request>) {
         let cpu = &self.node.cpu;
+        let adapter = &self.node.adapter;
+        let plan = Plan::of_list(
+            requests
+                .iter()
+                .map(|request| adapter.plan(request.kind, pair.transport())),
+        );
+        let work = cpu.post * requests.len() as u64 + cpu.doorbell;
+        let saved = plan.posting.min(work);
         // Inline data are a few lines in the first-level cache: copying them is part of building
         // the entry.
         let start = self.sim.now();
-        self.compute(cpu.post * requests.len() as u64 + cpu.doorbell)
-            .await;
-        let rung = self.sim.now().since(cpu.doorbell);
+        self.compute(work - saved).await;
+        let rung = self.sim.now().since(cpu.doorbell).max(start);
         self.sim.span(stage::POST, self.node.number, start, rung);
-        let adapter = &self.node.adapter;
         let carried = match requests.as_slice() {
             [one] if adapter.takes_inside(one, pair.transport()) => Carried::Entry,
             _ => Carried::Address,
         };
-        let arrival = match carried {
+        let rings = match carried {
             Carried::Address => self.node.bus.programmed(8).await,
             Carried::Entry => {
                 let pieces = requests[0].entry_bytes(pair.transport()).div_ceil(64);
@@ -390,12 +401,37 @@ impl Process {
                 arrival
             }
         };
+        let arrival = match plan.is_none() {
+            true => rings,
+            false => self.corrected(pair, (&plan, saved), rings),
+        };
         let pair = pair.clone();
-        self.sim
-            .span(stage::DOORBELL, self.node.number, rung, arrival);
+        let end = rings.min(arrival);
+        self.sim.span(stage::DOORBELL, self.node.number, rung, end);
         self.sim.start_at(arrival, async move {
             pair.ring(requests, carried);
         });
+    }
+
+    /// Returns the corrected arrival of a doorbell, no earlier than that of the queue pair's
+    /// previous one, and occupies the core for the time that follows the message. Posting took
+    /// `saved` less than by the profile.
+    fn corrected(&self, pair: &Pair, (plan, saved): (&Plan, Time), arrival: Time) -> Time {
+        let now = self.sim.now();
+        let due = (arrival + saved + plan.held).since(plan.doorbell);
+        let due = pair.in_order(due.max(now));
+        if due > arrival {
+            self.sim.span(stage::ANCHOR, self.node.number, arrival, due);
+        }
+        self.occupy(plan.after);
+        due
+    }
+
+    /// Keeps the core busy for `span` from now on, or after its reserved turns, without waiting.
+    pub fn occupy(&self, span: Time) {
+        if span > Time::ZERO {
+            self.turn(self.sim.now(), span);
+        }
     }
 
     /// Posts receive requests.

@@ -11,6 +11,7 @@
 //! | [`software`] | the software adapter |
 //! | [`cluster`] | nodes with adapters on a network |
 //! | [`mpi`] | MPI libraries: protocols, matching, collectives |
+//! | [`correction`] | corrections of a system by measurements |
 //! | [`stage`], [`audit`] | stages of an operation; conservation laws |
 #![deny(unsafe_code)]
 
@@ -19,6 +20,7 @@ pub mod audit;
 pub mod cluster;
 pub mod component;
 pub mod congestion;
+pub mod correction;
 pub mod kernel;
 pub mod mpi;
 pub mod profile;

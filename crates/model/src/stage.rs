@@ -6,6 +6,8 @@
 pub const POST: &str = "post";
 /// The doorbell, with or without the request inside, crosses the bus.
 pub const DOORBELL: &str = "doorbell";
+/// The request is held by a correction of the latency (`crate::correction`).
+pub const ANCHOR: &str = "anchor";
 /// The adapter fetches the work request.
 pub const REQUEST: &str = "work request";
 /// The adapter fetches a queue pair's context.

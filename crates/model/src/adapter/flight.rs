@@ -7,6 +7,7 @@
 use super::load::{COMPLETION, Chunk, Held, Left};
 use super::operation::Transport;
 use super::pair::{Message, Pair};
+use super::plan::Plan;
 use crate::component::{Flow, Load, Reading};
 use crate::stage;
 use std::rc::Rc;
@@ -44,6 +45,12 @@ impl Flight {
         }
     }
 
+    /// Returns how its message is corrected.
+    fn plan(&self) -> &Plan {
+        let source = &self.source;
+        source.adapter.plan(self.message.kind, source.transport)
+    }
+
     /// Waits for its payload, and until all earlier chunks of the queue pair have been sent.
     pub async fn gather(&mut self, reading: Option<Reading>) {
         let sim = &self.source.adapter.sim;
@@ -67,7 +74,7 @@ impl Flight {
     /// Passes the sending adapter and leaves as soon as possible.
     pub async fn leave(&mut self) {
         let adapter = &self.source.adapter;
-        let pipeline = adapter.profile.engines.pipeline;
+        let pipeline = adapter.profile.engines.pipeline.since(self.plan().sending);
         self.flow = self.source.book_sending(self.chunk.load, self.flow);
         adapter.sim.sleep_until(self.flow.head).await;
         self.source.sent.pass();
@@ -109,7 +116,8 @@ impl Flight {
             ..
         } = self;
         let sim = &target.adapter.sim;
-        let pipeline = target.adapter.profile.engines.pipeline;
+        let engines = &target.adapter.profile.engines;
+        let pipeline = engines.pipeline.since(self.plan().receiving);
         let is_answered = message.kind.is_answered();
         let takes_receive = chunk.first && message.kind.is_received();
         if !is_answered && !takes_receive && source.delivered.is_open(*number) {
@@ -175,6 +183,7 @@ impl Flight {
         if !self.chunk.last {
             return;
         }
+        let sooner = self.plan().placement;
         let mut visible = written.visible.tail;
         message.visible.set(Some(visible));
         if target.transport == Transport::Reliable {
@@ -194,9 +203,9 @@ impl Flight {
                 .visible
                 .tail;
             adapter.span(stage::COMPLETION, sim.now(), visible + request);
-            sim.sleep_until(visible + request).await;
+            visible += request;
         }
-        sim.sleep_until(visible).await;
+        sim.sleep_until(visible.since(sooner)).await;
         if let Some(placed) = message.placed.borrow_mut().take() {
             placed();
         }

@@ -3,7 +3,8 @@
 use super::cache::{Cache, Lookup};
 use super::engine::Engines;
 use super::load::{Held, Outgoing};
-use super::operation::{MemoryHome, MemoryLocation};
+use super::operation::{Kind, MemoryHome, MemoryLocation, Transport};
+use super::plan::{Plan, Plans};
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
 use crate::profile::{Adapter, Congestion, ContextHome, Scheduling};
@@ -78,6 +79,7 @@ pub struct AdapterModel {
     contexts: RefCell<Cache>,
     translations: RefCell<Cache>,
     counters: Cell<Counters>,
+    plans: Rc<Plans>,
 }
 
 /// Granularity of the simulation.
@@ -99,6 +101,7 @@ impl AdapterModel {
         bus: Rc<BusModel>,
         network: Rc<Network>,
         (fidelity, congestion): (Fidelity, Option<Rc<Congestion>>),
+        plans: Rc<Plans>,
     ) -> AdapterModel {
         let sending = (network.link().lanes.0, network.link().buffer.0);
         let sides = (0..network.ports_of_adapter()).map(|_| SendingSide::new(sim, sending));
@@ -120,6 +123,7 @@ impl AdapterModel {
             contexts: RefCell::new(Cache::new(profile.caches.queue_pairs.map(|most| most.0))),
             translations: RefCell::new(Cache::new(profile.caches.lines())),
             counters: Cell::new(Counters::default()),
+            plans,
             profile: profile.clone(),
         }
     }
@@ -162,6 +166,11 @@ impl AdapterModel {
     pub(super) fn has_left(&self, outgoing: Outgoing, instant: Time) {
         let buffer = self.outgoing(outgoing);
         buffer.give_back(&self.sim, instant, outgoing.bytes);
+    }
+
+    /// Returns how requests of a kind are corrected.
+    pub(crate) fn plan(&self, kind: Kind, transport: Transport) -> &Plan {
+        self.plans.of(kind, transport)
     }
 
     pub(super) fn serial(&self) -> bool {

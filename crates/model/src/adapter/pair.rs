@@ -86,6 +86,8 @@ pub struct Pair {
     pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
     /// Whether a task is processing the queue.
     pub(super) working: Cell<bool>,
+    /// Arrival of its last corrected doorbell.
+    rung: Cell<Time>,
     /// Earliest time of its next work request at an engine.
     pub(super) next_request: Cell<Time>,
     /// Next packet number, and the order of sending and delivery.
@@ -126,6 +128,7 @@ impl Pair {
             peer: RefCell::new(Weak::new()),
             queue: RefCell::new(VecDeque::new()),
             working: Cell::new(false),
+            rung: Cell::default(),
             next_request: Cell::default(),
             next_packet: Cell::new(0),
             sent: Gate::new(sim),
@@ -181,6 +184,13 @@ impl Pair {
     /// Returns its adapter.
     pub fn adapter(&self) -> &Rc<AdapterModel> {
         &self.adapter
+    }
+
+    /// Returns the arrival of a corrected doorbell, which does not overtake the previous one.
+    pub(crate) fn in_order(&self, arrival: Time) -> Time {
+        let arrival = arrival.max(self.rung.get());
+        self.rung.set(arrival);
+        arrival
     }
 
     /// Handles a doorbell that announces `requests`; `carried` states whether the entry came inside

@@ -148,7 +148,12 @@ impl Pair {
             adapter.count(|c| c.early += 1);
         }
         adapter.span(stage::COMPLETION, adapter.sim.now(), visible.tail);
-        adapter.sim.sleep_until(visible.tail).await;
+        // The end of a read; a write or send has taken effect before.
+        let sooner = match message.kind.is_answered() {
+            true => adapter.plan(message.kind, self.transport).placement,
+            false => Time::ZERO,
+        };
+        adapter.sim.sleep_until(visible.tail.since(sooner)).await;
         completed();
     }
 
@@ -235,6 +240,8 @@ impl Pair {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
+        let sooner = adapter.plan(message.kind, self.transport).receiving;
+        let pipeline = engines.pipeline.since(sooner);
         let mut held = Some(held);
         adapter.load_context(self.id).await;
         let flow = self.book_engine(chunk.load, flow);
@@ -245,9 +252,9 @@ impl Pair {
                 self.answered.enter(number).await;
             }
             self.answered.pass();
-            sim.sleep(engines.pipeline).await;
+            sim.sleep(pipeline).await;
         } else {
-            sim.sleep_until(flow.head + engines.pipeline).await;
+            sim.sleep_until(flow.head + pipeline).await;
         }
         let delay = sim.now().since(flow.head);
         let stored = adapter.store(MemoryHome::Host, chunk.load, flow.later(delay));

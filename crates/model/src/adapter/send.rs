@@ -85,8 +85,8 @@ impl Pair {
             None if queued.entry > 0 => Box::pin(self.fetch_entry(queued.entry)).await,
             None => (),
         }
-        self.pass_request().await;
         let request = queued.request;
+        self.pass_request(request.kind).await;
         let Some(target) = self.target(&request) else {
             return;
         };
@@ -140,12 +140,14 @@ impl Pair {
 
     /// Passes a work request through an engine, which it may occupy for longer than it takes to
     /// pass.
-    async fn pass_request(&self) {
+    async fn pass_request(&self, kind: Kind) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
         let passes = engines.request();
-        let occupies = engines.interval.unwrap_or_default().max(passes);
+        let sooner = adapter.plan(kind, self.transport).posting;
+        let interval = engines.interval.unwrap_or_default().since(sooner);
+        let occupies = interval.max(passes);
         sim.sleep_until(self.next_request.get()).await;
         let free = adapter.send_engines.reserve(sim.now(), occupies);
         self.next_request.set(free);

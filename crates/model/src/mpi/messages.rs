@@ -108,6 +108,7 @@ impl Rank {
                 world.arrive(to, origin, Envelope::Eager { bytes, sent, early });
             })
             .await;
+            self.process.occupy(self.world.plan.after);
             return;
         }
         // Fragments are registered one by one.
@@ -128,6 +129,7 @@ impl Rank {
             world.arrive(to, origin, envelope);
         })
         .await;
+        self.process.occupy(self.world.plan.after);
         // Boxed, as in `receive_wanted`, to keep eager messages small.
         Box::pin(self.move_data(to, bytes, agreement)).await;
     }

@@ -19,6 +19,7 @@ mod matching;
 mod messages;
 mod one_sided;
 mod pipeline;
+mod plan;
 mod registered;
 mod registration;
 mod rendezvous;
@@ -29,5 +30,6 @@ mod world;
 
 pub use cause::{Cause, Woken};
 pub use matching::{Origin, Wanted};
+pub use plan::Plan;
 pub use rounds::{Member, Round};
 pub use world::{Rank, World};

@@ -33,7 +33,7 @@ impl Rank {
 
     /// Performs an access; inside the node memory is shared, and an access is a copy.
     async fn access(&self, kind: Kind, peer: usize, bytes: u64) {
-        self.compute(self.world.mpi.overhead).await;
+        self.compute(self.world.access).await;
         if self.world.node(peer) == self.world.node(self.number) {
             return self.process.copy(bytes, CacheState::OtherCore).await;
         }

@@ -10,6 +10,7 @@ use super::world::{Rank, World};
 use crate::cluster::CacheState;
 use crate::kernel::Time;
 use crate::profile::Unexpected;
+use crate::stage;
 use std::rc::Rc;
 
 /// Guard: the rank is inside the library until it is dropped.
@@ -27,6 +28,20 @@ impl Drop for Inside {
 impl World {
     /// Handles the arrival of a message at a rank.
     pub(super) fn arrive(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
+        let held = self.plan.held;
+        if held == Time::ZERO || matches!(envelope, Envelope::Local(_)) {
+            return self.arrive_now(to, origin, envelope);
+        }
+        let sim = self.cluster.sim();
+        let (now, own) = (sim.now(), self.clone());
+        let node = self.node(to);
+        sim.span(stage::ANCHOR, node, now, now + held);
+        sim.start_at(now + held, async move {
+            own.arrive_now(to, origin, envelope);
+        });
+    }
+
+    fn arrive_now(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
         self.relations[to].inbox.arrive(origin, envelope);
         if self.sets_aside() {
             self.tidy(to);

@@ -3,10 +3,12 @@
 use super::account::Accounts;
 use super::cause::Woken;
 use super::matching::{Inbox, Origin};
+use super::plan::Plan;
 use super::registered::Registered;
 use crate::adapter::{Pair, Transport};
 use crate::cluster::{Cluster, Process};
-use crate::kernel::Semaphore;
+use crate::correction::Operation;
+use crate::kernel::{Semaphore, Time};
 use crate::profile::Mpi;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,6 +18,10 @@ use std::rc::Rc;
 pub struct World {
     pub(super) cluster: Rc<Cluster>,
     pub(super) mpi: Mpi,
+    /// How its messages between nodes are corrected.
+    pub(super) plan: Plan,
+    /// Overhead of a one-sided access, which is not corrected.
+    pub(super) access: Time,
     pub(super) nodes: Vec<usize>,
     processes: Vec<Process>,
     pub(super) relations: Vec<Relations>,
@@ -55,16 +61,21 @@ impl World {
     ///
     /// If the system names no message-passing library.
     pub fn new(cluster: &Rc<Cluster>, nodes: Vec<usize>) -> Rc<World> {
-        let mpi = cluster
+        let mut mpi = cluster
             .system()
             .mpi
             .clone()
             .expect("the system names a message-passing library");
+        let plan = Plan::of(cluster.system().corrections.of(Operation::Mpi), &mpi);
+        let access = mpi.overhead;
+        mpi.overhead = mpi.overhead.since(plan.overhead);
         let processes = nodes.iter().map(|&node| cluster.process(node)).collect();
         let relations = nodes.iter().map(|_| Relations::default()).collect();
         Rc::new(World {
             cluster: cluster.clone(),
             mpi,
+            plan,
+            access,
             nodes,
             processes,
             relations,

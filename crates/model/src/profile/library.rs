@@ -7,6 +7,7 @@ use super::recorded::Recorded;
 use super::schema::{Link, Profile, Software, Switch, System, SystemNames, Topology};
 use super::shipped::SHIPPED;
 use super::sources::Sources;
+use crate::correction::Corrections;
 use crate::topology::{Wiring, deadlock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -269,6 +270,7 @@ impl Library {
             },
             ports: names.ports.0,
             nodes,
+            corrections: Corrections::default(),
         })
     }
 }

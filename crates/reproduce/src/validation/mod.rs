@@ -71,7 +71,7 @@ impl Validated {
 /// # Panics
 ///
 /// If the suite has no such benchmark: the data come with the program.
-fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
+pub fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
     let (one, both) = (Direction::One, Direction::Both);
     match curve.benchmark.as_str() {
         "mpi.latency" => return mpi_latency(system, Ranks::Apart, bytes),

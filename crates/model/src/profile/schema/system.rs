@@ -6,6 +6,7 @@ use super::host::Host;
 use super::link::{Cable, Link, Switch};
 use super::mpi::Mpi;
 use super::topology::Topology;
+use crate::correction::Corrections;
 use crate::profile::error::Error;
 use crate::profile::quantity::Count;
 use crate::profile::reader::{Field, Section};
@@ -82,6 +83,8 @@ pub struct System {
     pub ports: u64,
     /// Nodes.
     pub nodes: u64,
+    /// Corrections by measurements; profiles have none.
+    pub corrections: Corrections,
 }
 
 impl System {
