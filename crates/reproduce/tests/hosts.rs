@@ -111,14 +111,15 @@ fn cores_of_one_cache_are_nearer_than_those_of_two() {
     let text = |sharing: u64| {
         format!(
             "kind = \"host\"\nbase = \"pcie4-x16\"\nabout = \"a test's\"\n[cpu]\n\
-             sharing = {{ value = {sharing}, unit = \"1\", tag = \"assumed\", source = \"a test\" }}\n\
+             sharing = {{ value = {sharing}, unit = \"1\", tag = \"assumed\", \
+             source = \"a test\" }}\n\
              cached = {{ value = 1e6, unit = \"MB/s\", tag = \"assumed\", source = \"a test\" }}\n"
         )
     };
     let time = |sharing: u64| {
         let host = text(sharing);
-        let system =
-            "kind = \"system\"\nbase = \"connectx6-hdr\"\nabout = \"a test's\"\nhost = \"near\"\n";
+        let system = "kind = \"system\"\nbase = \"connectx6-hdr\"\nabout = \"a test's\"\n\
+                      host = \"near\"\n";
         let library = library().and([("near.toml", host.as_str()), ("mine.toml", system)]);
         let system = library.and_then(|library| library.system("mine"));
         mpi_latency(&system.expect("sound"), Ranks::Together, 65_536)
