@@ -107,9 +107,9 @@ fn table(everything: &Everything) {
         }
         outln!("  {:<28} {} ({})", one.name, one.answers, one.source);
     }
-    let heading = "Models (--on model:PROFILE), with their assumed values and those of earlier \
-                   generations";
+    let heading = "Models (--on model:PROFILE)";
     outln!("{}", styled(Style::Bold, heading));
+    outln!("  in brackets: assumed values + values of earlier generations");
     for model in &everything.models {
         let values = match (model.assumed, model.inherited) {
             (Some(assumed), Some(inherited)) => format!(" ({assumed} + {inherited})"),
