@@ -13,7 +13,7 @@ use toml::de::{DeTable, DeValue};
 
 /// A group of values that a profile takes from a base of another generation.
 #[derive(Debug, Clone)]
-pub(super) struct Takeover {
+pub(super) struct Group {
     keys: Vec<String>,
     tag: Tag,
     source: String,
@@ -36,45 +36,45 @@ pub struct Inherited {
 }
 
 /// A profile's file in the chain of its bases.
-pub(super) struct Heirs<'a> {
+pub(super) struct ChainFile<'a> {
     pub file: &'a str,
     pub generation: Option<&'a str>,
-    pub takeovers: &'a [Takeover],
+    pub groups: &'a [Group],
 }
 
-impl Heirs<'_> {
+impl ChainFile<'_> {
     /// Returns the values that the first file of `chain` takes from other generations, and an error
     /// for each that it fails to name, or names without taking it. `values` are those that each
     /// file contributes.
     pub fn inherited(
-        chain: &[Heirs<'_>],
+        chain: &[ChainFile<'_>],
         values: &[Vec<Recorded>],
     ) -> (Vec<Inherited>, Vec<Error>) {
         let of = |from: usize| chain[from..].iter().find_map(|file| file.generation);
         let (mut inherited, mut faults) = (Vec::new(), Vec::new());
         let begins = |at: &usize| of(*at).is_some() && of(*at) != of(0);
-        let Some(border) = (1..chain.len()).find(begins) else {
+        let Some(boundary) = (1..chain.len()).find(begins) else {
             return (inherited, faults);
         };
         // The file that begins this generation.
-        let heir = &chain[border - 1];
-        let is_own = border == 1;
+        let first = &chain[boundary - 1];
+        let is_own = boundary == 1;
         let mut fault = |line: usize, key: &str, reason: String| {
             // Reported once, not for each variant of the profile.
             if is_own {
                 faults.push(Error {
-                    file: heir.file.to_owned(),
+                    file: first.file.to_owned(),
                     line,
                     key: key.to_owned(),
                     reason,
                 });
             }
         };
-        let taken = (border..chain.len()).flat_map(|at| values[at].iter().map(move |v| (at, v)));
+        let taken = (boundary..chain.len()).flat_map(|at| values[at].iter().map(move |v| (at, v)));
         for (at, value) in taken.clone() {
-            let from = of(at).or(of(border)).unwrap_or_default().to_owned();
-            let names = |group: &&Takeover| group.keys.iter().any(|key| key == value.said_with());
-            match heir.takeovers.iter().find(names) {
+            let from = of(at).or(of(boundary)).unwrap_or_default().to_owned();
+            let names = |group: &&Group| group.keys.iter().any(|key| key == value.said_with());
+            match first.groups.iter().find(names) {
                 Some(group) => inherited.push(Inherited {
                     value: value.clone(),
                     from,
@@ -92,7 +92,7 @@ impl Heirs<'_> {
                 ),
             }
         }
-        for group in heir.takeovers {
+        for group in first.groups {
             for key in &group.keys {
                 if !taken.clone().any(|(_, value)| value.said_with() == key) {
                     let reason = "is named in `inherits`, but not inherited".to_owned();
@@ -105,11 +105,11 @@ impl Heirs<'_> {
 }
 
 /// Reads the list `inherits` of a file, if it has one.
-pub(super) fn takeovers(
+pub(super) fn read_groups(
     file: &str,
     text: &str,
     table: &DeTable<'_>,
-) -> Result<Vec<Takeover>, Error> {
+) -> Result<Vec<Group>, Error> {
     let Some(list) = table.get("inherits") else {
         return Ok(Vec::new());
     };
@@ -140,7 +140,7 @@ pub(super) fn takeovers(
         };
         let keys: Option<Vec<String>> = keys.iter().map(word).collect();
         let tag = Tag::from_word(&word(table.get("tag")?)?)?;
-        Some(Takeover {
+        Some(Group {
             keys: keys?,
             tag: (tag != Tag::Fitted).then_some(tag)?,
             source: word(table.get("source")?)?,

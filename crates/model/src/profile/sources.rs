@@ -1,7 +1,7 @@
 //! Profile files by kind and name, and their bases.
 
 use super::error::Error;
-use super::inheritance::{Heirs, Inherited, Takeover, takeovers};
+use super::inheritance::{ChainFile, Group, Inherited, read_groups};
 use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
 use super::reader::{Reading, Section, line_of};
@@ -21,7 +21,7 @@ struct Source {
     /// Its generation, if it states one.
     generation: Option<String>,
     /// The values that it takes from a base of another generation.
-    takeovers: Vec<Takeover>,
+    groups: Vec<Group>,
 }
 
 /// A profile as read.
@@ -56,13 +56,13 @@ impl Sources {
         };
         let base = word(file, text, table.get_ref(), "base")?.map(|(base, _)| base);
         let generation = word(file, text, table.get_ref(), "generation")?.map(|(word, _)| word);
-        let takeovers = takeovers(file, text, table.get_ref())?;
+        let groups = read_groups(file, text, table.get_ref())?;
         self.0.entry((kind, name)).or_default().push(Source {
             file: file.to_owned(),
             text: text.to_owned(),
             base,
             generation,
-            takeovers,
+            groups,
         });
         Ok(())
     }
@@ -133,12 +133,12 @@ impl Sources {
         let profile = Profile::read(name.0, &root)?;
         drop(root);
         let values: Vec<_> = readings.iter().map(|file| file.recorded.take()).collect();
-        let heirs = chain.iter().map(|(_, source)| Heirs {
+        let files = chain.iter().map(|(_, source)| ChainFile {
             file: &source.file,
             generation: source.generation.as_deref(),
-            takeovers: &source.takeovers,
+            groups: &source.groups,
         });
-        let (inherited, unlisted) = Heirs::inherited(&heirs.collect::<Vec<_>>(), &values);
+        let (inherited, unlisted) = ChainFile::inherited(&files.collect::<Vec<_>>(), &values);
         // A replaced file that serves as the base of its replacement has the same name and counts
         // as part of it.
         let files = readings.iter().zip(values);
