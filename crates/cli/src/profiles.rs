@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::host::HOST;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use verbena_bench::fabric_files::FabricFiles;
 use verbena_bench::profiles::Profiles;
@@ -40,6 +41,34 @@ impl ProfileOptions {
     /// Fails if a setting is malformed, or a profile cannot be read.
     pub fn library(&self) -> Result<Library, Failure> {
         Ok(self.profiles().library()?)
+    }
+
+    /// Reports on standard error how many values of the models among `targets` no source supports,
+    /// and the most important ones.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a profile cannot be read.
+    pub fn report_basis<'t>(
+        &self,
+        targets: impl IntoIterator<Item = &'t Target>,
+    ) -> Result<(), Failure> {
+        let names = targets.into_iter().filter_map(|target| match target {
+            Target::Model { profile, .. } => Some(profile.as_str()),
+            _ => None,
+        });
+        let names: BTreeSet<&str> = names.collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let library = self.library()?;
+        let bases = names
+            .into_iter()
+            .filter_map(|name| library.basis(name).ok());
+        for warning in bases.filter_map(|basis| basis.warning()) {
+            eprintln!("verbena: {warning}");
+        }
+        Ok(())
     }
 
     /// Finds a target; a model is one of these profiles.

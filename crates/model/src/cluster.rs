@@ -7,7 +7,7 @@ use crate::adapter::{
 use crate::audit::{Audit, Usage};
 use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
-use crate::profile::{Adapter, Congestion, Cpu, System};
+use crate::profile::{Adapter, Congestion, CorePair, Cpu, System};
 use crate::stage;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -463,8 +463,10 @@ impl Process {
     /// just written and still has in its cache pass from cache to cache.
     pub async fn copy(&self, bytes: u64, state: CacheState) {
         let cpu = &self.node.cpu;
-        if state == CacheState::OtherCore && bytes <= cpu.cache.0 {
-            self.compute(cpu.between_caches().time(bytes)).await;
+        if let CacheState::OtherCore(cores) = state
+            && bytes <= cpu.cache.0
+        {
+            self.compute(cpu.between_caches(cores).time(bytes)).await;
             return;
         }
         self.pass(bytes, 2).await;
@@ -502,7 +504,7 @@ impl Process {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CacheState {
     /// One side of the copy is in another core's cache, if it fits.
-    OtherCore,
+    OtherCore(CorePair),
     /// The data are in memory.
     Cold,
 }

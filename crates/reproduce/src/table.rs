@@ -129,12 +129,14 @@ pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     let (met_without, without) = met(false);
     format!(
         "{} of {} claims met. Calibration: {met_with} of {with} claims with information, the target is {}; {met_without} of {without} \
-         without. The profiles hold {} fitted values (at most {MOST_FITTED}) and {} assumed ones.",
+         without. The profiles hold {} fitted values (at most {MOST_FITTED}) and {} assumed ones; {} \
+         values are those of earlier generations for want of a figure.",
         met_with + met_without,
         results.len(),
         with.saturating_sub(MAY_MISS),
         tagged(library, Tag::Fitted),
-        tagged(library, Tag::Assumed)
+        tagged(library, Tag::Assumed),
+        library.taken_over()
     )
 }
 
@@ -151,6 +153,7 @@ pub fn json(
         "schema": "verbena.claims.v1",
         "fitted": tagged(library, Tag::Fitted),
         "assumed": tagged(library, Tag::Assumed),
+        "inherited": library.taken_over(),
         "values": library.of_published().map(|r| json!({
             "path": r.path, "value": r.value, "unit": r.unit,
             "tag": r.tag.word(), "source": r.source, "bounds": r.bounds,

@@ -55,6 +55,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
+    let targets = &arguments.options.targets;
+    arguments.options.profiles.report_basis(targets)?;
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
         &arguments.options.options()?,

@@ -74,6 +74,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
              profiles";
         return Err(Failure::Input(text.to_owned()));
     };
+    arguments.profiles.report_basis([&arguments.target])?;
     let options = Options {
         sizes: Some(arguments.sizes.clone()),
         pairs: Some(arguments.pairs.clone()),

@@ -43,6 +43,10 @@ struct Listed {
 struct Modelled {
     name: String,
     about: String,
+    /// Number of assumed values; none for the software adapter.
+    assumed: Option<usize>,
+    /// Number of values of earlier generations.
+    inherited: Option<usize>,
 }
 
 /// Prints the list.
@@ -54,9 +58,12 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let library = arguments.profiles.library()?;
     let systems = Machine::names(&library).filter_map(|name| {
         let machine = Machine::of(&library, name).ok()?;
+        let basis = library.basis(name).ok();
         Some(Modelled {
             name: name.to_owned(),
             about: machine.about().to_owned(),
+            assumed: basis.as_ref().map(|basis| basis.assumed.len()),
+            inherited: basis.as_ref().map(|basis| basis.inherited.len()),
         })
     });
     let everything = Everything {
@@ -102,7 +109,12 @@ fn table(everything: &Everything) {
     }
     let heading = "Models (--on model:PROFILE)";
     outln!("{}", styled(Style::Bold, heading));
+    outln!("  in brackets: assumed values + values of earlier generations");
     for model in &everything.models {
-        outln!("  {:<28} {}", model.name, model.about);
+        let values = match (model.assumed, model.inherited) {
+            (Some(assumed), Some(inherited)) => format!(" ({assumed} + {inherited})"),
+            _ => String::new(),
+        };
+        outln!("  {:<28} {}{values}", model.name, model.about);
     }
 }

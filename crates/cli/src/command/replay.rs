@@ -71,6 +71,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
+    arguments.profiles.report_basis(&arguments.targets)?;
     let nodes = arguments.nodes;
     let sources = arguments.sources.iter().map(|path| Source::open(path));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;

@@ -46,10 +46,12 @@ impl Envelope {
     }
 }
 
-/// An intra-node message: its size, and the mailbox for its receipt.
+/// An intra-node message: its size, and the mailboxes for its pieces after the first and for its
+/// receipt.
 pub(super) struct Local {
     pub(super) bytes: u64,
     pub(super) sent: Cause,
+    pub(super) rest: Mailbox<Cause>,
     pub(super) taken: Mailbox<Cause>,
 }
 

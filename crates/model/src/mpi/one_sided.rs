@@ -35,7 +35,8 @@ impl Rank {
     async fn access(&self, kind: Kind, peer: usize, bytes: u64) {
         self.compute(self.world.access).await;
         if self.world.node(peer) == self.world.node(self.number) {
-            return self.process.copy(bytes, CacheState::OtherCore).await;
+            let state = CacheState::OtherCore(self.world.cores(self.number, peer));
+            return self.process.copy(bytes, state).await;
         }
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
         let mut request = Request::new(kind, bytes, Placement::Reference);

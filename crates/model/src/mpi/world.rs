@@ -9,7 +9,7 @@ use crate::adapter::{Pair, Transport};
 use crate::cluster::{Cluster, Process};
 use crate::correction::Operation;
 use crate::kernel::{Semaphore, Time};
-use crate::profile::Mpi;
+use crate::profile::{CorePair, Mpi};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -30,6 +30,8 @@ pub struct World {
 /// State of a rank, partly by peer rank.
 #[derive(Default)]
 pub(super) struct Relations {
+    /// Its core: the number of ranks before it on its node.
+    core: usize,
     pub(super) inbox: Inbox,
     /// Its queue pairs, by peer and port.
     pairs: RefCell<BTreeMap<(usize, usize), Rc<Pair>>>,
@@ -70,7 +72,16 @@ impl World {
         let access = mpi.overhead;
         mpi.overhead = mpi.overhead.since(plan.overhead);
         let processes = nodes.iter().map(|&node| cluster.process(node)).collect();
-        let relations = nodes.iter().map(|_| Relations::default()).collect();
+        let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
+        let relations = nodes.iter().map(|node| {
+            let next = taken.entry(*node).or_default();
+            *next += 1;
+            Relations {
+                core: *next - 1,
+                ..Relations::default()
+            }
+        });
+        let relations = relations.collect();
         Rc::new(World {
             cluster: cluster.clone(),
             mpi,
@@ -104,6 +115,13 @@ impl World {
     /// Returns the origins of a rank's unmatched messages.
     pub fn unexpected(&self, rank: usize) -> Vec<Origin> {
         self.relations[rank].inbox.left()
+    }
+
+    /// Returns the position of the cores of two ranks of a node.
+    pub(super) fn cores(&self, one: usize, other: usize) -> CorePair {
+        let core = |rank: usize| self.relations[rank].core;
+        let node = self.processes[one].node();
+        node.cpu().core_pair(core(one), core(other))
     }
 
     pub(super) fn buffer(&self, from: usize, to: usize) -> Semaphore {

@@ -1,10 +1,11 @@
 //! The available profiles: those shipped with the program, and additional ones from directories.
 
 use super::error::Error;
+use super::inheritance::{Basis, Inherited};
 use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
-use super::recorded::Recorded;
 use super::schema::{Link, Profile, Software, Switch, System, SystemNames, Topology};
+use super::recorded::{Recorded, Tag};
 use super::shipped::SHIPPED;
 use super::sources::Sources;
 use crate::correction::Corrections;
@@ -23,6 +24,10 @@ pub struct Library {
     recorded: Vec<Recorded>,
     /// Topology of every system, instead of its own.
     fabric: Option<Topology>,
+    /// By profile, the values that it takes from earlier generations.
+    inherited: BTreeMap<Name, Vec<Inherited>>,
+    /// Values that profiles take from earlier generations without saying so.
+    unlisted: Vec<Error>,
 }
 
 impl Library {
@@ -43,11 +48,14 @@ impl Library {
 
     fn of(sources: Sources, overrides: Overrides) -> Result<Library, Error> {
         let mut profiles = BTreeMap::new();
-        let mut recorded = Vec::new();
+        let (mut recorded, mut unlisted) = (Vec::new(), Vec::new());
+        let mut inherited = BTreeMap::new();
         for name in sources.names() {
-            let (profile, own) = sources.read(name, &overrides)?;
-            profiles.insert(name.clone(), profile);
-            recorded.extend(own);
+            let read = sources.read(name, &overrides)?;
+            profiles.insert(name.clone(), read.profile);
+            recorded.extend(read.own);
+            inherited.insert(name.clone(), read.inherited);
+            unlisted.extend(read.unlisted);
         }
         tell_apart(&mut recorded);
         Ok(Library {
@@ -56,6 +64,8 @@ impl Library {
             profiles,
             recorded,
             fabric: None,
+            inherited,
+            unlisted,
         })
     }
 
@@ -69,6 +79,50 @@ impl Library {
         }
     }
 
+    /// Checks that profiles added to `known` list the values that they take from earlier
+    /// generations.
+    fn with_listed_values(self, known: &Library) -> Result<Library, Error> {
+        match self
+            .unlisted
+            .iter()
+            .find(|one| !known.unlisted.contains(one))
+        {
+            Some(unlisted) => Err(unlisted.clone()),
+            None => Ok(self),
+        }
+    }
+
+    /// Returns an error for each value that a shipped profile takes from an earlier generation
+    /// without naming it in `inherits`, and for each value named there that it does not take.
+    pub fn unlisted(&self) -> &[Error] {
+        &self.unlisted
+    }
+
+    /// Returns the number of values that profiles take from earlier generations for want of a
+    /// figure, each counted once for the generation that takes it.
+    pub fn taken_over(&self) -> usize {
+        let all = self.inherited.values().flatten();
+        let taken = all.filter(|one| one.tag == Tag::Assumed);
+        let taken: BTreeSet<_> = taken.map(|one| (&one.into, &one.value.path)).collect();
+        taken.len()
+    }
+
+    /// Returns the assumed values and those of earlier generations on which the system `name`
+    /// rests.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such system, or a base is missing.
+    pub fn basis(&self, name: &str) -> Result<Basis, Error> {
+        let parts = parts(self.system_names(name)?);
+        let inherited = parts.iter().filter_map(|part| self.inherited.get(part));
+        Ok(Basis::new(
+            name,
+            self.used_by(name)?,
+            inherited.flatten().cloned(),
+        ))
+    }
+
     /// Adds the files `*.toml` under `directory`. They may replace profiles of the same kind and
     /// name, and may be based on those that they replace.
     ///
@@ -78,7 +132,7 @@ impl Library {
     pub fn and_directory(&self, directory: &Path) -> Result<Library, Error> {
         let mut sources = self.sources.clone();
         add_directory(&mut sources, directory)?;
-        Library::of(sources, self.overrides.clone())
+        Library::of(sources, self.overrides.clone())?.with_listed_values(self)
     }
 
     /// Adds files; a profile's name is the file name without directories and extension.
@@ -94,7 +148,7 @@ impl Library {
         for (file, text) in files {
             sources.add(file, text)?;
         }
-        Library::of(sources, self.overrides.clone())
+        Library::of(sources, self.overrides.clone())?.with_listed_values(self)
     }
 
     /// Adds overrides to those already in effect.

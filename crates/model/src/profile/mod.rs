@@ -8,6 +8,7 @@
 //! that names file, line and key.
 
 mod error;
+mod inheritance;
 mod kind;
 mod library;
 mod overrides;
@@ -19,6 +20,7 @@ mod shipped;
 mod sources;
 
 pub use error::Error;
+pub use inheritance::{Basis, Inherited};
 pub use kind::ProfileKind;
 pub use library::Library;
 pub use overrides::Overrides;

@@ -73,8 +73,8 @@ impl<'a> Section<'a> {
         table: &'a DeTable<'a>,
         base: Option<Section<'a>>,
     ) -> Section<'a> {
-        // `Sources` reads these two keys before.
-        let used = ["base", "kind"].map(str::to_owned);
+        // `Sources` reads these keys before.
+        let used = ["base", "generation", "inherits", "kind"].map(str::to_owned);
         let used = RefCell::new(BTreeSet::from(used));
         Section {
             reading,

@@ -42,7 +42,7 @@ pub use collectives::{
     Reduce, ReduceScatter, Rooted, When,
 };
 pub use congestion::{Congestion, Marking, RateControl, Telling};
-pub use host::{Bus, Cpu, Host, Memory, Numa, Pcie, Pcix};
+pub use host::{Bus, CorePair, Cpu, Host, Memory, Numa, Pcie, Pcix};
 pub use link::{Cable, Link, Switch};
 pub use mpi::{Channel, Mpi, Pipeline, Rendezvous, Unexpected};
 pub use profile::Profile;

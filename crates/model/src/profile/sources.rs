@@ -1,6 +1,7 @@
 //! Profile files by kind and name, and their bases.
 
 use super::error::Error;
+use super::inheritance::{ChainFile, Group, Inherited, read_groups};
 use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
 use super::reader::{Reading, Section, line_of};
@@ -17,6 +18,21 @@ struct Source {
     file: String,
     text: String,
     base: Option<String>,
+    /// Its generation, if it states one.
+    generation: Option<String>,
+    /// The values that it takes from a base of another generation.
+    groups: Vec<Group>,
+}
+
+/// A profile as read.
+pub(super) struct Read {
+    pub profile: Profile,
+    /// The values that it defines itself.
+    pub own: Vec<Recorded>,
+    /// The values that it takes from earlier generations.
+    pub inherited: Vec<Inherited>,
+    /// Values that it takes without saying so.
+    pub unlisted: Vec<Error>,
 }
 
 /// All profile files. The last file of a kind and name defines it; that file may be based on the
@@ -39,10 +55,14 @@ impl Sources {
             return Err(fault(file, line_of(text, at), "kind", reason));
         };
         let base = word(file, text, table.get_ref(), "base")?.map(|(base, _)| base);
+        let generation = word(file, text, table.get_ref(), "generation")?.map(|(word, _)| word);
+        let groups = read_groups(file, text, table.get_ref())?;
         self.0.entry((kind, name)).or_default().push(Source {
             file: file.to_owned(),
             text: text.to_owned(),
             base,
+            generation,
+            groups,
         });
         Ok(())
     }
@@ -87,12 +107,8 @@ impl Sources {
         }
     }
 
-    /// Reads the profile `name`, and returns it with the values that it defines itself.
-    pub fn read(
-        &self,
-        name: &Name,
-        overrides: &Overrides,
-    ) -> Result<(Profile, Vec<Recorded>), Error> {
+    /// Reads the profile `name`.
+    pub fn read(&self, name: &Name, overrides: &Overrides) -> Result<Read, Error> {
         let chain = self.sources_of(name)?;
         let mut parsed = Vec::new();
         for (_, source) in &chain {
@@ -116,16 +132,29 @@ impl Sources {
         let root = root.expect("at least the profile itself");
         let profile = Profile::read(name.0, &root)?;
         drop(root);
+        let values: Vec<_> = readings.iter().map(|file| file.recorded.take()).collect();
+        let files = chain.iter().map(|(_, source)| ChainFile {
+            file: &source.file,
+            generation: source.generation.as_deref(),
+            groups: &source.groups,
+        });
+        let (inherited, unlisted) = ChainFile::inherited(&files.collect::<Vec<_>>(), &values);
         // A replaced file that serves as the base of its replacement has the same name and counts
         // as part of it.
-        let own = readings.iter().filter(|reading| reading.profile == name.1);
+        let files = readings.iter().zip(values);
+        let own = files.filter(|(reading, _)| reading.profile == name.1);
         let mut recorded: Vec<Recorded> = Vec::new();
-        for value in own.flat_map(|reading| reading.recorded.take()) {
+        for value in own.flat_map(|(_, values)| values) {
             if !recorded.iter().any(|known| known.key == value.key) {
                 recorded.push(value);
             }
         }
-        Ok((profile, recorded))
+        Ok(Read {
+            profile,
+            own: recorded,
+            inherited,
+            unlisted,
+        })
     }
 }
 

@@ -24,6 +24,16 @@ section! {
         /// Bytes that a miss fetches: a cache line, or the sector of several lines that are fetched
         /// together.
         line: Bytes,
+        /// A load of a line that another core of the same last-level cache has modified; `miss` if
+        /// absent.
+        transfer: Option<Time>,
+        /// The same for a core of another last-level cache; `transfer` if absent.
+        across: Option<Time>,
+        /// Lines that a core fetches at the same time: its line fill buffers; one if absent.
+        fills: Option<Count>,
+        /// Rate at which one core copies data that are in caches, in bytes read per second; limits
+        /// nothing if absent.
+        cached: Option<Rate>,
         /// Rate at which one core copies uncached memory, in bytes read per second (as many are
         /// written).
         copy: Rate,
@@ -43,10 +53,40 @@ impl Cpu {
         self.miss * (core as u64 / self.sharing.0)
     }
 
-    /// Returns the rate of data transfer from one core's cache to another's, one line at a time.
-    pub fn between_caches(&self) -> Rate {
-        Rate(self.line.0 as f64 / self.miss.seconds())
+    /// Returns the time of a load that another core's cache serves.
+    pub fn load_from(&self, cores: CorePair) -> Time {
+        let within = self.transfer.unwrap_or(self.miss);
+        match cores {
+            CorePair::OfOneCache => within,
+            CorePair::OfTwoCaches => self.across.unwrap_or(within),
+        }
     }
+
+    /// Returns the rate at which one core copies to or from another's cache: with `fills` lines
+    /// under way, and no faster than it copies cached data.
+    pub fn between_caches(&self, cores: CorePair) -> Rate {
+        let lines = self.fills.map_or(1, |fills| fills.0);
+        let rate = (lines * self.line.0) as f64 / self.load_from(cores).seconds();
+        Rate(self.cached.map_or(rate, |cached| rate.min(cached.0)))
+    }
+
+    /// Returns whether two cores have the same last-level cache.
+    pub fn core_pair(&self, one: usize, other: usize) -> CorePair {
+        let cache = |core: usize| core as u64 / self.sharing.0.max(1);
+        match cache(one) == cache(other) {
+            true => CorePair::OfOneCache,
+            false => CorePair::OfTwoCaches,
+        }
+    }
+}
+
+/// Two cores of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CorePair {
+    /// They have the same last-level cache.
+    OfOneCache,
+    /// They have different last-level caches.
+    OfTwoCaches,
 }
 
 section! {

@@ -154,6 +154,9 @@ section! {
         intranode: Time,
         /// Largest intra-node message that passes through a buffer in the cache.
         intranode_buffer: Bytes,
+        /// Pieces in which such a message is copied: the receiver copies one while the sender
+        /// copies the next. Whole if absent.
+        intranode_piece: Option<Bytes>,
         /// Algorithms of the collective operations.
         collectives: Arc<Collectives>,
     }
