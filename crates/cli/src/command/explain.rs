@@ -9,11 +9,12 @@ use crate::number;
 use crate::output::out;
 use crate::profiles::ProfileOptions;
 use verbena_bench::target::{Found, Target};
-use verbena_calibrate::explain::{Explained, explain};
+use verbena_calibrate::explain::{Explained, explain, explain_messages};
 use verbena_measure::unit;
 use verbena_report::chart::timeline::Bar;
 use verbena_report::file::replace;
 use verbena_report::html::{Operation, explanation};
+use verbena_reproduce::messages;
 use verbena_workloads::{Mode, Options, find};
 
 /// What to explain.
@@ -59,32 +60,48 @@ pub struct Arguments {
 /// Fails if the benchmark or model is unknown, the model does not support the benchmark, or the
 /// page cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let benchmark = find(&arguments.benchmark).ok_or_else(|| {
-        let name = &arguments.benchmark;
-        Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
-    })?;
     let Found::Model(model) = arguments.profiles.find(&arguments.target)? else {
         let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
              profiles";
         return Err(Failure::Input(text.to_owned()));
     };
-    let options = Options {
-        sizes: Some(arguments.sizes.clone()),
-        pairs: Some(arguments.pairs.clone()),
-        mode: Some(Mode::Lockstep),
-        transports: Some(arguments.transports.clone()),
-        inline: arguments.inline,
-        ..Options::default()
+    let unknown = || {
+        let name = &arguments.benchmark;
+        Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     };
-    let explained = explain(model.machine.clone(), benchmark, options, model.fidelity)
-        .map_err(|error| Failure::Suite(error.to_string()))?;
+    let system = model.machine.system();
+    let explained = match (messages::find(&arguments.benchmark), system) {
+        (Some(entry), Some(system)) => {
+            let sizes: Vec<u64> = arguments.sizes.iter().map(|&size| size as u64).collect();
+            explain_messages(system, entry, &sizes, model.fidelity)
+        }
+        (Some(_), None) => {
+            let (name, model) = (&arguments.benchmark, model.machine.name());
+            let text = format!("{name} needs a message-passing library, and {model} has none");
+            return Err(Failure::Input(text));
+        }
+        (None, _) => {
+            let benchmark = find(&arguments.benchmark).ok_or_else(unknown)?;
+            explain(
+                model.machine.clone(),
+                benchmark,
+                options(&arguments),
+                model.fidelity,
+            )
+        }
+    };
+    let explained = explained.map_err(|error| Failure::Suite(error.to_string()))?;
     if explained.is_empty() {
-        let text = format!("{} measures nothing on {}", benchmark.name, model.label());
+        let text = format!(
+            "{} measures nothing on {}",
+            arguments.benchmark,
+            model.label()
+        );
         return Err(Failure::Input(text));
     }
     let mut operations = Vec::new();
     for one in &explained {
-        let title = title(benchmark.name, one);
+        let title = title(&arguments.benchmark, one);
         let operation = operation(title, one);
         out!("{}", table(&operation, model.machine.name(), one));
         operations.push(operation);
@@ -98,6 +115,17 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })?;
     }
     Ok(Exit::Success)
+}
+
+fn options(arguments: &Arguments) -> Options {
+    Options {
+        sizes: Some(arguments.sizes.clone()),
+        pairs: Some(arguments.pairs.clone()),
+        mode: Some(Mode::Lockstep),
+        transports: Some(arguments.transports.clone()),
+        inline: arguments.inline,
+        ..Options::default()
+    }
 }
 
 fn title(benchmark: &str, explained: &Explained) -> String {
