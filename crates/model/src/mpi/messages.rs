@@ -117,6 +117,11 @@ impl Rank {
         self.send_by(to, bytes, tag, true).await;
     }
 
+    /// Sends a message with a tag as a call does that returns before: by the limits of such sends.
+    pub async fn send_in_background(&self, to: usize, bytes: u64, tag: u32) {
+        self.send_by(to, bytes, tag, false).await;
+    }
+
     async fn send_by(&self, to: usize, bytes: u64, tag: u32, blocking: bool) {
         let mpi = &self.world.mpi;
         let origin = Origin {
@@ -221,7 +226,7 @@ impl Rank {
         let own = self.clone();
         self.process
             .sim()
-            .spawn(async move { own.send_by(to, bytes, tag, false).await })
+            .spawn(async move { own.send_in_background(to, bytes, tag).await })
     }
 
     /// Starts a receive that proceeds in the background.
