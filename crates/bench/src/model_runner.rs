@@ -102,6 +102,13 @@ impl Runner {
         if let Some(entry) = messages::find(benchmark.name) {
             return self.message_passing(entry);
         }
+        let system = self.target.machine.system();
+        if system.is_some_and(|system| !system.has_verbs()) {
+            return Err(Error::unsupported(
+                format!("{} (needs verbs)", benchmark.name),
+                format!("the model {}", self.target.machine.name()),
+            ));
+        }
         match (find(benchmark.name), catalogue::subject(benchmark)) {
             (Some(_), _) => self.modelled(benchmark).run(),
             (None, Some(Subject::Readers)) => self.file_service(),

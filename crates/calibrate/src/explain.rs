@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use verbena_fabric::model::Machine;
 use verbena_fabric::model::{Fidelity, Traced};
-use verbena_measure::result::Parameters;
+use verbena_measure::result::{Parameters, Value};
 use verbena_model::kernel::{Span, Time};
+use verbena_model::profile::System;
 use verbena_model::stage;
+use verbena_reproduce::bench::mpi_traced;
+use verbena_reproduce::messages;
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Benchmark, Budget, Options, RateBudget};
 
@@ -91,6 +94,45 @@ pub fn explain(
             spans: relative(&traced),
         })
         .collect())
+}
+
+/// Analyses messages of the system's library: an exchange for `mpi.latency`, one message for
+/// `mpi.bandwidth`.
+///
+/// # Errors
+///
+/// Returns an error if the benchmark is another one, or the system has no library.
+pub fn explain_messages(
+    system: &System,
+    entry: &messages::Entry,
+    sizes: &[u64],
+    fidelity: Fidelity,
+) -> Result<Vec<Explained>, verbena_fabric::Error> {
+    let (name, model) = (entry.benchmark.name, format!("the model {}", system.name));
+    let answered = match entry.measure {
+        messages::Measure::Latency => true,
+        messages::Measure::Bandwidth => false,
+        _ => {
+            let what = format!("{name} in `explain` (mpi.latency and mpi.bandwidth are)");
+            return Err(verbena_fabric::Error::unsupported(what, model));
+        }
+    };
+    if system.mpi.is_none() {
+        let what = format!("{name} (needs a message-passing library)");
+        return Err(verbena_fabric::Error::unsupported(what, model));
+    }
+    let each = sizes.iter().map(|&bytes| {
+        let traced = mpi_traced(system, fidelity, bytes, answered);
+        let took = traced.end - traced.start;
+        Explained {
+            parameters: Parameters::from([("size".to_owned(), Value::from(bytes as usize))]),
+            one_way: answered.then(|| Time(took.0 / 2)),
+            took,
+            shares: shares(&traced),
+            spans: relative(&traced),
+        }
+    });
+    Ok(each.collect())
 }
 
 fn relative(traced: &Traced) -> Vec<Span> {
@@ -191,5 +233,29 @@ mod tests {
         assert_eq!(of(stage::COMPLETION), Some(20));
         assert_eq!(of(ADAPTER), Some(20));
         assert_eq!(shares.iter().map(|s| s.time.0).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn stages_of_a_library_and_of_the_adapter_add_up() {
+        use verbena_model::profile::{Library, Overrides};
+        let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+        let system = library.system("connectx5-edr").expect("it is shipped");
+        let explained = |name: &str, bytes| {
+            let entry = messages::find(name).expect("a benchmark");
+            explain_messages(&system, entry, &[bytes], Fidelity::Packet)
+        };
+        for (name, bytes) in [("mpi.latency", 8), ("mpi.bandwidth", 1 << 20)] {
+            let one = &explained(name, bytes).expect("it can be explained")[0];
+            let all = one.shares.iter().map(|share| share.time.0).sum::<u64>();
+            assert_eq!(all, one.took.0);
+            for stage in [stage::SEND, stage::WAKEUP, stage::MATCH, stage::WIRE] {
+                assert!(
+                    one.shares.iter().any(|share| share.stage == stage),
+                    "{stage}"
+                );
+            }
+        }
+        let refused = explained("mpi.barrier-latency", 8).expect_err("it is no single message");
+        assert!(refused.to_string().contains("mpi.barrier-latency"));
     }
 }

@@ -360,6 +360,11 @@ impl Process {
         turn
     }
 
+    /// Returns whether its core is free and was so before the current instant.
+    pub fn is_idle(&self) -> bool {
+        !self.core.held.get() && self.core.time.free() < self.sim.now()
+    }
+
     /// Returns the total busy time of its core.
     pub fn busy(&self) -> Time {
         self.core.time.busy()

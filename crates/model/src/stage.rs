@@ -30,3 +30,15 @@ pub const COMPLETION: &str = "completion";
 pub const POLL: &str = "poll";
 /// The processor sees changed memory.
 pub const NOTICE: &str = "notice";
+/// The message-passing library prepares a message.
+pub const SEND: &str = "library send";
+/// The library copies a message's data into its buffers.
+pub const COPY_OUT: &str = "copy out";
+/// The library matches a message with a receive, or processes a protocol message.
+pub const MATCH: &str = "library match";
+/// A waiting rank starts to process a message.
+pub const WAKEUP: &str = "wake-up";
+/// The library copies a message's data out of its buffers.
+pub const COPY_IN: &str = "copy in";
+/// The library registers a buffer.
+pub const REGISTRATION: &str = "registration";

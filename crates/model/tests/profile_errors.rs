@@ -254,6 +254,20 @@ fn parameters_foreign_to_the_algorithm_are_refused() {
     );
 }
 
+#[test]
+fn pieces_are_long_enough_and_stay_in_their_buffers() {
+    let wrong = |value: u64, more: &str| {
+        let piece = format!(
+            "piece = {{ value = {value}, unit = \"B\", tag = \"assumed\", source = \"mine\" }}"
+        );
+        let error = refused(&format!("{MPI}{piece}\n{more}"));
+        assert_eq!(error.key, "piece");
+        error.reason
+    };
+    assert!(wrong(255, "").contains("256 B"));
+    assert!(wrong(256, "unexpected = \"copied\"\n").contains("kept"));
+}
+
 const LAST_BUT_ONE: &str = "{ bytes_below = 4, algorithm = \"ring\" },\n";
 
 #[test]

@@ -14,6 +14,9 @@ pub enum Act {
         bytes: u64,
         /// Mark, unique between these two ranks in this direction.
         mark: u32,
+        /// Whether the call returns only when the buffer may be reused: libraries have limits of
+        /// their own for such sends.
+        blocking: bool,
     },
     /// Receives a message.
     Receive {

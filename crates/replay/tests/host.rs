@@ -39,7 +39,12 @@ fn compute(nanos: u64) -> Vec<Step> {
 }
 
 fn send(to: usize, bytes: u64, mark: u32) -> Vec<Step> {
-    blocking(Act::Send { to, bytes, mark })
+    blocking(Act::Send {
+        to,
+        bytes,
+        mark,
+        blocking: true,
+    })
 }
 
 fn receive(from: usize, mark: u32) -> Vec<Step> {

@@ -332,6 +332,7 @@ fn random_programs(random: &mut Random, accesses: bool) -> Vec<Program> {
                         to: other,
                         bytes,
                         mark,
+                        blocking: true,
                     },
                 );
                 begin(

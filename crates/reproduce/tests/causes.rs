@@ -3,7 +3,9 @@
 use verbena_model::adapter::{Fidelity, Kind, Placement};
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_reproduce::application::halo;
-use verbena_reproduce::bench::{Bandwidth, Latency, Operation, bandwidth, latency};
+use verbena_reproduce::bench::{
+    Bandwidth, Direction, Latency, Operation, Ranks, bandwidth, latency, mpi_bandwidth, mpi_latency,
+};
 
 fn system(name: &str, overrides: &Overrides) -> System {
     Library::shipped(overrides)
@@ -302,4 +304,64 @@ fn entries_of_two_cache_lines_cost_only_when_fetched() {
     // nothing.
     let slowly = own.clone().with("pcie2.cpu.further", 94.0);
     assert!(datagrams("connectx4-edr", &own) > 1.4 * datagrams("connectx4-edr", &slowly));
+}
+
+/// Returns an MPI library's one-way stream, in 10^6 bytes per second.
+fn stream(system: &System, bytes: u64) -> f64 {
+    mpi_bandwidth(system, Ranks::Apart, bytes, Direction::One)
+}
+
+#[test]
+fn streamed_messages_do_not_pay_for_waking() {
+    let of = |overrides: &Overrides| {
+        let edr = system("connectx5-edr", overrides);
+        (mpi_latency(&edr, Ranks::Apart, 8), stream(&edr, 8) / 8.0)
+    };
+    let own = Overrides::none();
+    let (latency, rate) = of(&own);
+    // As many as the processor can post: a message takes 265 ns of the sender.
+    assert!(
+        (3.0..4.5).contains(&rate),
+        "{rate} million messages a second"
+    );
+    let (later, same) = of(&own.clone().with("cost-2019.wakeup", 572.12));
+    assert!(
+        (later - latency - 0.5).abs() < 0.01,
+        "{latency} and {later} us"
+    );
+    assert!(near(rate, same, 0.03), "{rate} and {same} million");
+    let (later, slower) = of(&own.with("cost-2019.overhead", 589.55));
+    assert!(
+        (later - latency - 1.0).abs() < 0.01,
+        "{latency} and {later} us"
+    );
+    assert!(slower < 0.5 * rate, "{rate} and {slower} million");
+}
+
+#[test]
+fn a_core_limits_a_tcp_stream_and_a_slow_link_does_too() {
+    let own = Overrides::none();
+    let rate = |name| stream(&system(name, &own), 1 << 20);
+    let (ten, hundred) = (rate("tcp-10gbe"), rate("tcp-100gbe"));
+    assert!((1100.0..1250.0).contains(&ten), "{ten} MB/s of 1250");
+    // Twice the processor time for copies, and the adapter is idle most of the time.
+    assert!(
+        (2000.0..7000.0).contains(&hundred),
+        "{hundred} MB/s of 12500"
+    );
+    assert!(rate("connectx5-100gbe") > 1.7 * hundred);
+    assert!(rate("sockets-100gbe") > 0.9 * hundred);
+    let latency = |name| mpi_latency(&system(name, &own), Ranks::Apart, 8);
+    let (tcp, roce) = (latency("tcp-100gbe"), latency("connectx5-100gbe"));
+    assert!(tcp > 5.0 * roce, "{tcp} and {roce} us");
+    // A faster link does not help short messages.
+    assert!(near(tcp, latency("tcp-10gbe"), 0.1));
+}
+
+#[test]
+fn a_25_gigabit_port_carries_its_rate() {
+    let port = system("connectx4lx-25gbe", &Overrides::none());
+    let operation = Operation::new(Kind::Write, 1 << 20, Placement::Reference);
+    let rate = bandwidth(&port, Bandwidth::of(operation)).received;
+    assert!((2700.0..3125.0).contains(&rate), "{rate} MB/s");
 }

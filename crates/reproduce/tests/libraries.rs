@@ -1,8 +1,12 @@
 //! The shipped message-passing libraries: each runs all benchmarks, and algorithms take the time of
 //! published formulas.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
+use verbena_model::stage;
+use verbena_reproduce::bench::{Ranks, mpi_latency, mpi_traced};
 use verbena_reproduce::messages::{ALL, Measure, points};
 use verbena_workloads::Processes;
 
@@ -33,12 +37,16 @@ fn taking(operation: &str, choice: &str) -> System {
         .expect("sound profiles")
 }
 
-const LIBRARIES: [&str; 5] = [
+const LIBRARIES: [&str; 9] = [
     "mvapich-1.2",
     "openmpi-1.8",
     "openmpi-1.8-pipeline",
+    "mvapich2-2.3",
+    "intelmpi-2019",
     "openmpi-5",
     "mpich",
+    "openmpi-tcp",
+    "sockets",
 ];
 
 #[test]
@@ -56,6 +64,60 @@ fn every_library_runs_every_benchmark() {
             }
         }
     }
+}
+
+/// Returns the stages of a message between two nodes.
+fn stages(library: &str, bytes: u64) -> BTreeSet<&'static str> {
+    let traced = mpi_traced(&with_shipped(library), Fidelity::Packet, bytes, false);
+    traced.spans.iter().map(|span| span.stage).collect()
+}
+
+#[test]
+fn libraries_switch_protocols_at_their_own_limits() {
+    let copies = |library, bytes| {
+        let stages = stages(library, bytes);
+        [stage::COPY_OUT, stage::COPY_IN].map(|copy| stages.contains(copy))
+    };
+    for (library, last_copied) in [
+        ("openmpi-1.8", 12_288),
+        ("mvapich2-2.3", 17_408),
+        ("intelmpi-2019", 16_384),
+    ] {
+        assert_eq!(copies(library, last_copied), [true, true], "{library}");
+        assert_eq!(
+            copies(library, last_copied + 1),
+            [false, false],
+            "{library}"
+        );
+    }
+    // Over UCX the sender's copy ends first. Open MPI's blocking sends have limits of their own.
+    assert_eq!(copies("mpich", 2007), [true, true]);
+    assert_eq!(copies("mpich", 2008), [false, true]);
+    assert_eq!(copies("mpich", 17_298), [false, false]);
+    assert_eq!(copies("openmpi-5", 16_676), [true, true]);
+    assert_eq!(copies("openmpi-5", 262_143), [false, true]);
+    assert_eq!(copies("openmpi-5", 262_144), [false, false]);
+    // Nothing avoids the copies of a socket.
+    assert_eq!(copies("openmpi-tcp", 8 << 20), [true, true]);
+}
+
+#[test]
+fn pieces_of_an_eager_message_overlap() {
+    // Copies at both ends and the transfer take turns for a whole message only.
+    let latency = |piece: f64| {
+        let overrides = Overrides::none().with("ucx.piece", piece);
+        let text = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"openmpi-5\"\n";
+        let system = Library::shipped(&overrides)
+            .and_then(|shipped| shipped.and([("system/mine.toml", text)]))
+            .and_then(|library| library.system("mine"))
+            .expect("sound profiles");
+        mpi_latency(&system, Ranks::Apart, 16_384)
+    };
+    let (whole, pieces) = (latency(1e6), latency(4096.0));
+    assert!(
+        pieces < 0.85 * whole,
+        "{pieces} us in pieces, {whole} whole"
+    );
 }
 
 /// Formulas for n bytes and p ranks in terms of an exchange between two (Thakur, Rabenseifner,

@@ -7,7 +7,7 @@ use verbena_model::profile::Library;
 const VENDORS: [&str; 2] = ["0x02c9", "0x15b3"];
 /// Part numbers and the adapters' profiles. Source: the PCI ID repository, devices of 15b3, with
 /// their virtual functions.
-const PARTS: [(u32, &str); 16] = [
+const PARTS: [(u32, &str); 18] = [
     (0x5a44, "infinihost"),
     (0x6278, "infinihost3-mem"),
     (0x6282, "infinihost3-mem"),
@@ -18,6 +18,8 @@ const PARTS: [(u32, &str); 16] = [
     (0x1003, "connectx3"),
     (0x1013, "connectx4"),
     (0x1014, "connectx4"),
+    (0x1015, "connectx4lx"),
+    (0x1016, "connectx4lx"),
     (0x1017, "connectx5"),
     (0x1018, "connectx5"),
     (0x101b, "connectx6"),
@@ -59,6 +61,9 @@ pub fn system<'a>(
         let names = library.system_names(name);
         names.is_ok_and(|names| names.adapter == device.adapter)
             && system.is_ok_and(|system| {
+                if !system.has_verbs() {
+                    return false;
+                }
                 let rate = system.link.rate.0;
                 let is_ethernet = system.link.about.contains("Ethernet");
                 is_ethernet == device.is_ethernet && (device.rate / rate - 1.0).abs() < SAME_RATE
@@ -140,6 +145,12 @@ mod tests {
                 "Ethernet",
                 "100 Gb/s, 4 lanes",
                 "connectx5-100gbe",
+            ),
+            (
+                "0x02c9:4117",
+                "Ethernet",
+                "25 Gb/s, 1 lane",
+                "connectx4lx-25gbe",
             ),
             (
                 "0x15b3:4129",

@@ -7,15 +7,16 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
-use verbena_bench::predicted::Predicting;
 use crate::profiles::{FabricOptions, ProfileOptions, find_in};
+use verbena_bench::predicted::Predicting;
 use verbena_bench::target::{Found, Target};
-use verbena_calibrate::explain::{Explained, explain};
+use verbena_calibrate::explain::{Explained, explain, explain_messages};
 use verbena_measure::result::Value;
 use verbena_measure::unit;
 use verbena_report::chart::timeline::Bar;
 use verbena_report::file::replace;
 use verbena_report::html::{Operation, explanation};
+use verbena_reproduce::messages;
 use verbena_workloads::{Mode, Options, find};
 
 /// What to explain.
@@ -64,10 +65,6 @@ pub struct Arguments {
 /// Fails if the benchmark or model is unknown, the model does not support the benchmark, or the
 /// page cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let benchmark = find(&arguments.benchmark).ok_or_else(|| {
-        let name = &arguments.benchmark;
-        Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
-    })?;
     let profiles = arguments.fabric.added_to(arguments.profiles.profiles())?;
     let Found::Model(model) = find_in(&arguments.target, &profiles)? else {
         let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
@@ -75,28 +72,48 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::Input(text.to_owned()));
     };
     arguments.profiles.report_basis([&arguments.target])?;
-    let options = Options {
-        sizes: Some(arguments.sizes.clone()),
-        pairs: Some(arguments.pairs.clone()),
-        mode: Some(Mode::Lockstep),
-        transports: Some(arguments.transports.clone()),
-        inline: arguments.inline,
-        ..Options::default()
+    let unknown = || {
+        let name = &arguments.benchmark;
+        Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     };
-    let explained = explain(model.machine.clone(), benchmark, options, model.fidelity)
-        .map_err(|error| Failure::Suite(error.to_string()))?;
+    let system = model.machine.system();
+    let explained = match (messages::find(&arguments.benchmark), system) {
+        (Some(entry), Some(system)) => {
+            let sizes: Vec<u64> = arguments.sizes.iter().map(|&size| size as u64).collect();
+            explain_messages(system, entry, &sizes, model.fidelity)
+        }
+        (Some(_), None) => {
+            let (name, model) = (&arguments.benchmark, model.machine.name());
+            let text = format!("{name} needs a message-passing library, and {model} has none");
+            return Err(Failure::Input(text));
+        }
+        (None, _) => {
+            let benchmark = find(&arguments.benchmark).ok_or_else(unknown)?;
+            explain(
+                model.machine.clone(),
+                benchmark,
+                options(&arguments),
+                model.fidelity,
+            )
+        }
+    };
+    let explained = explained.map_err(|error| Failure::Suite(error.to_string()))?;
     if explained.is_empty() {
-        let text = format!("{} measures nothing on {}", benchmark.name, model.label());
+        let text = format!(
+            "{} measures nothing on {}",
+            arguments.benchmark,
+            model.label()
+        );
         return Err(Failure::Input(text));
     }
     let predicting = Predicting::of(&model, &arguments.profiles.profiles())?;
     let mut operations = Vec::new();
     for one in &explained {
-        let title = title(benchmark.name, one);
+        let title = title(&arguments.benchmark, one);
         let operation = operation(title, one);
         out!("{}", table(&operation, model.machine.name(), one));
         if let Some(predicting) = &predicting {
-            out!("{}", interval(predicting, benchmark.name, one));
+            out!("{}", interval(predicting, &arguments.benchmark, one));
         }
         operations.push(operation);
     }
@@ -129,6 +146,17 @@ fn interval(predicting: &Predicting, benchmark: &str, explained: &Explained) -> 
             )
         }
         None => "  no interval: no published curve is of this kind\n".to_owned(),
+    }
+}
+
+fn options(arguments: &Arguments) -> Options {
+    Options {
+        sizes: Some(arguments.sizes.clone()),
+        pairs: Some(arguments.pairs.clone()),
+        mode: Some(Mode::Lockstep),
+        transports: Some(arguments.transports.clone()),
+        inline: arguments.inline,
+        ..Options::default()
     }
 }
 

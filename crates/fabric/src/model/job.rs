@@ -51,7 +51,7 @@ impl Job {
 /// # Errors
 ///
 /// Returns [`Error::Stalled`] if some process waits forever and does not return when its wait is
-/// ended with an error.
+/// ended with an error, and [`Error::Unsupported`] if the system has no verbs.
 pub fn run_job<T, F>(job: &Job, program: F) -> Result<Vec<T>>
 where
     T: 'static,
@@ -70,6 +70,14 @@ where
     T: 'static,
     F: AsyncFn(ModelProcess) -> T + 'static,
 {
+    if job
+        .machine
+        .system()
+        .is_some_and(|system| !system.has_verbs())
+    {
+        let model = format!("the model {}, which has sockets only", job.machine.name());
+        return Err(Error::unsupported("access by verbs", model));
+    }
     let nodes = job.nodes.iter().max().map_or(1, |last| last + 1);
     let running = match &job.machine {
         Machine::Adapters(system) => Running::Adapters(Cluster::new(system, nodes, job.fidelity)),

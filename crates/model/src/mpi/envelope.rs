@@ -12,6 +12,8 @@ pub(super) enum Envelope {
         bytes: u64,
         sent: Cause,
         early: Option<Early>,
+        /// Reports the pieces after the first, if there are any.
+        rest: Option<Mailbox<Cause>>,
     },
     /// Start of a rendezvous, with the mailboxes for the rest of the protocol.
     Rendezvous {

@@ -126,6 +126,7 @@ mod tests {
             bytes,
             sent,
             early: None,
+            rest: None,
         }
     }
 

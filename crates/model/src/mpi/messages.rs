@@ -8,6 +8,7 @@ use crate::adapter::{Kind, Placement, Request};
 use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox, Time};
 use crate::profile::{Channel, Rendezvous};
+use crate::stage;
 
 /// Tag of messages that are distinguished by order alone.
 pub(super) const PLAIN: u32 = 0;
@@ -16,6 +17,25 @@ impl Rank {
     /// Computes for `span`.
     pub async fn compute(&self, span: Time) {
         self.process.compute(span).await;
+    }
+
+    /// Computes for `span` as a stage of an operation.
+    pub(super) async fn spend(&self, stage: &'static str, span: Time) {
+        let start = self.process.now();
+        self.compute(span).await;
+        self.ended(stage, start);
+    }
+
+    /// Copies data as a stage of an operation.
+    pub(super) async fn copy(&self, stage: &'static str, bytes: u64) {
+        let start = self.process.now();
+        self.process.copy(bytes, CacheState::Cold).await;
+        self.ended(stage, start);
+    }
+
+    fn ended(&self, stage: &'static str, start: Time) {
+        let (sim, node) = (self.process.sim(), self.world.node(self.number));
+        sim.span(stage, node, start, self.process.now());
     }
 
     /// Delivers a small protocol message to the peer and calls `placed` on arrival.
@@ -55,7 +75,7 @@ impl Rank {
         };
         let kind = match mpi.channel {
             Channel::Write => Kind::Write,
-            Channel::Send => Kind::Send,
+            Channel::Send | Channel::Socket => Kind::Send,
         };
         let mut request = Request::new(kind, bytes, placement);
         let (posted, rank) = (Posted::default(), self.number);
@@ -75,11 +95,15 @@ impl Rank {
         posted.set(self.process.now());
     }
 
-    /// Detects a message sent by `deliver`.
+    /// Detects a message sent by `deliver`. A rank whose processor was idle has waited for it.
     pub(super) async fn find(&self) {
+        let wakeup = self.world.mpi.wakeup.filter(|_| self.process.is_idle());
+        if let Some(wakeup) = wakeup {
+            self.spend(stage::WAKEUP, wakeup).await;
+        }
         match self.world.mpi.channel {
             Channel::Write => self.process.notice().await,
-            Channel::Send => self.process.take_completion().await,
+            Channel::Send | Channel::Socket => self.process.take_completion().await,
         }
     }
 
@@ -90,6 +114,15 @@ impl Rank {
 
     /// Sends a message with a tag.
     pub async fn send_marked(&self, to: usize, bytes: u64, tag: u32) {
+        self.send_by(to, bytes, tag, true).await;
+    }
+
+    /// Sends a message with a tag as a call does that returns before: by the limits of such sends.
+    pub async fn send_in_background(&self, to: usize, bytes: u64, tag: u32) {
+        self.send_by(to, bytes, tag, false).await;
+    }
+
+    async fn send_by(&self, to: usize, bytes: u64, tag: u32, blocking: bool) {
         let mpi = &self.world.mpi;
         let origin = Origin {
             source: self.number,
@@ -98,21 +131,13 @@ impl Rank {
         if self.world.nodes[to] == self.world.nodes[self.number] {
             return Box::pin(self.send_inside(to, bytes, origin)).await;
         }
-        self.compute(mpi.overhead).await;
-        let world = self.world.clone();
-        if bytes <= mpi.eager.0 {
-            self.take_credit(to).await;
-            self.process.copy(bytes, CacheState::Cold).await;
-            self.deliver(to, bytes + mpi.header.0, move |sent| {
-                let early = world.early();
-                world.arrive(to, origin, Envelope::Eager { bytes, sent, early });
-            })
-            .await;
-            self.process.occupy(self.world.plan.after);
-            return;
+        self.spend(stage::SEND, mpi.overhead).await;
+        if let Some(way) = mpi.eagerly(bytes, blocking) {
+            return self.send_eagerly(to, bytes, origin, way).await;
         }
-        // Fragments are registered one by one.
-        if self.rendezvous() != Rendezvous::Pipeline {
+        let world = self.world.clone();
+        // Fragments are registered one by one, and sockets copy.
+        if self.rendezvous() != Rendezvous::Pipeline && mpi.channel != Channel::Socket {
             self.register(bytes).await;
         }
         self.take_credit(to).await;
@@ -168,10 +193,15 @@ impl Rank {
         let from = origin.source;
         match envelope {
             Envelope::Local(local) => Box::pin(self.receive_inside(local)).await,
-            Envelope::Eager { bytes, early, .. } => {
+            Envelope::Eager {
+                bytes, early, rest, ..
+            } => {
                 let seen = self.see(from, early.as_ref(), mpi.overhead).await;
-                self.process.copy(bytes, CacheState::Cold).await;
+                self.copy(stage::COPY_IN, self.first_piece(bytes)).await;
                 self.used(seen).await;
+                if let Some(rest) = rest {
+                    Box::pin(self.take_pieces(bytes, rest)).await;
+                }
                 bytes
             }
             Envelope::Rendezvous {
@@ -197,7 +227,7 @@ impl Rank {
         let own = self.clone();
         self.process
             .sim()
-            .spawn(async move { own.send_marked(to, bytes, tag).await })
+            .spawn(async move { own.send_in_background(to, bytes, tag).await })
     }
 
     /// Starts a receive that proceeds in the background.

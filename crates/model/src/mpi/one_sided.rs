@@ -5,6 +5,8 @@ use super::world::Rank;
 use crate::adapter::{Kind, Placement, Request};
 use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};
+use crate::profile::Channel;
+use crate::stage;
 
 impl Rank {
     /// Writes `bytes` into a rank's memory; returns when they have arrived.
@@ -33,10 +35,17 @@ impl Rank {
 
     /// Performs an access; inside the node memory is shared, and an access is a copy.
     async fn access(&self, kind: Kind, peer: usize, bytes: u64) {
-        self.compute(self.world.access).await;
+        self.spend(stage::SEND, self.world.access).await;
         if self.world.node(peer) == self.world.node(self.number) {
             let state = CacheState::OtherCore(self.world.cores(self.number, peer));
             return self.process.copy(bytes, state).await;
+        }
+        if self.world.mpi.channel == Channel::Socket {
+            let (out, back) = match kind {
+                Kind::Read => (0, bytes),
+                _ => (bytes, 0),
+            };
+            return Box::pin(self.ask(peer, out, back)).await;
         }
         let completions: Mailbox<Cause> = Mailbox::new(self.process.sim());
         let mut request = Request::new(kind, bytes, Placement::Reference);

@@ -9,8 +9,8 @@
 use super::cause::Cause;
 use super::envelope::Agreement;
 use super::world::Rank;
-use crate::cluster::CacheState;
 use crate::kernel::{JoinHandle, Mailbox};
+use crate::stage;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Cut {
@@ -51,7 +51,7 @@ impl Rank {
         for (port, &fragment) in (0..).zip(&cut.fragments) {
             self.wait_for(&agreement.go).await;
             self.find().await;
-            self.compute(self.world.mpi.overhead).await;
+            self.spend(stage::MATCH, self.world.mpi.overhead).await;
             self.register(fragment).await;
             self.write_piece(to, fragment, port % ports, &completions, &agreement.done)
                 .await;
@@ -79,7 +79,8 @@ impl Rank {
                     own.process.take_completion().await;
                     under_way -= 1;
                 }
-                own.process.copy(piece, CacheState::Cold).await;
+                own.spend_on_piece(stage::SEND).await;
+                own.copy(stage::COPY_OUT, piece).await;
                 let there = piece_there.clone();
                 let header = own.world.mpi.header.0;
                 own.deliver_and_tell(to, piece + header, move |sent| there.send(sent), &left)
@@ -119,7 +120,8 @@ impl Rank {
             for piece in pieces {
                 own.wait_for(&piece_there).await;
                 own.find().await;
-                own.process.copy(piece, CacheState::Cold).await;
+                own.spend_on_piece(stage::MATCH).await;
+                own.copy(stage::COPY_IN, piece).await;
             }
         })
     }

@@ -6,6 +6,7 @@
 
 use super::world::Rank;
 use crate::kernel::Time;
+use crate::stage;
 
 impl Rank {
     /// Ensures that the buffer of that size is registered.
@@ -21,7 +22,7 @@ impl Rank {
         let pages = mpi.registration_page.unwrap_or_default() * bytes.div_ceil(page);
         let span = mpi.registration.unwrap_or_default() + pages;
         if span > Time::ZERO {
-            self.compute(span).await;
+            self.spend(stage::REGISTRATION, span).await;
         }
     }
 }

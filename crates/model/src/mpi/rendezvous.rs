@@ -5,7 +5,8 @@ use super::envelope::Agreement;
 use super::world::Rank;
 use crate::adapter::{Kind, Placement, Request};
 use crate::kernel::Mailbox;
-use crate::profile::Rendezvous;
+use crate::profile::{Channel, Rendezvous};
+use crate::stage;
 
 impl Rank {
     pub(super) fn rendezvous(&self) -> Rendezvous {
@@ -16,7 +17,10 @@ impl Rank {
     pub(super) async fn move_data(&self, to: usize, bytes: u64, agreement: Agreement) {
         self.wait_for(&agreement.go).await;
         self.find().await;
-        self.compute(self.world.mpi.overhead).await;
+        self.spend(stage::MATCH, self.world.mpi.overhead).await;
+        if self.world.mpi.channel == Channel::Socket {
+            return Box::pin(self.stream(to, bytes, &agreement.piece, || ())).await;
+        }
         match self.rendezvous() {
             Rendezvous::Write => Box::pin(self.write_data(to, bytes, agreement.done)).await,
             Rendezvous::Read => (),
@@ -29,6 +33,10 @@ impl Rank {
         let header = self.world.mpi.header.0;
         let go = agreement.go.clone();
         let told = self.deliver(from, header, move |told| go.send(told));
+        if self.world.mpi.channel == Channel::Socket {
+            Box::pin(told).await;
+            return Box::pin(self.drain(bytes, &agreement.piece)).await;
+        }
         match self.rendezvous() {
             Rendezvous::Write => {
                 self.register(bytes).await;

@@ -7,7 +7,6 @@
 use super::envelope::{Early, Envelope, MessageLocation};
 use super::matching::Origin;
 use super::world::{Rank, World};
-use crate::cluster::CacheState;
 use crate::kernel::Time;
 use crate::profile::Unexpected;
 use crate::stage;
@@ -93,9 +92,9 @@ impl Rank {
     async fn set_aside(&self, origin: Origin, bytes: u64, early: &Early) {
         early.moves_to(MessageLocation::OnItsWay);
         self.find().await;
-        self.compute(self.world.mpi.overhead).await;
+        self.spend(stage::MATCH, self.world.mpi.overhead).await;
         if bytes > 0 {
-            self.process.copy(bytes, CacheState::Cold).await;
+            self.copy(stage::COPY_IN, bytes).await;
         }
         early.moves_to(MessageLocation::Aside);
         early.aside().send(self.cause());
@@ -108,7 +107,7 @@ impl Rank {
         let seen = early.filter(|early| !early.is_in_its_buffer());
         let Some(early) = seen else {
             self.find().await;
-            self.compute(work).await;
+            self.spend(stage::MATCH, work).await;
             return Seen::InItsBuffer(source);
         };
         if early.location() == MessageLocation::OnItsWay {
@@ -116,7 +115,7 @@ impl Rank {
         }
         let rest = work.since(self.world.mpi.overhead);
         if rest > Time::ZERO {
-            self.compute(rest).await;
+            self.spend(stage::MATCH, rest).await;
         }
         Seen::Aside
     }

@@ -4,8 +4,8 @@ use super::error::Error;
 use super::inheritance::{Basis, Inherited};
 use super::kind::{Name, ProfileKind};
 use super::overrides::Overrides;
-use super::schema::{Link, Profile, Software, Switch, System, SystemNames, Topology};
 use super::recorded::{Recorded, Tag};
+use super::schema::{Link, Profile, Software, Switch, System, SystemNames, Topology};
 use super::shipped::SHIPPED;
 use super::sources::Sources;
 use crate::correction::Corrections;
@@ -199,7 +199,13 @@ impl Library {
                 .collect();
             match meant.as_slice() {
                 [_] => {}
-                [] => return Err(fault(path, "no profile has such a value".to_owned())),
+                [] => {
+                    let reason = match self.owner_of(path) {
+                        Some((owner, own)) => format!("is set in profile {owner}; use {own}"),
+                        None => "no profile has such a value".to_owned(),
+                    };
+                    return Err(fault(path, reason));
+                }
                 several => {
                     let paths: Vec<_> = several.iter().map(|r| r.path.as_str()).collect();
                     return Err(fault(path, format!("which: {}", paths.join(" or "))));
@@ -207,6 +213,31 @@ impl Library {
             }
         }
         Ok(())
+    }
+
+    /// Returns the profile that sets the value at `path` of a profile based on it, or of a system
+    /// that it is part of; and the value's own path.
+    fn owner_of(&self, path: &str) -> Option<(&str, &str)> {
+        self.profiles.iter().find_map(|(name, profile)| {
+            let kind = format!("{}/", name.0.word());
+            let key = path.strip_prefix(&kind).unwrap_or(path);
+            let key = key.strip_prefix(name.1.as_str())?.strip_prefix('.')?;
+            let names = match profile {
+                Profile::System(names) => parts(names),
+                _ => Vec::new(),
+            };
+            std::iter::once(name.clone()).chain(names).find_map(|part| {
+                // The nearest of its bases that sets the value.
+                let chain = self.sources.chain(&part).ok()?;
+                chain.iter().find_map(|here| {
+                    let found = self
+                        .recorded
+                        .iter()
+                        .find(|r| r.is_of(here) && r.key == key)?;
+                    Some((found.profile.as_str(), found.path.as_str()))
+                })
+            })
+        })
     }
 
     /// Returns every value of every profile.
@@ -473,5 +504,22 @@ mod tests {
             .expect("sound");
         assert_eq!(value(&again, first), Some(2.0));
         assert_eq!(value(&again, second), Some(7.0));
+    }
+
+    #[test]
+    fn unknown_paths_name_the_profile_that_sets_the_value() {
+        let refused = |path: &str| {
+            let library = Library::shipped(&Overrides::none().with(path, 1.0));
+            library.expect_err("no such path").reason
+        };
+        let inherited = "is set in profile connectx4; use connectx4.send.reads";
+        assert_eq!(refused("connectx5.send.reads"), inherited);
+        assert_eq!(refused("adapter/connectx5.send.reads"), inherited);
+        let of_a_part = "is set in profile pcie3-x16; use pcie3-x16.pcie.lanes";
+        assert_eq!(refused("connectx5-edr.pcie.lanes"), of_a_part);
+        assert_eq!(
+            refused("connectx5.send.nothing"),
+            "no profile has such a value"
+        );
     }
 }

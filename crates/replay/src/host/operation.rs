@@ -39,7 +39,9 @@ impl Operation {
         let message = |peer: usize, round: Round, mark| (Rc::from([round]), Rc::from([peer]), mark);
         let mut reaching = None;
         let (rounds, members, mark) = match act {
-            Act::Send { to, bytes, mark } => message(to, Round::send(0, bytes), mark),
+            Act::Send {
+                to, bytes, mark, ..
+            } => message(to, Round::send(0, bytes), mark),
             Act::Receive { from, bytes, mark } => message(from, Round::receive(0, bytes), mark),
             Act::Rounds {
                 rounds,

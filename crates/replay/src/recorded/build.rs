@@ -389,7 +389,16 @@ impl Builder<'_, '_> {
             .together
             .ways
             .send((self.rank.rank, to, channel), bytes);
-        self.begin(slot, Act::Send { to, bytes, mark });
+        let blocking = slot == WITHIN;
+        self.begin(
+            slot,
+            Act::Send {
+                to,
+                bytes,
+                mark,
+                blocking,
+            },
+        );
     }
 
     /// Adds a receive; its message is assigned when all sends are known.

@@ -128,9 +128,9 @@ impl<W: Write> Schedule<'_, W> {
     fn begin(&mut self, slot: usize, act: &Act) -> fmt::Result {
         let before = std::mem::take(&mut self.before);
         let (first, last) = match act {
-            &Act::Send { to, bytes, mark } => {
-                self.alone(format_args!("send {bytes}b to {to} tag {mark}"), &before)?
-            }
+            &Act::Send {
+                to, bytes, mark, ..
+            } => self.alone(format_args!("send {bytes}b to {to} tag {mark}"), &before)?,
             &Act::Receive { from, bytes, mark } => self.alone(
                 format_args!("recv {bytes}b from {from} tag {mark}"),
                 &before,

@@ -250,7 +250,15 @@ impl Player for ModelRank {
 
 async fn perform(rank: Rank, act: Act) {
     match act {
-        Act::Send { to, bytes, mark } => rank.send_marked(to, bytes, mark).await,
+        Act::Send {
+            to,
+            bytes,
+            mark,
+            blocking,
+        } => match blocking {
+            true => rank.send_marked(to, bytes, mark).await,
+            false => rank.send_in_background(to, bytes, mark).await,
+        },
         Act::Receive { from, mark, .. } => rank.receive_marked(from, mark).await,
         Act::Rounds {
             rounds,

@@ -11,6 +11,6 @@ mod stack;
 pub use bandwidth::{Bandwidth, Direction, Rates, bandwidth};
 pub use file_service::{Contents, Reading, Service, file_service};
 pub use latency::{Latency, Start, latency};
-pub use mpi::{Ranks, mpi_bandwidth, mpi_latency};
+pub use mpi::{Ranks, mpi_bandwidth, mpi_latency, mpi_traced};
 pub use operation::{Operation, run};
 pub use stack::{ethernet_latency, ipoib_bandwidth, ipoib_latency};

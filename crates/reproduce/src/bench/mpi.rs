@@ -2,8 +2,12 @@
 
 use super::bandwidth::Direction;
 use super::operation::run;
+use std::cell::Cell;
+use std::rc::Rc;
+use verbena_fabric::model::Traced;
 use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
+use verbena_model::kernel::Time;
 use verbena_model::mpi::World;
 use verbena_model::profile::System;
 
@@ -88,5 +92,51 @@ pub fn mpi_bandwidth(system: &System, ranks: Ranks, bytes: u64, direction: Direc
         }
         let moved = bytes * window * (ROUNDS - 1) * if both { 2 } else { 1 };
         moved as f64 / (one.process().now() - begun).seconds() / 1e6
+    })
+}
+
+/// Returns the trace of one message between two nodes, and of its answer if `answered`, after two
+/// exchanges that are not traced.
+pub fn mpi_traced(system: &System, fidelity: Fidelity, bytes: u64, answered: bool) -> Traced {
+    const BEFORE: u32 = 2;
+    let cluster = Cluster::new(system, 2, fidelity);
+    let world = World::new(&cluster, Ranks::Apart.nodes());
+    let (one, other) = (world.rank(0), world.rank(1));
+    let received = Rc::new(Cell::new(Time::ZERO));
+    let at = received.clone();
+    let served = cluster.sim().spawn(async move {
+        for _ in 0..BEFORE {
+            other.receive(0).await;
+            other.send(0, bytes).await;
+        }
+        other.receive(0).await;
+        at.set(other.process().now());
+        if answered {
+            other.send(0, bytes).await;
+        }
+    });
+    let sim = cluster.sim().clone();
+    sim.record_spans();
+    run(&cluster, async move {
+        for _ in 0..BEFORE {
+            one.send(1, bytes).await;
+            one.receive(1).await;
+        }
+        let start = one.process().now();
+        one.send(1, bytes).await;
+        let end = match answered {
+            true => {
+                one.receive(1).await;
+                one.process().now()
+            }
+            false => {
+                served.await;
+                received.get()
+            }
+        };
+        let mut spans = sim.take_spans();
+        spans.retain(|span| span.end > start && span.start < end);
+        spans.sort();
+        Traced { start, end, spans }
     })
 }

@@ -14,11 +14,20 @@ pub enum Channel {
     Write,
     /// Send to a (shared) receive queue, detected in the completion queue.
     Send,
+    /// Write to a TCP socket of the kernel; the adapter has no other use.
+    Socket,
 }
 
 impl Field for Channel {
     fn take(section: &Section<'_>, key: &str) -> Result<Channel, Error> {
-        section.choice(key, &[("write", Channel::Write), ("send", Channel::Send)])
+        section.choice(
+            key,
+            &[
+                ("write", Channel::Write),
+                ("send", Channel::Send),
+                ("socket", Channel::Socket),
+            ],
+        )
     }
 }
 
@@ -94,6 +103,9 @@ impl Field for Option<Unexpected> {
     }
 }
 
+/// Shortest piece that a profile may demand: a message has a bounded number of pieces.
+const LEAST_PIECE: Bytes = Bytes(256);
+
 section! {
     /// A message-passing library.
     Mpi {
@@ -104,10 +116,27 @@ section! {
         /// Largest message posted inline; if absent, none is.
         inline: Option<Bytes>,
         /// Processor time per message on each side in addition to posting and noticing: matching,
-        /// bookkeeping.
+        /// bookkeeping. A stream of messages is no faster.
         overhead: Time,
-        /// Largest message that is copied through preregistered buffers.
+        /// Additional time of a message that a rank waits for, until the rank processes it. A
+        /// stream does not show it: the next message is there when the rank has processed one. If
+        /// absent, none.
+        wakeup: Option<Time>,
+        /// Largest message that is sent without a rendezvous.
         eager: Bytes,
+        /// Smallest eager message that the adapter reads from the sender's buffer, which remains
+        /// in use until the completion; smaller ones are copied. If absent, all are.
+        zero_copy: Option<Bytes>,
+        /// `eager` of blocking sends, if it differs.
+        blocking_eager: Option<Bytes>,
+        /// `zero_copy` of blocking sends, if it differs.
+        blocking_zero_copy: Option<Bytes>,
+        /// Largest piece of an eager message; a longer message is sent in several. If absent, each
+        /// is sent whole.
+        piece: Option<Bytes>,
+        /// Processor time on each side for a piece that is copied, beyond the first of an eager
+        /// message; if absent, none.
+        piece_overhead: Option<Time>,
         /// Transfer of larger messages; if absent, the sender writes.
         rendezvous: Option<Rendezvous>,
         /// Parameters of a transfer in fragments.
@@ -168,6 +197,12 @@ impl Mpi {
         let wrong = |key: &str, reason: &str| Err(root.about(key, reason.to_owned()));
         if self.rendezvous == Some(Rendezvous::Pipeline) && self.pipeline.is_none() {
             return wrong("rendezvous", "\"pipeline\" needs a section pipeline");
+        }
+        if self.piece.is_some_and(|piece| piece < LEAST_PIECE) {
+            return wrong("piece", "must be at least 256 B");
+        }
+        if self.piece.is_some() && self.unexpected == Some(Unexpected::Copied) {
+            return wrong("piece", "needs unexpected = \"kept\"");
         }
         let Some(credits) = self.credits else {
             return match self.credits_returned {

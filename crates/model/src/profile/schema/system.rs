@@ -4,7 +4,7 @@ use super::adapter::Adapter;
 use super::congestion::Congestion;
 use super::host::Host;
 use super::link::{Cable, Link, Switch};
-use super::mpi::Mpi;
+use super::mpi::{Channel, Mpi};
 use super::topology::Topology;
 use crate::correction::Corrections;
 use crate::profile::error::Error;
@@ -53,6 +53,15 @@ impl SystemNames {
             ports: Field::take(root, "ports")?,
             nodes: Field::take(root, "nodes")?,
         })
+    }
+}
+
+impl System {
+    /// Returns whether programs reach the adapter by verbs; if not, only message passing over the
+    /// kernel's sockets is modelled.
+    pub fn has_verbs(&self) -> bool {
+        let channel = self.mpi.as_ref().map(|mpi| mpi.channel);
+        channel != Some(Channel::Socket)
     }
 }
 

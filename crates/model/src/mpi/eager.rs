@@ -1,0 +1,130 @@
+//! Eager messages: sent at once, in one piece or several, each copied or read from its buffer.
+
+use super::cause::Cause;
+use super::envelope::Envelope;
+use super::matching::Origin;
+use super::world::Rank;
+use crate::kernel::{Mailbox, Time};
+use crate::profile::{Bytes, Channel, Mpi};
+use crate::stage;
+
+/// Memory from which the adapter reads an eager message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum From {
+    /// A copy in a buffer of the library.
+    Copy,
+    /// The sender's buffer.
+    Buffer,
+}
+
+impl Mpi {
+    /// Returns whether a message goes without a rendezvous, and from which memory.
+    pub(super) fn eagerly(&self, bytes: u64, blocking: bool) -> Option<From> {
+        let own = |value: Option<Bytes>| value.filter(|_| blocking);
+        let eager = own(self.blocking_eager).unwrap_or(self.eager);
+        let zero_copy = own(self.blocking_zero_copy).or(self.zero_copy);
+        let can = self.channel != Channel::Socket;
+        let from = match can && zero_copy.is_some_and(|least| bytes >= least.0) {
+            true => From::Buffer,
+            false => From::Copy,
+        };
+        (bytes <= eager.0).then_some(from)
+    }
+}
+
+impl Rank {
+    /// Returns the length of the first piece of an eager message.
+    pub(super) fn first_piece(&self, bytes: u64) -> u64 {
+        self.world.mpi.piece.map_or(bytes, |most| bytes.min(most.0))
+    }
+
+    /// Returns the lengths of the pieces after the first.
+    fn further_pieces(&self, bytes: u64) -> impl Iterator<Item = u64> + use<> {
+        let most = self.world.mpi.piece.map_or(u64::MAX, |most| most.0);
+        let rest = bytes - bytes.min(most);
+        (0..rest.div_ceil(most)).map(move |number| (rest - number * most).min(most))
+    }
+
+    /// Returns the lengths of all pieces, at least one.
+    pub(super) fn all_pieces(&self, bytes: u64) -> impl Iterator<Item = u64> + use<> {
+        std::iter::once(self.first_piece(bytes)).chain(self.further_pieces(bytes))
+    }
+
+    /// Spends the processor time of a piece.
+    pub(super) async fn spend_on_piece(&self, stage: &'static str) {
+        let span = self.world.mpi.piece_overhead.unwrap_or_default();
+        if span > Time::ZERO {
+            self.spend(stage, span).await;
+        }
+    }
+
+    pub(super) async fn send_eagerly(&self, to: usize, bytes: u64, origin: Origin, from: From) {
+        let copied = from == From::Copy;
+        if !copied {
+            self.register(bytes).await;
+        }
+        self.take_credit(to).await;
+        let completions = Mailbox::new(self.process.sim());
+        let first = self.first_piece(bytes);
+        let rest = (first < bytes).then(|| Mailbox::new(self.process.sim()));
+        let world = self.world.clone();
+        let theirs = rest.clone();
+        let arrive = move |sent| {
+            let early = world.early();
+            let envelope = Envelope::Eager {
+                bytes,
+                sent,
+                early,
+                rest: theirs,
+            };
+            world.arrive(to, origin, envelope);
+        };
+        self.send_piece(to, first, copied, arrive, &completions)
+            .await;
+        for piece in self.further_pieces(bytes) {
+            self.spend_on_piece(stage::SEND).await;
+            let rest = rest.clone();
+            let arrive = move |sent| {
+                if let Some(rest) = rest {
+                    rest.send(sent);
+                }
+            };
+            self.send_piece(to, piece, copied, arrive, &completions)
+                .await;
+        }
+        self.process.occupy(self.world.plan.after);
+        if !copied {
+            for _ in self.all_pieces(bytes) {
+                self.wait_for(&completions).await;
+                self.process.take_completion().await;
+            }
+        }
+    }
+
+    async fn send_piece(
+        &self,
+        to: usize,
+        bytes: u64,
+        copied: bool,
+        arrive: impl FnOnce(Cause) + 'static,
+        completions: &Mailbox<Cause>,
+    ) {
+        let whole = bytes + self.world.mpi.header.0;
+        if copied {
+            self.copy(stage::COPY_OUT, bytes).await;
+            self.deliver(to, whole, arrive).await;
+        } else {
+            self.deliver_and_tell(to, whole, arrive, completions).await;
+        }
+    }
+
+    /// Receives the pieces of an eager message after the first.
+    pub(super) async fn take_pieces(&self, bytes: u64, rest: Mailbox<Cause>) {
+        for piece in self.further_pieces(bytes) {
+            self.wait_for(&rest).await;
+            self.find().await;
+            self.spend_on_piece(stage::MATCH).await;
+            self.copy(stage::COPY_IN, piece).await;
+        }
+    }
+}
