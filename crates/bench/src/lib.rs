@@ -12,6 +12,7 @@
 pub mod adapter;
 pub mod bar;
 pub mod counters;
+pub mod demo;
 pub mod descendants;
 pub mod engine;
 mod environment;
@@ -27,6 +28,7 @@ mod measure;
 mod model_runner;
 pub mod model_target;
 pub mod options;
+pub mod own_profile;
 pub mod plan;
 mod pmi;
 pub mod ports;

@@ -6,8 +6,7 @@ use crate::failure::Failure;
 use crate::host;
 use crate::measuring::MpiName;
 use crate::number;
-use crate::output::outln;
-use crate::tables::validation::print;
+use crate::output::{out, outln};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use verbena_bench::target::Target;
@@ -84,7 +83,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "{}",
             serde_json::to_string_pretty(&told).expect("numbers are plain data")
         ),
-        false => print(&told),
+        false => out!("{told}"),
     }
     if let Some(file) = &arguments.out {
         write(file, &told)?;

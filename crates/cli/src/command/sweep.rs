@@ -10,9 +10,8 @@ use crate::interrupt;
 use crate::number;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::slurm_array::Script;
 use verbena_bench::bar::Bar;
-use verbena_calibrate::study::{Part, Store, Study, run as compute};
+use verbena_calibrate::study::{Part, Script, Store, Study, run as compute};
 
 /// Which study, and how.
 #[derive(Debug, clap::Args)]

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::environment::Environment;
-use crate::launch::libraries::Libraries;
-use crate::launch::options::{self, Options};
-use crate::launch::supervise;
-use crate::trace::listener::{Lines, Listener};
 use verbena_bench::temporary::Directory;
+use verbena_run::environment::Environment;
+use verbena_run::libraries::Libraries;
+use verbena_run::supervise;
+use verbena_run::trace::listener::{Lines, Listener};
 
 /// The arguments of `verbena trace`.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -15,6 +14,7 @@ use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
 use verbena_measure::unit;
 use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
+use verbena_replay::source::Source;
 
 #[derive(Serialize)]
 struct Told {

@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
-use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -24,6 +23,7 @@ use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{
     Error, Replay, Replayed as Outcome, Waited, goal, programs, run as replay, timeline,
 };
+use verbena_replay::source::Source;
 use verbena_replay::{Parts, Program, cyclic};
 
 /// How a trace is replayed.
