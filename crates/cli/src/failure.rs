@@ -90,6 +90,11 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Returns the conversion of an error of the system, which prevented an action.
+    pub fn system(doing: &'static str) -> impl Fn(io::Error) -> Failure {
+        move |source| Failure::System { doing, source }
+    }
+
     pub fn exit(&self) -> Exit {
         use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {

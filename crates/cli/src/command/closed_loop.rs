@@ -97,8 +97,5 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Writes the results as JSON.
 fn write(file: &Path, told: &Validation) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(told).expect("numbers are plain data");
-    verbena_report::file::replace(file, &(text + "\n")).map_err(|source| Failure::System {
-        doing: "write the file",
-        source,
-    })
+    verbena_report::file::replace(file, &(text + "\n")).map_err(Failure::system("write the file"))
 }

@@ -127,10 +127,7 @@ fn script(arguments: &Arguments, out: &Path, points: usize, tasks: u32) -> Resul
         })?;
         Ok::<_, Failure>(path.display().to_string())
     };
-    let program = std::env::current_exe().map_err(|source| Failure::System {
-        doing: "find this program",
-        source,
-    })?;
+    let program = std::env::current_exe().map_err(Failure::system("find this program"))?;
     let threads = arguments.threads as usize;
     let mut command = vec![
         whole(&program)?,

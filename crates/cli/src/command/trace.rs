@@ -76,11 +76,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let environment = environment.with_tracer(&tracer, &socket);
     let command = options::command("trace", &arguments.command, &environment)?;
-    let listener =
-        Listener::bind(&socket, lines(&arguments)?).map_err(|source| Failure::System {
-            doing: "receive the calls",
-            source,
-        })?;
+    let listener = Listener::bind(&socket, lines(&arguments)?)
+        .map_err(Failure::system("receive the calls"))?;
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
     let hearing = thread::spawn(move || listener.hear(&end));
@@ -89,10 +86,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let heard = hearing.join().expect("hearing does not panic");
     // An error of the program takes precedence over one of its trace.
     let status = status?;
-    let heard = heard.map_err(|source| Failure::System {
-        doing: "print the calls",
-        source,
-    })?;
+    let heard = heard.map_err(Failure::system("print the calls"))?;
     match heard.table.is_empty() {
         true => eprintln!(
             "verbena: no verbs call was traced; programs that are linked statically or set \

@@ -7,7 +7,7 @@ pub mod replayed;
 
 use crate::output::data;
 use std::path::Path;
-pub use verbena_terminal::bars::{CURVE, bar, curve};
+pub use verbena_terminal::bars::bar;
 
 /// Prints the path of the report, without wrapping.
 pub fn report_line(report: &Path) {
