@@ -2,14 +2,9 @@
 //! systems.
 
 use crate::Failure;
-use crate::bar::Bar;
-use crate::interrupt::unless_interrupted;
-use verbena_model::profile::Library;
 use verbena_report::headline::Subject;
-use verbena_report::html::Reproduction;
 use verbena_report::summary::{Extent, Published};
-use verbena_reproduce::claims::{Claim, evaluate, shipped};
-use verbena_reproduce::page::reproduction;
+use verbena_reproduce::claims::{Claim, shipped};
 
 /// A claim shown beside a headline.
 struct Row {
@@ -97,21 +92,6 @@ pub(crate) struct Known {
 pub fn published() -> Result<Vec<Published>, Failure> {
     let known = found(|_| true)?.into_iter();
     Ok(known.map(|known| known.figure).collect())
-}
-
-/// Computes all claims by their models, for the report of an evaluation; `None` if the user
-/// interrupted.
-///
-/// # Errors
-///
-/// Fails if the claims cannot be read.
-pub fn claims(library: Library, threads: usize) -> Result<Option<Reproduction>, Failure> {
-    let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
-    let bar = Bar::new(claims.len(), "published claims on their models");
-    Ok(unless_interrupted(move || {
-        let results = evaluate(&library, &claims, threads, &|_, _| bar.step());
-        reproduction(&library, &results, &[], None)
-    }))
 }
 
 /// Returns those of a modelled system.

@@ -1,57 +1,20 @@
 //! Options for running a program on the software adapter, shared by several subcommands.
 
+mod values;
+
 use std::ffi::{OsStr, OsString};
 use std::process::Command;
 
 use clap::ValueEnum;
+use values::{Link, Pages, Path, Tunnels};
+use verbena_run::environment::Environment;
+use verbena_run::libraries::Libraries;
+use verbena_run::obstacle;
 
 use crate::failure::Failure;
 use crate::number;
 use verbena_hca::link::MOST_DEVICES;
 use verbena_hca::roce::allow::{Network, NotANetwork};
-use verbena_run::environment::Environment;
-use verbena_run::libraries::Libraries;
-use verbena_run::obstacle;
-
-/// A way for data to reach a peer on the same host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Path {
-    /// Registered pages live in shared memory: an operation is a memory copy
-    Mapped,
-    /// The kernel copies between the two processes
-    Cma,
-    /// Copies go through shared memory, served by a thread of the target
-    Ring,
-}
-
-/// Whether the pages of registered memory move into shared memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Pages {
-    /// Move unless the kernel or a device may hold them (io_uring, O_DIRECT, GPU, vfio)
-    Auto,
-    /// Never move; peers reach them by `cma` or `ring`
-    InPlace,
-    /// Always move; only if nothing else holds registered memory
-    Shared,
-}
-
-/// The link of the adapter's ports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Link {
-    /// A subnet of this host alone, in shared memory
-    Infiniband,
-    /// Ethernet interfaces, one per port, reaching other hosts by RoCEv2
-    Roce,
-}
-
-/// Whether packets go over TCP where UDP fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Tunnels {
-    /// Where UDP packets do not arrive intact
-    On,
-    /// Never; peers that start it are refused
-    Off,
-}
 
 /// Options of the adapter.
 #[derive(Debug, clap::Args)]

@@ -28,6 +28,7 @@ mod variables;
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
+use verbena_bench::reproduction;
 use verbena_terminal::{self as terminal, output, style};
 
 /// InfiniBand in software: run, measure, predict, serve.

@@ -7,7 +7,6 @@ pub mod bench;
 pub mod claims;
 pub mod figures;
 pub mod messages;
-pub mod page;
 pub mod sensitivity;
 pub mod suite;
 pub mod table;

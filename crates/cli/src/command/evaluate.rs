@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use crate::host::HOST;
 use crate::interrupt;
 use crate::measuring::MeasureArguments;
+use crate::reproduction;
 use crate::summary::measured;
 use verbena_bench::adapter;
 use verbena_bench::bar::Bar;
 use verbena_bench::expected::Expecting;
 use verbena_bench::options::MeasureOptions;
-use verbena_bench::published::claims;
 use verbena_bench::target::{Found, Target};
 use verbena_bench_mpi::{app, catalogue};
 use verbena_fabric::model::Fidelity;
@@ -111,8 +111,8 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let published = match beside.is_empty() {
         _ if interrupt::is_wanted() => None,
         true => None,
-        false => claims(
-            arguments.options.profiles.library()?,
+        false => reproduction::quick(
+            &arguments.options.profiles.profiles(),
             arguments.options.threads,
         )?,
     };

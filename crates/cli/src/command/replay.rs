@@ -8,10 +8,10 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
 use crate::profiles::ProfileOptions;
+use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::target::{Found, Target};
-use verbena_replay::source::Source;
 
 const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
                         `verbena list` names the profiles";
@@ -66,8 +66,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
     let nodes = arguments.nodes;
-    let sources = arguments.sources.iter().map(|path| Source::open(path));
-    let mut sources = sources.collect::<Result<Vec<Source>, _>>()?;
+    let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
+    let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
     match sources.iter().find(|source| !source.is_trace()) {
         None => recorded::run(sources, models, nodes, arguments.of_trace, arguments.json),
         Some(_) if sources.len() == 1 => {

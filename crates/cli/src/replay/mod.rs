@@ -7,6 +7,7 @@ use crate::exit::Exit;
 use crate::interrupt;
 use crate::output::json;
 use serde::Serialize;
+pub use verbena_replay::source;
 
 /// Returns the exit code; `done` is less than `all` if the user interrupted.
 fn concluded(done: usize, all: usize) -> Exit {

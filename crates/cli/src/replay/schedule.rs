@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
+use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -14,7 +15,6 @@ use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
 use verbena_measure::unit;
 use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
-use verbena_replay::source::Source;
 
 #[derive(Serialize)]
 struct Told {

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::registry;
+
 use super::Failure;
 use super::order::Waiting;
 use super::pcapng::{self, Flags};
 use verbena_hca::capture::Seen;
 use verbena_hca::capture::collect::{Collector, Packet, Source};
-use verbena_hca_os::errno::Errno;
-use verbena_hca_shm::registry;
 
 /// Longest wait for packets. Shorter than the time in which a process can fill its buffer.
 const NAP: Duration = Duration::from_millis(2);

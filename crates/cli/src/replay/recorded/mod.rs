@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
+use super::source::Source;
 use super::{concluded, print_json};
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -23,7 +24,6 @@ use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{
     Error, Replay, Replayed as Outcome, Waited, goal, programs, run as replay, timeline,
 };
-use verbena_replay::source::Source;
 use verbena_replay::{Parts, Program, cyclic};
 
 /// How a trace is replayed.

@@ -1,10 +1,9 @@
-//! The models' results for the published claims and curves, as sections of a report.
+//! Converts the models' results for the published claims to the report's terms.
 
-use crate::claims::{Evaluated, Verdict};
-use crate::figures::{Axis, Figure, Position as Place, Published, Scale};
-use crate::sensitivity::Sensitivity;
-use crate::table;
-use crate::validation::{self, Validated};
+use crate::Failure;
+use crate::bar::Bar;
+use crate::interrupt;
+use crate::profiles::Profiles;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
 use verbena_report::chart::line::{LineChart, Mark, Reference, Series};
@@ -12,6 +11,26 @@ use verbena_report::chart::scale::Kind;
 use verbena_report::html::{
     Claim, Figure as Point, Fitted, Held, Paper, Plot, Predicted, Reproduction, Validation,
 };
+use verbena_reproduce::claims::{Evaluated, Verdict, evaluate, shipped};
+use verbena_reproduce::figures::{Axis, Figure, Position as Place, Published, Scale};
+use verbena_reproduce::sensitivity::Sensitivity;
+use verbena_reproduce::table;
+use verbena_reproduce::validation::{self, Validated};
+
+/// Evaluates the claims alone, for an evaluation's report; `None` if the user interrupted.
+///
+/// # Errors
+///
+/// Fails if profiles or claims cannot be read.
+pub fn quick(profiles: &Profiles, threads: usize) -> Result<Option<Reproduction>, Failure> {
+    let library = profiles.library()?;
+    let claims = shipped().map_err(|error| Failure::Input(error.to_string()))?;
+    let bar = Bar::new(claims.len(), "published claims on their models");
+    Ok(interrupt::unless_interrupted(move || {
+        let results = evaluate(&library, &claims, threads, &|_, _| bar.step());
+        reproduction(&library, &results, &[], None)
+    }))
+}
 
 /// Returns claims and figures by paper, and the fitted values with the claims they affect.
 pub fn reproduction(
