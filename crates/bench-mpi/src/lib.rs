@@ -10,7 +10,8 @@
 //!
 //! Applications ([`app`]) use the same transports. [`recorder`] builds the recorder of MPI calls,
 //! [`import`] reads traces of other recorders, and [`validation`] compares predicted with measured
-//! run times.
+//! run times. [`benchmarks`] lists all benchmarks, and [`report`] writes the report of their
+//! results.
 #![forbid(unsafe_code)]
 
 pub mod app;
@@ -28,6 +29,7 @@ mod points;
 mod program;
 mod ready;
 pub mod recorder;
+pub mod report;
 mod transport;
 pub mod validation;
 
@@ -43,7 +45,9 @@ use verbena_bench::host::Host;
 use verbena_bench::local::Ended;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::resolved::Resolved;
+use verbena_bench::service;
 use verbena_workloads::Benchmark;
+use verbena_workloads::registry::ALL;
 
 /// The launcher of MPI benchmarks and applications.
 #[derive(Clone, Copy)]
@@ -62,6 +66,14 @@ impl Mpi {
             external: self,
         }
     }
+}
+
+/// Returns all benchmarks, including those of MPI, applications and the file service.
+pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
+    ALL.iter()
+        .chain(catalogue::all())
+        .chain(app::catalogue::ALL.iter().map(|one| &one.benchmark))
+        .chain(service::catalogue::ALL)
 }
 
 impl External for Mpi {

@@ -4,6 +4,8 @@
 //! counters survive however it ends. A process killed while creating the file leaves a broken one,
 //! which is reported and not an error.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

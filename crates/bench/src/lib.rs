@@ -2,7 +2,8 @@
 //! a target, and [`plan`] defines the task. Processes are started by [`local`] or a cluster's
 //! launcher ([`job`]) and find each other through `rendezvous`; `virtual_session` runs models.
 //! `session` and `result_sink` store the results. [`service`] measures the file service.
-//! [`expected`] checks results against models and [`published`] figures.
+//! [`expected`] checks results against models and [`published`] figures;
+//! [`reproduction`] has all published claims for a report.
 //!
 //! An adapter is reached only through the libibverbs that is loaded at run time (`fabric` and
 //! `verbs`). The program provides everything else of the software adapter ([`host`]), and
@@ -12,6 +13,7 @@
 pub mod adapter;
 pub mod bar;
 pub mod counters;
+pub mod demo;
 pub mod descendants;
 pub mod engine;
 mod environment;
@@ -28,6 +30,7 @@ mod measure;
 mod model_runner;
 pub mod model_target;
 pub mod options;
+pub mod own_profile;
 pub mod plan;
 mod pmi;
 pub mod ports;
@@ -37,6 +40,7 @@ pub mod profiles;
 pub mod progress;
 pub mod published;
 mod rendezvous;
+pub mod reproduction;
 pub mod resolved;
 mod result_sink;
 pub mod route;

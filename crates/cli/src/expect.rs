@@ -5,9 +5,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::outln;
 use crate::profiles::ProfileOptions;
-use crate::style::{Style, styled};
 use verbena_bench::expected::Expecting;
-use verbena_report::expectation::{Check, Checks, Verdict};
+use verbena_report::expectation::{Checks, Verdict};
 
 /// Which system figures are held against.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -48,50 +47,8 @@ pub fn exit(checks: &[Option<Checks>]) -> Exit {
 
 pub fn print(checks: &[Option<Checks>]) {
     for one in checks.iter().flatten() {
-        outln!("\n{}", text(one));
+        outln!("\n{}", one.text());
     }
-}
-
-fn text(checks: &Checks) -> String {
-    let heading = format!(
-        "Expected of {} ({}): {}",
-        checks.system,
-        checks.about,
-        checks.sentence()
-    );
-    let mut lines = vec![styled(Style::Bold, &heading)];
-    lines.push(format!("  {}, {}", checks.run, checks.kind.text()));
-    lines.extend(checks.figures.iter().flat_map(figure));
-    lines.join("\n")
-}
-
-fn figure(check: &Check) -> Vec<String> {
-    let style = match check.verdict {
-        Verdict::Pass => Style::Good,
-        Verdict::Fail => Style::Bad,
-        Verdict::NoExpectation => Style::Faint,
-    };
-    let verdict = format!("{:<14}", check.verdict.text());
-    let expected = match check.expected.as_str() {
-        "" => String::new(),
-        words => format!("expected {words}: "),
-    };
-    let mut lines = vec![format!(
-        "  {} {:<13} {:>10}  {expected}{}",
-        styled(style, &verdict),
-        check.name,
-        check.value,
-        check.reason
-    )];
-    let indented = |text: String| format!("    {}", styled(Style::Faint, &text));
-    if !check.source.is_empty() {
-        lines.push(indented(check.source.clone()));
-    }
-    let published: Vec<&str> = check.references.iter().map(|one| &*one.source).collect();
-    if !published.is_empty() {
-        lines.push(indented(format!("published: {}", published.join("; "))));
-    }
-    lines
 }
 
 #[cfg(test)]

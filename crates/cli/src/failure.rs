@@ -6,9 +6,11 @@ use std::path::PathBuf;
 use verbena_bench::Failure as BenchFailure;
 use verbena_bench_mpi::{Failure as MpiFailure, import, recorder};
 use verbena_hca_shm::registry;
+use verbena_inspect::{capture, doctor};
+use verbena_run::libraries;
+use verbena_run::supervise::Failure as StartFailure;
 
 use crate::exit::Exit;
-use crate::launch::libraries;
 
 /// An error of `verbena` itself, as opposed to one of the program that it runs.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +18,10 @@ pub enum Failure {
     /// The adapter's libraries are not where this executable expects them.
     #[error(transparent)]
     Libraries(#[from] libraries::Failure),
+
+    /// A measurement cannot run.
+    #[error(transparent)]
+    Bench(#[from] BenchFailure),
 
     #[error(transparent)]
     Results(#[from] verbena_report::Error),
@@ -39,7 +45,10 @@ pub enum Failure {
     },
 
     #[error(transparent)]
-    Capture(#[from] crate::capture::Failure),
+    Capture(#[from] capture::Failure),
+
+    #[error(transparent)]
+    Doctor(#[from] doctor::Failure),
 
     #[error(transparent)]
     Recorder(#[from] recorder::Failure),
@@ -50,17 +59,9 @@ pub enum Failure {
     #[error(transparent)]
     Trace(#[from] verbena_mpi_trace::Error),
 
-    /// The command exists, but the kernel does not execute it.
-    #[error("cannot execute {command:?}: {source}")]
-    NotExecutable {
-        /// The command as typed.
-        command: String,
-        source: io::Error,
-    },
-
-    /// The command is in no directory of PATH.
-    #[error("cannot find the command {0:?}; give its path, or check PATH")]
-    NotFound(String),
+    /// The command cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartFailure),
 
     /// A system call that this program depends on failed.
     #[error("cannot {doing}: {source}")]
@@ -89,57 +90,46 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Returns the conversion of an error of the system, which prevented an action.
+    pub fn system(doing: &'static str) -> impl Fn(io::Error) -> Failure {
+        move |source| Failure::System { doing, source }
+    }
+
     pub fn exit(&self) -> Exit {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
         match self {
             // A full file system is not an input error.
-            Failure::Results(verbena_report::Error::Io { source, .. })
-                if matches!(
-                    source.kind(),
-                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-                ) =>
-            {
-                Exit::Environment
-            }
-            Failure::Libraries(_)
-            | Failure::System { .. }
-            | Failure::Registry { .. }
-            | Failure::Directory { .. } => Exit::Environment,
-            Failure::Recorder(recorder::Failure::Taken(_)) | Failure::Trace(_) => Exit::WrongInput,
+            Failure::Results(error) | Failure::Bench(BenchFailure::Results(error)) => match error {
+                verbena_report::Error::Io { source, .. }
+                    if matches!(source.kind(), StorageFull | QuotaExceeded) =>
+                {
+                    Exit::Environment
+                }
+                _ => Exit::WrongInput,
+            },
+            Failure::Start(StartFailure::NotExecutable { .. })
+            | Failure::Bench(BenchFailure::NotExecutable { .. }) => Exit::NotExecutable,
+            Failure::Start(StartFailure::NotFound(_))
+            | Failure::Bench(BenchFailure::NotFound(_)) => Exit::NotFound,
             Failure::Import(import::Failure::NoPrinter | import::Failure::Unrunnable(_)) => {
                 Exit::Environment
             }
-            Failure::Import(_) => Exit::WrongInput,
-            Failure::Recorder(_) => Exit::Environment,
-            Failure::UnknownOption { .. } | Failure::Results(_) | Failure::Input(_) => {
-                Exit::WrongInput
-            }
-            Failure::Suite(_) | Failure::Capture(_) => Exit::Environment,
-            Failure::NotExecutable { .. } => Exit::NotExecutable,
-            Failure::NotFound(_) => Exit::NotFound,
-        }
-    }
-
-    /// Converts an error of `exec` to the shell's two categories.
-    pub fn of_exec(command: String, source: io::Error) -> Self {
-        match source.kind() {
-            io::ErrorKind::NotFound => Failure::NotFound(command),
-            _ => Failure::NotExecutable { command, source },
-        }
-    }
-}
-
-impl From<BenchFailure> for Failure {
-    fn from(failure: BenchFailure) -> Self {
-        match failure {
-            BenchFailure::Results(error) => Failure::Results(error),
-            BenchFailure::Input(text) => Failure::Input(text),
-            BenchFailure::Suite(text) | BenchFailure::Adapter(text) => Failure::Suite(text),
-            BenchFailure::NotExecutable { command, source } => {
-                Failure::NotExecutable { command, source }
-            }
-            BenchFailure::NotFound(command) => Failure::NotFound(command),
-            BenchFailure::System { doing, source } => Failure::System { doing, source },
-            BenchFailure::Directory { path, source } => Failure::Directory { path, source },
+            Failure::Recorder(recorder::Failure::Taken(_))
+            | Failure::Trace(_)
+            | Failure::Import(_)
+            | Failure::UnknownOption { .. }
+            | Failure::Input(_)
+            | Failure::Bench(BenchFailure::Input(_)) => Exit::WrongInput,
+            Failure::Libraries(_)
+            | Failure::Bench(_)
+            | Failure::Suite(_)
+            | Failure::Capture(_)
+            | Failure::Doctor(_)
+            | Failure::Recorder(_)
+            | Failure::Start(_)
+            | Failure::System { .. }
+            | Failure::Registry { .. }
+            | Failure::Directory { .. } => Exit::Environment,
         }
     }
 }

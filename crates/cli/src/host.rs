@@ -12,10 +12,10 @@ use verbena_bench_mpi::library::MpiKind;
 use verbena_hca::{describe, link};
 use verbena_hca_os::interfaces;
 use verbena_hca_shm::registry::{self, Registry};
+use verbena_run::environment::Environment;
+use verbena_run::libraries::Libraries;
 
 use crate::failure::Failure;
-use crate::launch::environment::Environment;
-use crate::launch::libraries::Libraries;
 
 /// This host.
 pub struct ThisHost;
@@ -51,7 +51,7 @@ impl Host for ThisHost {
     }
 
     fn software_variables(&self) -> Result<Vec<(&'static str, OsString)>, BenchFailure> {
-        let environment = Environment::new(&libraries()?, None);
+        let environment = Environment::new(&libraries()?);
         let owned = environment
             .variables()
             .map(|(name, value)| (name, value.to_owned()));

@@ -8,37 +8,28 @@
 #![allow(rustdoc::broken_intra_doc_links)]
 #![forbid(unsafe_code)]
 
-mod capture;
+mod adapter_options;
 mod command;
 mod command_line;
 mod demo;
-mod doctor;
 mod exit;
 mod expect;
 mod failure;
 mod host;
-mod info;
 mod interrupt;
-mod launch;
 mod measuring;
 mod number;
-mod output;
-mod own_profile;
 mod profiles;
 mod replay;
-mod reproduction;
-mod slurm_array;
-mod style;
 mod summary;
 mod tables;
-mod terminal;
-mod trace;
 mod variables;
-mod wrap;
 
 use std::process::ExitCode;
 
 use clap::{FromArgMatches, Parser};
+use verbena_bench::reproduction;
+use verbena_terminal::{self as terminal, output, style};
 
 /// InfiniBand in software: run, measure, predict, serve.
 #[derive(Debug, Parser)]

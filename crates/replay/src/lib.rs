@@ -3,7 +3,7 @@
 //!
 //! A recording becomes a [`Program`] per rank, and one player executes programs on both kinds of
 //! machines ([`recorded`], [`host`]). Programs and schedules ([`goal`]) run as jobs of a modelled
-//! system, whose ranks match and carry their messages.
+//! system, whose ranks match and carry their messages. [`source`] opens the input of a replay.
 #![forbid(unsafe_code)]
 
 pub mod goal;
@@ -12,6 +12,7 @@ mod job;
 mod player;
 mod program;
 pub mod recorded;
+pub mod source;
 
 pub use job::{cyclic, run_on_ranks};
 pub use player::{Endless, Parts};

@@ -67,7 +67,8 @@ fn but(within: &[PathBuf]) -> String {
 }
 
 impl Error {
-    pub(crate) fn io(path: &std::path::Path, source: std::io::Error) -> Error {
+    /// Returns the error of a file or directory.
+    pub fn io(path: &std::path::Path, source: std::io::Error) -> Error {
         Error::Io {
             path: path.to_owned(),
             source,

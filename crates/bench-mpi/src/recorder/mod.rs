@@ -3,9 +3,11 @@
 mod cache;
 mod compiler;
 mod preload;
+mod table;
 
 pub use compiler::Compiler;
 pub(crate) use preload::put_before;
+pub use table::Table;
 
 use std::fs;
 use std::io;
@@ -78,5 +80,42 @@ pub fn new_directory(directory: &Path) -> Result<PathBuf, Failure> {
     match fs::read_dir(directory).map_err(unusable)?.next() {
         Some(_) => Err(Failure::Taken(directory.to_owned())),
         None => directory.canonicalize().map_err(unusable),
+    }
+}
+
+/// Writes one file per rank, all of them or none.
+///
+/// # Errors
+///
+/// Fails if a file cannot be written.
+pub fn write(directory: &Path, ranks: &[Vec<u8>]) -> Result<(), Failure> {
+    let path = |rank| directory.join(format!("rank-{rank}.trace"));
+    for (rank, file) in ranks.iter().enumerate() {
+        if let Err(source) = fs::write(path(rank), file) {
+            // Remaining files would be taken for a trace, also by the next import.
+            for written in 0..=rank {
+                let _ = fs::remove_file(path(written));
+            }
+            let path = path(rank);
+            return Err(Failure::Unusable { path, source });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_import_leaves_no_files() {
+        let directory = std::env::temp_dir().join(format!("verbena-import-{}", std::process::id()));
+        // A directory in its place prevents the file of rank 2.
+        fs::create_dir_all(directory.join("rank-2.trace/taken")).unwrap();
+        let refused = write(&directory, &vec![b"trace".to_vec(); 4]).unwrap_err();
+        assert!(refused.to_string().contains("rank-2.trace"), "{refused}");
+        let left: Vec<_> = fs::read_dir(&directory).unwrap().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        fs::remove_dir_all(&directory).unwrap();
     }
 }

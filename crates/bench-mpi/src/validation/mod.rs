@@ -9,6 +9,7 @@ mod fit;
 mod probe;
 pub mod programs;
 mod run;
+mod table;
 
 use crate::ready::Ready;
 use crate::transport::Transport;

@@ -9,11 +9,13 @@
 mod definition;
 mod file;
 mod point;
+mod slurm;
 mod store;
 mod suite;
 
 pub use definition::Study;
 pub use point::{PointError, Setting, StudyFigure, StudyPoint};
+pub use slurm::Script;
 pub use store::{Done, Store, StoreError};
 
 use std::collections::BTreeSet;

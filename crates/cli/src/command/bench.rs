@@ -163,7 +163,7 @@ fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
     let mut found: Vec<&'static Benchmark> = Vec::new();
     for name in names {
         let before = found.len();
-        let all = super::list::benchmarks;
+        let all = verbena_bench_mpi::benchmarks;
         match all().find(|benchmark| benchmark.name == name) {
             Some(benchmark) => found.push(benchmark),
             None if name.ends_with('.') => {

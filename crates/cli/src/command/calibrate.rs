@@ -3,14 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::command::report::read;
+use crate::command::report::{self, Computed, read};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::host;
 use crate::number;
-use crate::output::{out, outln};
-use crate::own_profile;
+use crate::output::{data, out, outln};
 use crate::profiles::ProfileOptions;
+use verbena_bench::own_profile::{Order, OwnProfile};
 use verbena_bench::target::Target;
+use verbena_calibrate::software;
 use verbena_calibrate::system::{Observation, Overlay, Task, calibrate, overlay, text};
 use verbena_fabric::model::Fidelity;
 
@@ -71,23 +73,49 @@ const STEPS: usize = 30;
 /// cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.target {
-        Target::Software => software(&arguments),
+        Target::Software => own(&arguments),
         _ => published(&arguments),
     }
 }
 
 /// Measures, fits and predicts the software adapter.
-fn software(arguments: &Arguments) -> Result<Exit, Failure> {
-    own_profile::run(&own_profile::Order {
-        runs: &arguments.runs,
-        fit: &arguments.fit,
-        launches: arguments.launches,
-        noise: arguments.noise,
-        steps: STEPS,
-        threads: arguments.threads as usize,
-        out: arguments.out.as_deref(),
-        profiles: &arguments.profiles,
-    })
+fn own(arguments: &Arguments) -> Result<Exit, Failure> {
+    let runs = arguments.runs.iter();
+    let mpi = host::mpi(None);
+    let fitted = OwnProfile::fit(
+        mpi.engine(),
+        Order {
+            runs: runs
+                .map(|path| Ok((path.clone(), read(path)?)))
+                .collect::<Result<_, Failure>>()?,
+            fit: &arguments.fit,
+            launches: arguments.launches,
+            noise: arguments.noise,
+            steps: STEPS,
+            threads: arguments.threads as usize,
+            out: arguments.out.as_deref(),
+            profiles: arguments.profiles.profiles(),
+        },
+    )?;
+    out!("{}", software::text(&fitted.closed));
+    let exit = match fitted.is_met() {
+        true => Exit::Success,
+        false => Exit::AnswerIsNo,
+    };
+    if let Some(directory) = &arguments.out {
+        let (name, runs, section) = fitted.write(mpi.engine(), directory)?;
+        let computed = Computed {
+            reproduction: None,
+            closed_loop: Some(&section),
+        };
+        let report = report::write(directory, &runs, &computed)?;
+        outln!(
+            "written: --profiles {} --on model:{name}",
+            directory.display()
+        );
+        data!("{}\n", report.display());
+    }
+    Ok(exit)
 }
 
 fn published(arguments: &Arguments) -> Result<Exit, Failure> {

@@ -11,15 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::capture::{self, Destination, Writer};
+use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::options::{self, Options};
-use crate::launch::supervise;
 use verbena_bench::temporary::Directory;
-use verbena_hca::capture::collect::Collector;
-use verbena_hca_os::errno::Errno;
-use verbena_hca_shm::registry;
+use verbena_inspect::capture::{Destination, Writer};
+use verbena_run::supervise::{self, SIGHUP, SIGINT, SIGTERM};
 
 /// The arguments of `verbena capture`.
 #[derive(Debug, clap::Args)]
@@ -57,22 +54,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Captures all processes until a signal arrives.
 fn capture_all(destination: Destination) -> Result<Exit, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|source| {
-            Failure::System {
-                doing: "catch signals",
-                source,
-            }
-        })?;
-    }
-    let path = registry::directory();
-    let collector = Collector::public().map_err(|source| match source {
-        Errno::EBUSY => capture::Failure::Busy(path),
-        source => capture::Failure::Call { path, source },
-    })?;
-    let writer = Writer::begin(collector, destination)?;
+    let stop = supervise::stop_at(&[SIGINT, SIGTERM, SIGHUP])?;
+    let writer = Writer::of_all(destination)?;
     eprintln!("verbena: capturing; Ctrl-C ends it");
     let summary = writer.run(&stop)?;
     eprintln!("verbena: {summary}");
@@ -83,11 +66,10 @@ fn capture_all(destination: Destination) -> Result<Exit, Failure> {
 fn program(arguments: &Arguments, destination: Destination) -> Result<Exit, Failure> {
     let directory = Directory::create()?;
     let path = directory.path().join("capture");
-    let environment = arguments.options.environment()?.with_capture(&path);
+    let environment = arguments.options.environment()?;
+    let environment = environment.with("VERBENA_CAPTURE", &path);
     let command = options::command("capture", &arguments.command, &environment)?;
-    let collector =
-        Collector::private(&path).map_err(|source| capture::Failure::Call { path, source })?;
-    let writer = Writer::begin(collector, destination)?;
+    let writer = Writer::of_program(&path, destination)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let writing = thread::spawn(move || writer.run(&stopped));

@@ -6,8 +6,7 @@ use crate::failure::Failure;
 use crate::host;
 use crate::measuring::MpiName;
 use crate::number;
-use crate::output::outln;
-use crate::tables::validation::print;
+use crate::output::{out, outln};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use verbena_bench::target::Target;
@@ -84,7 +83,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "{}",
             serde_json::to_string_pretty(&told).expect("numbers are plain data")
         ),
-        false => print(&told),
+        false => out!("{told}"),
     }
     if let Some(file) = &arguments.out {
         write(file, &told)?;
@@ -98,8 +97,5 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Writes the results as JSON.
 fn write(file: &Path, told: &Validation) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(told).expect("numbers are plain data");
-    verbena_report::file::replace(file, &(text + "\n")).map_err(|source| Failure::System {
-        doing: "write the file",
-        source,
-    })
+    verbena_report::file::replace(file, &(text + "\n")).map_err(Failure::system("write the file"))
 }

@@ -1,10 +1,10 @@
 //! `verbena doctor [--json]`: checks which features of the adapter work on this machine, and
 //! advises on those that do not.
 
-use crate::doctor::{self, Probe};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{data, out};
+use crate::output::{json, out};
+use verbena_inspect::doctor::{self, Probe};
 
 /// The arguments of `verbena doctor`.
 #[derive(Debug, clap::Args)]
@@ -29,12 +29,9 @@ pub struct ProbeArguments {
 /// Fails if the checks cannot run.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let examination = doctor::examine()?;
-    if arguments.json {
-        let text = serde_json::to_string_pretty(&examination)
-            .expect("plain data with text keys has a JSON form");
-        data!("{text}\n");
-    } else {
-        out!("{examination}");
+    match arguments.json {
+        true => json(&examination),
+        false => out!("{examination}"),
     }
     Ok(match examination.runs {
         true => Exit::Success,
@@ -44,5 +41,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Runs one probe.
 pub fn probe(arguments: ProbeArguments) -> Result<Exit, Failure> {
-    arguments.probe.run()
+    Ok(match arguments.probe.run()? {
+        true => Exit::Success,
+        false => Exit::Environment,
+    })
 }

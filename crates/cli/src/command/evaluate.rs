@@ -111,7 +111,10 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let published = match beside.is_empty() {
         _ if interrupt::is_wanted() => None,
         true => None,
-        false => reproduction::quick(&arguments.options.profiles, arguments.options.threads)?,
+        false => reproduction::quick(
+            &arguments.options.profiles.profiles(),
+            arguments.options.threads,
+        )?,
     };
     if interrupt::is_wanted() {
         return super::bench::conclude(Some(&out), &runs);

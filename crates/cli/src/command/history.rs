@@ -6,7 +6,7 @@ use crate::command::compare::thresholds;
 use crate::command::report::read;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{data, outln};
+use crate::output::{json, outln};
 use verbena_measure::stats::step::LEAST_RUNS;
 use verbena_measure::unit;
 use verbena_report::history::{Moved, moves};
@@ -53,8 +53,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let (names, runs): (Vec<String>, Vec<_>) = named.into_iter().unzip();
     let moved = moves(&runs, &thresholds);
     if arguments.json {
-        let text = serde_json::to_string_pretty(&moved).expect("steps are plain data");
-        data!("{text}\n");
+        json(&moved);
     } else {
         for step in &moved {
             outln!("{}", line(step, &names[step.run]));

@@ -1,14 +1,12 @@
 //! `verbena import ARCHIVE --out TRACE`: converts another tracer's trace for `verbena replay`.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::{out, outln};
-use crate::tables::trace::Table;
 use verbena_bench_mpi::import::{self, Imported};
-use verbena_bench_mpi::recorder::{Failure as Refusal, new_directory};
+use verbena_bench_mpi::recorder::{Table, new_directory, write};
 use verbena_mpi_trace::Trace;
 
 /// The arguments of `verbena import`.
@@ -89,38 +87,5 @@ fn report_simgrid(imported: &verbena_mpi_trace::simgrid::Imported) {
              times",
             imported.found
         );
-    }
-}
-
-/// Writes one file per rank, all of them or none.
-fn write(directory: &Path, ranks: &[Vec<u8>]) -> Result<(), Refusal> {
-    let path = |rank| directory.join(format!("rank-{rank}.trace"));
-    for (rank, file) in ranks.iter().enumerate() {
-        if let Err(source) = fs::write(path(rank), file) {
-            // Remaining files would be taken for a trace, also by the next import.
-            for written in 0..=rank {
-                let _ = fs::remove_file(path(written));
-            }
-            let path = path(rank);
-            return Err(Refusal::Unusable { path, source });
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_failed_import_leaves_no_files() {
-        let directory = std::env::temp_dir().join(format!("verbena-import-{}", std::process::id()));
-        // A directory in its place prevents the file of rank 2.
-        fs::create_dir_all(directory.join("rank-2.trace/taken")).unwrap();
-        let refused = write(&directory, &vec![b"trace".to_vec(); 4]).unwrap_err();
-        assert!(refused.to_string().contains("rank-2.trace"), "{refused}");
-        let left: Vec<_> = fs::read_dir(&directory).unwrap().collect();
-        assert_eq!(left.len(), 1, "{left:?}");
-        fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -4,14 +4,13 @@ use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{data, outln};
+use crate::output::{json, outln};
 use crate::profiles::ProfileOptions;
 use crate::style::{Style, styled};
-use verbena_bench::service::catalogue as service;
-use verbena_bench_mpi::{app, catalogue as mpi};
+use verbena_bench_mpi::benchmarks;
+use verbena_bench_mpi::report::described;
 use verbena_fabric::model::Machine;
-use verbena_workloads::Benchmark;
-use verbena_workloads::registry::ALL;
+use verbena_report::html::Described;
 
 /// Which profiles.
 #[derive(Debug, clap::Args)]
@@ -26,17 +25,8 @@ pub struct Arguments {
 
 #[derive(Serialize)]
 struct Everything {
-    benchmarks: Vec<Listed>,
+    benchmarks: Vec<Described>,
     models: Vec<Modelled>,
-}
-
-#[derive(Serialize)]
-struct Listed {
-    name: &'static str,
-    group: &'static str,
-    answers: &'static str,
-    source: &'static str,
-    axis: &'static str,
 }
 
 #[derive(Serialize)]
@@ -67,43 +57,22 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })
     });
     let everything = Everything {
-        benchmarks: benchmarks().map(listed).collect(),
+        benchmarks: benchmarks().map(described).collect(),
         models: systems.collect(),
     };
     match arguments.json {
-        true => {
-            let text = serde_json::to_string_pretty(&everything).expect("names are plain data");
-            data!("{text}\n");
-        }
+        true => json(&everything),
         false => table(&everything),
     }
     Ok(Exit::Success)
-}
-
-/// Returns all benchmarks, including those of MPI, applications and the file service.
-pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
-    ALL.iter()
-        .chain(mpi::all())
-        .chain(app::catalogue::ALL.iter().map(|one| &one.benchmark))
-        .chain(service::ALL)
-}
-
-fn listed(benchmark: &'static Benchmark) -> Listed {
-    Listed {
-        name: benchmark.name,
-        group: benchmark.group.title(),
-        answers: benchmark.answers,
-        source: benchmark.source,
-        axis: benchmark.axis,
-    }
 }
 
 fn table(everything: &Everything) {
     let mut last = "";
     for one in &everything.benchmarks {
         if last != one.group {
-            outln!("{}", styled(Style::Bold, one.group));
-            last = one.group;
+            outln!("{}", styled(Style::Bold, &one.group));
+            last = &one.group;
         }
         outln!("  {:<28} {} ({})", one.name, one.answers, one.source);
     }

@@ -29,10 +29,7 @@ const SHELLS: [(&str, Shell); 3] = [
 ///
 /// Fails if a file cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    write(&arguments.directory).map_err(|source| Failure::System {
-        doing: "write the manual",
-        source,
-    })?;
+    write(&arguments.directory).map_err(Failure::system("write the manual"))?;
     Ok(Exit::Success)
 }
 

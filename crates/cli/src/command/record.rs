@@ -9,14 +9,13 @@ use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
+use crate::adapter_options as options;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::{options, supervise};
-use crate::tables::trace::Table;
-use verbena_bench_mpi::recorder::{Compiler, Failure as Refusal, new_directory};
+use verbena_bench_mpi::recorder::{Compiler, Failure as Refusal, Table, new_directory};
 use verbena_mpi_trace::{Trace, recorder};
+use verbena_run::supervise;
 
 /// The arguments of `verbena record`.
 #[derive(Debug, clap::Args)]
@@ -50,19 +49,11 @@ pub struct Arguments {
 /// or nothing was recorded.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let words = &arguments.command;
-    if options::name(words).starts_with('-') {
-        let option = options::name(words);
-        return Err(Failure::UnknownOption {
-            subcommand: "record",
-            option,
-        });
-    }
+    let mut command = options::program("record", words)?;
     let compiler = Compiler::find(arguments.mpicc.as_deref(), words)?;
     let library = compiler.recorder()?;
     let directory = new_directory(&arguments.out)?;
-    let mut command = Command::new(&words[0]);
     command
-        .args(&words[1..])
         .env(recorder::DIRECTORY, &directory)
         .env("LD_PRELOAD", before_others(library));
     let status = supervise::run(command, || options::name(words))?;

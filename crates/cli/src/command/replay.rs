@@ -73,7 +73,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
     arguments.profiles.report_basis(&arguments.targets)?;
     let nodes = arguments.nodes;
-    let sources = arguments.sources.iter().map(|path| Source::open(path));
+    let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
     let profiles = arguments.profiles.profiles();
     match sources.iter().find(|source| !source.is_trace()) {

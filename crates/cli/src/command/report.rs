@@ -9,10 +9,10 @@ use crate::failure::Failure;
 use crate::number;
 use crate::output::{data, harmless};
 use crate::profiles::ProfileOptions;
-use verbena_bench::published::published;
+pub use verbena_bench_mpi::report::{Computed, write};
+use verbena_bench_mpi::report::{told_apart, write_file};
 use verbena_report::export::{self, Format as Export};
 use verbena_report::file::replace;
-use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
 use verbena_report::import::Hints;
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
@@ -123,7 +123,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         (Some(format), None) => data!("{}", export::text(format, &runs, shown)),
         (Some(format), Some(out)) => {
             let text = export::text(format, &runs, shown);
-            put(&out, &text)?;
+            replace(&out, &text).map_err(|error| Error::io(&out, error))?;
             data!("{}\n", out.display());
             expect::print(shown);
         }
@@ -165,82 +165,4 @@ pub fn read_foreign(path: &Path, foreign: &Foreign) -> Result<Loaded, Failure> {
         loaded.run.label = path.display().to_string();
     }
     Ok(loaded)
-}
-
-/// Computed results for the report, beside the runs.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Computed<'a> {
-    pub reproduction: Option<&'a Reproduction>,
-    /// Predictions of a profile fitted to part of the first run, for the rest of it.
-    pub closed_loop: Option<&'a ClosedLoop>,
-}
-
-/// Writes the report to a directory and returns its path.
-///
-/// # Errors
-///
-/// Fails if the file cannot be written.
-pub fn write(directory: &Path, runs: &[Loaded], beside: &Computed<'_>) -> Result<PathBuf, Failure> {
-    let path = directory.join(REPORT);
-    write_file(&path, runs, beside)?;
-    Ok(path)
-}
-
-/// Makes the labels of the runs unique, for the legend.
-fn told_apart(runs: &[Loaded]) -> Vec<Loaded> {
-    let mut runs = runs.to_vec();
-    for i in 1..runs.len() {
-        if runs[..i]
-            .iter()
-            .any(|earlier| earlier.run.label == runs[i].run.label)
-        {
-            runs[i].run.label = format!("{} ({})", runs[i].run.label, i + 1);
-        }
-    }
-    runs
-}
-
-fn put(path: &Path, text: &str) -> Result<(), Failure> {
-    replace(path, text).map_err(|source| {
-        Failure::Results(Error::Io {
-            path: path.to_owned(),
-            source,
-        })
-    })
-}
-
-fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(), Failure> {
-    let runs = told_apart(runs);
-    let beside = Beside {
-        published: &published()?,
-        reproduction: computed.reproduction,
-        closed_loop: computed.closed_loop,
-    };
-    let text = page(&runs, &described(&runs), &beside);
-    put(path, &text)
-}
-
-/// Describes the suite's benchmarks and those that occur only in imported runs.
-fn described(runs: &[Loaded]) -> Vec<Described> {
-    let mut all: Vec<Described> = super::list::benchmarks()
-        .map(|benchmark| Described {
-            name: benchmark.name.to_owned(),
-            group: benchmark.group.title().to_owned(),
-            answers: benchmark.answers.to_owned(),
-            source: benchmark.source.to_owned(),
-            axis: benchmark.axis.to_owned(),
-        })
-        .collect();
-    for point in runs.iter().flat_map(|run| &run.points) {
-        if !all.iter().any(|known| known.name == point.benchmark) {
-            all.push(Described {
-                name: point.benchmark.clone(),
-                group: "Imported".to_owned(),
-                answers: "As the other tool measured it.".to_owned(),
-                source: "import".to_owned(),
-                axis: "size".to_owned(),
-            });
-        }
-    }
-    all
 }

@@ -13,15 +13,14 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
+use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::environment::Environment;
-use crate::launch::options::{self, Options};
-use crate::launch::supervise;
-use crate::tables::counters::Table;
 use verbena_bench::counters::{self, Collected};
 use verbena_bench::temporary::Directory;
 use verbena_report::file::replace;
+use verbena_run::environment::Environment;
+use verbena_run::supervise;
 
 /// The arguments of `verbena run`.
 #[derive(Debug, clap::Args)]
@@ -70,20 +69,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 /// Replaces this process with the command.
 fn replaced(words: &[OsString], environment: &Environment) -> Result<Exit, Failure> {
     let error = options::command("run", words, environment)?.exec();
-    Err(Failure::of_exec(options::name(words), error))
+    Err(supervise::Failure::of_exec(options::name(words), error).into())
 }
 
 /// Runs the command as a child, then reports the counters of the command and its descendants.
 fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, Failure> {
     let words = &arguments.command;
     let directory = Directory::create()?;
-    let environment = environment.with_stats(directory.path());
+    let environment = environment.with("VERBENA_STATS_DIR", directory.path());
     let command = options::command("run", words, &environment)?;
     let status = supervise::run(command, || options::name(words))?;
     let collected = counters::read(directory.path());
     if arguments.stats {
         // On standard error, because standard output belongs to the command.
-        eprint!("{}", Table(&collected));
+        eprint!("{}", collected);
     }
     if let Some(file) = &arguments.stats_out {
         write(file, &collected)?;

@@ -10,9 +10,8 @@ use crate::interrupt;
 use crate::number;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use crate::slurm_array::Script;
 use verbena_bench::bar::Bar;
-use verbena_calibrate::study::{Part, Store, Study, run as compute};
+use verbena_calibrate::study::{Part, Script, Store, Study, run as compute};
 
 /// Which study, and how.
 #[derive(Debug, clap::Args)]
@@ -128,10 +127,7 @@ fn script(arguments: &Arguments, out: &Path, points: usize, tasks: u32) -> Resul
         })?;
         Ok::<_, Failure>(path.display().to_string())
     };
-    let program = std::env::current_exe().map_err(|source| Failure::System {
-        doing: "find this program",
-        source,
-    })?;
+    let program = std::env::current_exe().map_err(Failure::system("find this program"))?;
     let threads = arguments.threads as usize;
     let mut command = vec![
         whole(&program)?,

@@ -12,14 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::launch::environment::Environment;
-use crate::launch::libraries::Libraries;
-use crate::launch::options::{self, Options};
-use crate::launch::supervise;
-use crate::trace::listener::{Lines, Listener};
 use verbena_bench::temporary::Directory;
+use verbena_run::environment::Environment;
+use verbena_run::libraries::Libraries;
+use verbena_run::supervise;
+use verbena_run::trace::listener::{Lines, Listener};
 
 /// The arguments of `verbena trace`.
 #[derive(Debug, clap::Args)]
@@ -76,11 +76,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     let environment = environment.with_tracer(&tracer, &socket);
     let command = options::command("trace", &arguments.command, &environment)?;
-    let listener =
-        Listener::bind(&socket, lines(&arguments)?).map_err(|source| Failure::System {
-            doing: "receive the calls",
-            source,
-        })?;
+    let listener = Listener::bind(&socket, lines(&arguments)?)
+        .map_err(Failure::system("receive the calls"))?;
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
     let hearing = thread::spawn(move || listener.hear(&end));
@@ -89,10 +86,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let heard = hearing.join().expect("hearing does not panic");
     // An error of the program takes precedence over one of its trace.
     let status = status?;
-    let heard = heard.map_err(|source| Failure::System {
-        doing: "print the calls",
-        source,
-    })?;
+    let heard = heard.map_err(Failure::system("print the calls"))?;
     match heard.table.is_empty() {
         true => eprintln!(
             "verbena: no verbs call was traced; programs that are linked statically or set \

@@ -3,12 +3,12 @@
 mod interval;
 pub mod recorded;
 pub mod schedule;
-pub mod source;
 
 use crate::exit::Exit;
 use crate::interrupt;
-use crate::output::data;
+use crate::output::json;
 use serde::Serialize;
+pub use verbena_replay::source;
 
 /// Returns the exit code; `done` is less than `all` if the user interrupted.
 fn concluded(done: usize, all: usize) -> Exit {
@@ -23,9 +23,8 @@ fn concluded(done: usize, all: usize) -> Exit {
 
 /// Prints one object, or a list of several.
 fn print_json<T: Serialize>(told: &[T]) {
-    let text = match told {
-        [one] => serde_json::to_string_pretty(one),
-        several => serde_json::to_string_pretty(several),
-    };
-    data!("{}\n", text.expect("numbers are plain data"));
+    match told {
+        [one] => json(one),
+        several => json(&several),
+    }
 }

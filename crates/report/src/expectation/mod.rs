@@ -8,6 +8,7 @@
 mod judge;
 #[cfg(test)]
 mod property;
+mod text;
 
 pub use judge::check;
 

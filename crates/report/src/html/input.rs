@@ -3,9 +3,10 @@
 use super::closed_loop::ClosedLoop;
 use super::reproduction::Reproduction;
 use crate::summary::Published;
+use serde::Serialize;
 
 /// Description of a benchmark, in addition to its results.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Described {
     /// Its name.
     pub name: String,

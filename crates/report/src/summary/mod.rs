@@ -11,6 +11,7 @@ mod rules;
 #[cfg(test)]
 mod rules_test;
 pub(crate) mod sentence;
+mod text;
 mod tile;
 
 pub use kind::Kind;

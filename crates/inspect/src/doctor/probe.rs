@@ -1,0 +1,107 @@
+//! Checks that run in a separate process, because they may crash it, and because the adapter's
+//! messages on standard error are part of the result.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::thread;
+
+use verbena_hca::link;
+use verbena_hca::roce::pool::Pool;
+use verbena_hca_os::errno::Errno;
+use verbena_hca_shm::registry::{self, Registry};
+
+use super::end;
+use crate::doctor::Failure;
+
+/// What to try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Probe {
+    /// One end of a trial.
+    End,
+    /// One end of a trial, in a process of two threads.
+    ThreadedEnd,
+    /// Entering the registry.
+    Registry,
+    /// Taking part in UDP port 4791.
+    Port,
+}
+
+impl Probe {
+    /// Returns the command that runs the check.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the path of this executable is unknown.
+    pub fn command(self) -> Result<Command, Failure> {
+        let name = match self {
+            Probe::End => "end",
+            Probe::ThreadedEnd => "threaded-end",
+            Probe::Registry => "registry",
+            Probe::Port => "port",
+        };
+        let executable = env::current_exe().map_err(Failure::Start)?;
+        let mut command = Command::new(executable);
+        command.args(["__doctor", name]);
+        Ok(command)
+    }
+
+    /// Runs the check in another process. Returns its standard error, or the exit status if it
+    /// failed without a message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process cannot be started.
+    pub fn outcome(mut command: Command) -> Result<Result<String, String>, Failure> {
+        let Output { status, stderr, .. } = command.output().map_err(Failure::Start)?;
+        let said = String::from_utf8_lossy(&stderr).trim().to_owned();
+        Ok(match status.success() {
+            true => Ok(said),
+            false if said.is_empty() => Err(status.to_string()),
+            false => Err(said),
+        })
+    }
+
+    /// Runs the check in this process. Returns whether it passed; if not, the reason is on standard
+    /// error.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the check cannot run, or with its result.
+    pub fn run(self) -> Result<bool, Failure> {
+        match self {
+            Probe::End => end::play()?,
+            Probe::ThreadedEnd => {
+                // Parked until this process ends.
+                thread::spawn(|| {
+                    loop {
+                        thread::park();
+                    }
+                });
+                end::play()?;
+            }
+            Probe::Registry => {
+                let path = registry::directory();
+                let (registry, identity, _listener) = Registry::enter(&path)
+                    .map_err(|error| Failure::Probe(refusal(&path, error)))?;
+                registry.leave(identity);
+            }
+            Probe::Port => {
+                // Both print the reason on standard error.
+                if link::chosen().is_err() || Pool::join().is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Returns the adapter's message for a registry that cannot be entered.
+fn refusal(path: &Path, error: Errno) -> String {
+    format!(
+        "cannot use {}: {}",
+        path.display(),
+        registry::obstacle(error)
+    )
+}

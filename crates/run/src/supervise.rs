@@ -1,0 +1,128 @@
+//! Runs a program as a child and forwards signals to it.
+//!
+//! A signal from the terminal (Ctrl-C) reaches the whole foreground process group, including the
+//! child, and is not forwarded; a signal that a process sent to this one alone is meant for the
+//! child and is forwarded. SIGKILL and SIGSTOP cannot be caught.
+
+use std::io;
+use std::process::{Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+pub use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::signal::{SIGQUIT, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::origin::WithOrigin;
+use signal_hook::low_level::siginfo::{Cause, Sent};
+
+/// The reason why a program cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The command exists, but the kernel does not execute it.
+    #[error("cannot execute {command:?}: {source}")]
+    NotExecutable {
+        /// The command as typed.
+        command: String,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// The command is in no directory of PATH.
+    #[error("cannot find the command {0:?}; give its path, or check PATH")]
+    NotFound(String),
+
+    /// A system call failed.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// The attempted action, as a verb phrase.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl Failure {
+    /// Converts an error of `exec` to the shell's two categories.
+    pub fn of_exec(command: String, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::NotFound => Failure::NotFound(command),
+            _ => Failure::NotExecutable { command, source },
+        }
+    }
+}
+
+const PASSED_ON: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+
+/// Returns a flag that these signals set.
+///
+/// # Errors
+///
+/// Fails if signals cannot be caught.
+pub fn stop_at(signals: &[i32]) -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in signals {
+        signal_hook::flag::register(*signal, Arc::clone(&stop)).map_err(no_signals)?;
+    }
+    Ok(stop)
+}
+
+fn no_signals(source: io::Error) -> Failure {
+    Failure::System {
+        doing: "catch signals",
+        source,
+    }
+}
+
+/// Runs `command` to its end; `name` is its name for messages.
+///
+/// # Errors
+///
+/// Fails if the command cannot be executed or signals cannot be caught.
+pub fn run(mut command: Command, name: impl Fn() -> String) -> Result<ExitStatus, Failure> {
+    // Before the child exists, so that no signal in between ends this process and orphans the
+    // child.
+    let mut signals = SignalsInfo::<WithOrigin>::new(PASSED_ON).map_err(no_signals)?;
+    let handle = signals.handle();
+
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::of_exec(name(), error))?;
+    // A process id is positive and fits into an i32.
+    let pid = Pid::from_raw(child.id() as i32).expect("a child has a process number");
+
+    let forwarder = thread::spawn(move || {
+        for origin in &mut signals {
+            let from_a_process = matches!(
+                origin.cause,
+                Cause::Sent(Sent::User | Sent::TKill | Sent::Queue)
+            );
+            if let (true, Some(signal)) = (from_a_process, Signal::from_named_raw(origin.signal)) {
+                // Fails if the child has already ended.
+                let _ = kill_process(pid, signal);
+            }
+        }
+    });
+
+    let status = wait(&mut child);
+    handle.close();
+    // A panic of the forwarder leaves no resource in an inconsistent state.
+    let _ = forwarder.join();
+    status
+}
+
+fn wait(child: &mut std::process::Child) -> Result<ExitStatus, Failure> {
+    loop {
+        match child.wait() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(source) => {
+                return Err(Failure::System {
+                    doing: "wait for the program",
+                    source,
+                });
+            }
+            Ok(status) => return Ok(status),
+        }
+    }
+}
