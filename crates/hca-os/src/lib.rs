@@ -12,7 +12,7 @@
 //! | descriptors | [`doorbell`], [`readiness`], [`socket`] |
 //! | network | [`udp`], [`tcp`], [`dialogue`], [`multicast`], [`filter`] |
 //! | interfaces of the host | [`interfaces`], [`monitor`] |
-//! | other | [`clock`], [`slots`] |
+//! | other | [`clock`], [`singleton`], [`slots`] |
 
 mod ancillary;
 pub mod apart;
@@ -42,6 +42,7 @@ pub mod readiness;
 pub mod refusal;
 pub mod remap;
 pub mod robust;
+pub mod singleton;
 pub mod slots;
 pub mod socket;
 pub mod start;

@@ -224,6 +224,20 @@ impl Socket {
         Ok((credentials.pid, credentials.uid))
     }
 
+    /// Checks that the peer runs as the user of this process. Permissions of a directory keep other
+    /// users away from its sockets unless they were loosened; any user can bind an abstract name.
+    ///
+    /// # Errors
+    /// EPERM for a peer of another user; the system's.
+    pub fn check_user(&self) -> Result<()> {
+        let (_, theirs) = self.peer()?;
+        // SAFETY: geteuid cannot fail and accesses no memory.
+        match theirs == unsafe { libc::geteuid() } {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        }
+    }
+
     /// Sends one message with descriptors.
     ///
     /// # Errors

@@ -14,7 +14,6 @@ pub mod capture;
 pub mod context;
 pub mod counters;
 pub mod cq;
-mod current;
 pub mod describe;
 pub mod device;
 pub mod event;

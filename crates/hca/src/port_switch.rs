@@ -2,9 +2,9 @@
 
 use crate::device::Device;
 use crate::link::{self, FIRST_PORT};
-use crate::process::socket_message;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use verbena_hca_memory::socket_message;
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::registry::Registry;
 

@@ -36,7 +36,7 @@ struct Everything<'a> {
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let directory = registry::directory();
     // Otherwise files of dead processes would remain until the next program starts.
-    describe::sweep(&directory);
+    registry::sweep(&directory);
     let answers = match describe::processes(&directory) {
         Ok(answers) => answers,
         // No registry: no process uses the adapter.

@@ -2,13 +2,12 @@
 
 use super::Seen;
 use super::ring::{self, Ring};
-use crate::describe;
-use crate::process::socket_message;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use verbena_hca_memory::socket_message;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::{Rings, Socket};
 use verbena_hca_shm::registry::{self, Registry};
@@ -158,7 +157,7 @@ impl Drop for Collector {
                 let _ = fs::remove_file(registry.capture_socket());
                 // Removes the files that other processes left while the capturer kept the
                 // directory. It is not empty while a process lives.
-                describe::sweep(registry.path());
+                registry::sweep(registry.path());
                 let _ = fs::remove_dir(registry.path());
             }
         }

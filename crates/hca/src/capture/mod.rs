@@ -26,13 +26,13 @@ mod session;
 
 pub(crate) use session::Capture;
 
-use crate::current::Current;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use verbena_hca_os::singleton::Singleton;
 use verbena_wire::roce::Route;
 
 /// The capture of this process.
-static CURRENT: Current<Capture> = Current::none();
+static CURRENT: Singleton<Capture> = Singleton::none();
 
 /// Whether this process is captured. Read on every data path, so it holds nothing else.
 static ON: AtomicBool = AtomicBool::new(false);

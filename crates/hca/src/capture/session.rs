@@ -3,11 +3,11 @@
 
 use super::ring::{self, Ring};
 use super::{ON, Seen};
-use crate::process::socket_message;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, Ordering};
+use verbena_hca_memory::socket_message;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::{Rings, Socket};
 use verbena_hca_shm::registry::{Identity, Registry};
@@ -64,8 +64,7 @@ impl Capture {
     /// EBUSY when another capturer is attached; EPERM when the peer belongs to another user; the
     /// system's.
     pub(crate) fn begin(&self, socket: Socket, identity: Identity) -> Result<()> {
-        let (_, user) = socket.peer()?;
-        socket_message::check_user(user)?;
+        socket.check_user()?;
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         if session.is_some() {
             return Err(Errno::EBUSY);

@@ -121,7 +121,7 @@ impl Pool {
         const BATCH: usize = 64;
         let accept = || self.listener.accept().ok();
         for caller in std::iter::from_fn(accept).take(BATCH) {
-            if check_user(&caller).is_ok() {
+            if caller.check_user().is_ok() {
                 let all: Vec<BorrowedFd<'_>> = self.descriptors().collect();
                 let directory = registry::directory();
                 // If the message does not fit, the process connects again.
@@ -169,7 +169,7 @@ fn make(port: u16) -> Result<Vec<Udp>> {
 /// Receives the listener, the slots and the listener for fallback connections from a process that
 /// has them.
 fn receive(socket: &Socket) -> Result<(Socket, Vec<Udp>, Option<Tcp>)> {
-    check_user(socket)?;
+    socket.check_user()?;
     socket.wait_readable(TIMEOUT).map_err(|error| match error {
         Errno::EAGAIN => Errno(libc::ETIMEDOUT),
         error => error,
@@ -225,15 +225,6 @@ fn name(udp_port: UdpPort) -> Vec<u8> {
         private => format!("verbena-roce-{user}-{}", private.port()),
     }
     .into_bytes()
-}
-/// Checks that the peer runs as this user: any user can bind an abstract name.
-pub(super) fn check_user(socket: &Socket) -> Result<()> {
-    let (_, theirs) = socket.peer()?;
-    if theirs == user() {
-        Ok(())
-    } else {
-        Err(Errno::EPERM)
-    }
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use crate::link::{self, is_link_local};
 use crate::roce::adapter::{Adapter, QueuePair};
 use crate::roce::allow;
 use crate::roce::path::Path;
-use crate::roce::pool;
 use crate::roce::port::Port;
 use crate::roce::receive::Packets;
 use crate::roce::route::{gid, plain, route};
@@ -710,14 +709,14 @@ fn pass_to_slot(
     (udp_port, slot): SlotAddress,
 ) -> Result<()> {
     let socket = Socket::connect_abstract(&name(udp_port, slot))?;
-    pool::check_user(&socket)?;
+    socket.check_user()?;
     socket.send(&Frame::Handshake(*handshake).head(), &[connection.as_fd()])
 }
 
 /// Receives a connection that another process passes us.
 fn take_passed(socket: &Socket) -> Result<(Vec<u8>, Tcp)> {
     const LONGEST: usize = 256;
-    pool::check_user(socket)?;
+    socket.check_user()?;
     socket.wait_readable(HANDOVER_TIMEOUT)?;
     let mut handshake = vec![0; LONGEST];
     let received = socket.receive(&mut handshake)?;

@@ -1,17 +1,17 @@
-//! The one object of a kind in this process.
+//! The one object of a type in this process, which a forked child does not take over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Holds the object. A forked child can drop it without a lock.
-pub struct Current<T> {
+/// Holds the object. A forked child can forget it without a lock.
+pub struct Singleton<T> {
     object: AtomicPtr<T>,
 }
 
-impl<T> Current<T> {
+impl<T> Singleton<T> {
     /// Returns a holder of nothing.
-    pub(crate) const fn none() -> Current<T> {
-        Current {
+    pub const fn none() -> Singleton<T> {
+        Singleton {
             object: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
@@ -31,13 +31,13 @@ impl<T> Current<T> {
     }
 
     /// Sets the object.
-    pub(crate) fn set(&self, object: Arc<T>) {
+    pub fn set(&self, object: Arc<T>) {
         self.object
             .store(Arc::into_raw(object).cast_mut(), Ordering::Release);
     }
 
     /// Forgets the object without freeing it. Async-signal-safe.
-    pub(crate) fn abandon(&self) {
+    pub fn abandon(&self) {
         self.object.store(std::ptr::null_mut(), Ordering::Release);
     }
 }

@@ -1,5 +1,5 @@
-//! The messages of the handshake by which two processes come to share a channel, and their
-//! descriptors.
+//! Messages between the processes of a host, and their descriptors: the handshake by which two
+//! processes come to share a channel, and requests to one process.
 //!
 //! | message | from | with | means |
 //! |---|---|---|---|
@@ -8,7 +8,7 @@
 //! | introduction | requester | context table, channel, arena | everything needed to serve |
 //! | ready | responder | nothing | it serves; its means of access to the requester's memory |
 //! | describe | any process | nothing | asks for the process's state; the answer is text |
-//! | capture | a capturer | nothing | asks for the packets of the process ([`crate::capture`]) |
+//! | capture | a capturer | nothing | asks for the packets of the process (`verbena capture`) |
 //! | capture | a process, asked or starting | ring | the ring that its packets are copied to |
 //! | ports | any process | nothing | ports were taken down or up: read their state |
 //! | ports | the process asked | nothing | it has read it, and whether its ports are InfiniBand |
@@ -17,11 +17,11 @@
 //! would stay in flight for ever, and the kernel limits a user's descriptors in flight, to
 //! all destinations together (unix(7), ETOOMANYREFS).
 
+use crate::arena::Arena;
+use crate::peer::Introduction;
+use crate::process_memory::ProcessMemory;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-use verbena_hca_memory::arena::Arena;
-use verbena_hca_memory::peer::Introduction;
-use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::{Received, Socket};
 use verbena_hca_shm::registry::{Identity, SLOTS};
@@ -29,14 +29,22 @@ use verbena_hca_shm::registry::{Identity, SLOTS};
 /// Changes with the format of the messages.
 const MAGIC: u64 = u64::from_le_bytes(*b"verbena2");
 
+/// Kind of a message, as in the table above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SocketMessageKind {
+pub enum SocketMessageKind {
+    /// `hello`.
     Hello = 1,
+    /// `welcome`.
     Welcome = 2,
+    /// `describe`.
     Describe = 3,
+    /// `introduction`.
     Introduction = 4,
+    /// `ready`.
     Ready = 5,
+    /// `capture`.
     Capture = 6,
+    /// `ports`.
     Ports = 7,
 }
 
@@ -59,23 +67,25 @@ impl SocketMessageKind {
 
 /// A message: nine little-endian words. Words that a kind does not use are 0 and are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SocketMessage {
-    pub(super) kind: SocketMessageKind,
-    pub(super) identity: Identity,
+pub struct SocketMessage {
+    /// Its kind.
+    pub kind: SocketMessageKind,
+    /// The sender.
+    pub identity: Identity,
     arena_length: u64,
     arena_base: u64,
     probe_address: u64,
     probe_value: u64,
-    /// Bits of [`verbena_hca_memory::peer::Peer::pull_ability`]; in a `ports` message, 1 if the
+    /// Bits of [`crate::peer::Peer::pull_ability`]; in a `ports` message, 1 if the
     /// ports are InfiniBand.
-    pub(super) can_pull: u32,
+    pub can_pull: u32,
 }
 
 impl SocketMessage {
     const LENGTH: usize = 72;
 
     /// Returns a message with nothing but its kind and the sender's identity.
-    pub(super) fn bare(kind: SocketMessageKind, identity: Identity) -> SocketMessage {
+    pub fn bare(kind: SocketMessageKind, identity: Identity) -> SocketMessage {
         SocketMessage {
             kind,
             identity,
@@ -88,7 +98,7 @@ impl SocketMessage {
     }
 
     /// Returns the answer to a `ports` message.
-    pub(super) fn ports(are_infiniband: bool) -> SocketMessage {
+    pub fn ports(are_infiniband: bool) -> SocketMessage {
         SocketMessage {
             can_pull: are_infiniband.into(),
             ..SocketMessage::bare(SocketMessageKind::Ports, NO_IDENTITY)
@@ -97,7 +107,7 @@ impl SocketMessage {
 
     /// Returns the message that this process serves, with its means of access to the requester's
     /// memory.
-    pub(super) fn ready(identity: Identity, can_pull: u32) -> SocketMessage {
+    pub fn ready(identity: Identity, can_pull: u32) -> SocketMessage {
         SocketMessage {
             can_pull,
             ..SocketMessage::bare(SocketMessageKind::Ready, identity)
@@ -105,7 +115,7 @@ impl SocketMessage {
     }
 
     /// Returns a message of `kind` that describes this process's context table and arena.
-    pub(super) fn about(
+    pub fn about(
         memory: &ProcessMemory,
         identity: Identity,
         kind: SocketMessageKind,
@@ -121,7 +131,8 @@ impl SocketMessage {
         }
     }
 
-    pub(super) fn emit(&self) -> [u8; SocketMessage::LENGTH] {
+    /// Returns the message in its format on the socket.
+    pub fn emit(&self) -> [u8; SocketMessage::LENGTH] {
         let words = [
             MAGIC,
             self.kind as u64,
@@ -144,7 +155,7 @@ impl SocketMessage {
     ///
     /// # Errors
     /// EPROTO when they are not a valid message.
-    pub(super) fn parse(bytes: &[u8]) -> Result<SocketMessage> {
+    pub fn parse(bytes: &[u8]) -> Result<SocketMessage> {
         let bytes: &[u8; SocketMessage::LENGTH] = bytes.try_into().map_err(|_| Errno::EPROTO)?;
         let mut words = [0u64; 9];
         for (word, place) in words.iter_mut().zip(bytes.as_chunks().0) {
@@ -179,7 +190,11 @@ impl SocketMessage {
         })
     }
 
-    pub(super) fn send(&self, socket: &Socket, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    /// Sends the message with descriptors.
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    pub fn send(&self, socket: &Socket, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
         socket.send(&self.emit(), descriptors)
     }
 
@@ -188,11 +203,7 @@ impl SocketMessage {
     ///
     /// # Errors
     /// EPROTO when the arena's length is out of range.
-    pub(super) fn introduce(
-        &self,
-        contexts: OwnedFd,
-        arena: Option<OwnedFd>,
-    ) -> Result<Introduction> {
+    pub fn introduce(&self, contexts: OwnedFd, arena: Option<OwnedFd>) -> Result<Introduction> {
         Ok(Introduction {
             identity: self.identity,
             arena_length: usize::try_from(self.arena_length).map_err(|_| Errno::EPROTO)?,
@@ -205,8 +216,9 @@ impl SocketMessage {
 }
 
 /// A message and the descriptors that came with it.
-pub(super) struct ReceivedMessage {
-    pub(super) message: SocketMessage,
+pub struct ReceivedMessage {
+    /// The message.
+    pub message: SocketMessage,
     descriptors: std::vec::IntoIter<OwnedFd>,
 }
 
@@ -215,7 +227,7 @@ impl ReceivedMessage {
     ///
     /// # Errors
     /// EAGAIN when there is none yet; EPROTO when the bytes are not a valid message.
-    pub(super) fn receive(socket: &Socket) -> Result<Option<ReceivedMessage>> {
+    pub fn receive(socket: &Socket) -> Result<Option<ReceivedMessage>> {
         let mut buffer = [0u8; SocketMessage::LENGTH];
         let Received {
             length,
@@ -234,18 +246,19 @@ impl ReceivedMessage {
     ///
     /// # Errors
     /// EPROTO when there is none.
-    pub(super) fn descriptor(&mut self) -> Result<OwnedFd> {
+    pub fn descriptor(&mut self) -> Result<OwnedFd> {
         self.descriptors.next().ok_or(Errno::EPROTO)
     }
 
-    pub(super) fn optional_descriptor(&mut self) -> Option<OwnedFd> {
+    /// Returns the next descriptor, if there is one.
+    pub fn optional_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptors.next()
     }
 }
 
 /// Returns the descriptors of this process's context table and arena (if it has one), with
 /// `between` in between.
-pub(super) fn our_descriptors<'a>(
+pub fn our_descriptors<'a>(
     memory: &'a ProcessMemory,
     between: Option<BorrowedFd<'a>>,
 ) -> Vec<BorrowedFd<'a>> {
@@ -253,20 +266,6 @@ pub(super) fn our_descriptors<'a>(
     descriptors.extend(between);
     descriptors.extend(memory.arena().map(Arena::fd));
     descriptors
-}
-
-/// Checks that `user` is the user of this process. The directory's mode keeps other users out
-/// already; this check holds if the mode was loosened.
-///
-/// # Errors
-/// EPERM.
-pub(crate) fn check_user(user: u32) -> Result<()> {
-    // SAFETY: geteuid cannot fail and touches no memory.
-    if user == unsafe { libc::geteuid() } {
-        Ok(())
-    } else {
-        Err(Errno::EPERM)
-    }
 }
 
 /// Identity for senders that are no process of the registry.
@@ -279,7 +278,7 @@ const NO_IDENTITY: Identity = Identity {
 ///
 /// # Errors
 /// As [`Socket::send`].
-pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
+pub fn ask_for_ring(socket: &Socket) -> Result<()> {
     SocketMessage::bare(SocketMessageKind::Capture, NO_IDENTITY).send(socket, &[])
 }
 
@@ -287,7 +286,7 @@ pub(crate) fn ask_for_ring(socket: &Socket) -> Result<()> {
 ///
 /// # Errors
 /// As [`Socket::send`].
-pub(crate) fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_>) -> Result<()> {
+pub fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_>) -> Result<()> {
     SocketMessage::bare(SocketMessageKind::Capture, identity).send(socket, &[ring])
 }
 
@@ -297,11 +296,11 @@ pub(crate) fn hand_ring(socket: &Socket, identity: Identity, ring: BorrowedFd<'_
 /// # Errors
 /// EAGAIN when the process has not sent it yet; EPERM for a process of another user; EPROTO for any
 /// other message.
-pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
+pub fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
     let Some(mut received) = ReceivedMessage::receive(socket)? else {
         return Ok(None);
     };
-    check_user(socket.peer()?.1)?;
+    socket.check_user()?;
     match received.message.kind {
         SocketMessageKind::Capture => received.descriptor().map(Some),
         _ => Err(Errno::EPROTO),
@@ -309,14 +308,14 @@ pub(crate) fn take_ring(socket: &Socket) -> Result<Option<OwnedFd>> {
 }
 
 /// Longest description of a process in bytes. Queue pairs that do not fit are only counted.
-pub(crate) const MOST_DESCRIPTION: usize = 128 << 10;
+pub const MOST_DESCRIPTION: usize = 128 << 10;
 
 /// Asks the process behind a fresh socket for its state; the answer is a JSON object.
 ///
 /// # Errors
 /// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; EPROTO
 /// when the answer is not UTF-8.
-pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
+pub fn ask_description(socket: &Socket) -> Result<String> {
     SocketMessage::bare(SocketMessageKind::Describe, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
     let mut buffer = vec![0u8; MOST_DESCRIPTION];
@@ -330,7 +329,7 @@ pub(crate) fn ask_description(socket: &Socket) -> Result<String> {
 /// # Errors
 /// EAGAIN when the process does not answer within 2 s, for instance because it is stopped; ENOTSUP
 /// when its ports are Ethernet; EPROTO for any other answer.
-pub(crate) fn ask_to_look_at_ports(socket: &Socket) -> Result<()> {
+pub fn ask_to_look_at_ports(socket: &Socket) -> Result<()> {
     SocketMessage::bare(SocketMessageKind::Ports, NO_IDENTITY).send(socket, &[])?;
     socket.wait_readable(Duration::from_secs(2))?;
     match ReceivedMessage::receive(socket)? {
