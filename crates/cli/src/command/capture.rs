@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::launch::options::{self, Options};
 use crate::launch::supervise;
 use verbena_bench::temporary::Directory;
-use verbena_hca::capture::collect::Collector;
+use verbena_hca_net::capture::collect::Collector;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::registry;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-use verbena_hca::link;
-use verbena_hca::roce::pool::Pool;
+use verbena_hca_net::link;
+use verbena_hca_net::roce::pool::Pool;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::registry::{self, Registry};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::roce::udp_port::UdpPort;
 
 use super::description::{Answer, Description};
 use super::device::{Device, Identifier, Port};

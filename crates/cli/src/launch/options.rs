@@ -8,8 +8,8 @@ use crate::launch::environment::{Environment, Link, Pages, Path, Tunnels};
 use crate::launch::libraries::Libraries;
 use crate::launch::reach;
 use crate::number;
-use verbena_hca::link::MOST_DEVICES;
-use verbena_hca::roce::allow::{Network, NotANetwork};
+use verbena_hca_net::link::MOST_DEVICES;
+use verbena_hca_net::roce::allow::{Network, NotANetwork};
 
 /// Options of the adapter.
 #[derive(Debug, clap::Args)]

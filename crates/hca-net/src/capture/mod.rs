@@ -18,13 +18,13 @@
 //! |---|---|
 //! | sent | `roce/tx_batch.rs`, after the kernel was asked to send them |
 //! | received | `roce/receive.rs`, before they are checked |
-//! | equivalent to shared-memory requests | `qp/send/capture.rs`, beside the requester |
+//! | equivalent to shared-memory requests | `qp/send/capture.rs` of the crate `hca` |
 
 pub mod collect;
 mod ring;
 mod session;
 
-pub(crate) use session::Capture;
+pub use session::Capture;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether packets are to be captured.
 #[inline(always)]
-pub(crate) fn is_on() -> bool {
+pub fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
@@ -57,19 +57,19 @@ pub enum Seen {
 /// Captures a packet: its route, and the data that a UDP socket carries, from the BTH to the ICRC.
 /// `time` is that of [`verbena_hca_os::clock::wall`].
 #[cold]
-pub(crate) fn record_packet(seen: Seen, time: u64, route: &Route, data: &[u8]) {
+pub fn record_packet(seen: Seen, time: u64, route: &Route, data: &[u8]) {
     if let Some(capture) = CURRENT.get() {
         capture.record_packet(seen, time, route, data);
     }
 }
 
 /// Sets the capture that packets are reported to.
-pub(crate) fn set(capture: Arc<Capture>) {
+pub fn set(capture: Arc<Capture>) {
     CURRENT.set(capture);
 }
 
 /// Ends the capture in a forked child. Async-signal-safe.
-pub(crate) fn forget() {
+pub fn forget() {
     CURRENT.abandon();
     ON.store(false, Ordering::Relaxed);
 }

@@ -23,7 +23,7 @@ const NONE: RawFd = -1;
 
 /// The capture of this process: by one capturer at a time, the first that asks.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub struct Capture {
     session: Mutex<Option<Session>>,
     /// The session's socket, for callers that must not wait for a lock.
     descriptor: AtomicI32,
@@ -48,7 +48,7 @@ impl Default for Capture {
 impl Capture {
     /// Connects to a capturer: the one that this process's environment names, or else the one of
     /// the runtime directory. Normally there is none; this never blocks.
-    pub(crate) fn call(&self, registry: &Registry, identity: Identity) {
+    pub fn call(&self, registry: &Registry, identity: Identity) {
         let socket = match std::env::var_os(VARIABLE) {
             Some(path) => Socket::connect(Path::new(&path)),
             None => Socket::connect(&registry.capture_socket()),
@@ -63,7 +63,7 @@ impl Capture {
     /// # Errors
     /// EBUSY when another capturer is attached; EPERM when the peer belongs to another user; the
     /// system's.
-    pub(crate) fn begin(&self, socket: Socket, identity: Identity) -> Result<()> {
+    pub fn begin(&self, socket: Socket, identity: Identity) -> Result<()> {
         socket.check_user()?;
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         if session.is_some() {
@@ -83,7 +83,7 @@ impl Capture {
     }
 
     /// Handles an event of the capturer's socket: it sends nothing, so only its end matters.
-    pub(crate) fn receive(&self) {
+    pub fn receive(&self) {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         let has_gone = |session: &mut Session| session.socket.take_rings() == Rings::Ended;
         if session.take_if(has_gone).is_some() {
@@ -92,7 +92,8 @@ impl Capture {
         }
     }
 
-    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+    /// Returns the descriptor of the socket to a capturer, if there is one. Takes no lock.
+    pub fn descriptor(&self) -> Option<RawFd> {
         Some(self.descriptor.load(Ordering::Acquire)).filter(|fd| *fd != NONE)
     }
 

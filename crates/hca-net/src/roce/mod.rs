@@ -24,7 +24,7 @@
 //!
 //! A connection whose destination GID belongs to a local port leads to this host and uses shared
 //! memory; any other uses packets. For a datagram the address handle decides in the same way. Both
-//! halves of a queue pair are driven in [`crate::qp`], beside those for shared memory:
+//! halves of a queue pair are driven by the crate `hca`, beside those for shared memory:
 //! `qp/send/packets.rs`, `qp/responder/packets.rs`.
 //!
 //! Locking and lifetime rules:
