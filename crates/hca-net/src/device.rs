@@ -55,6 +55,7 @@ impl Device {
     }
 
     /// Returns the device of one of the host's ports, and the port's number there.
+    #[inline]
     pub fn of_port(port: u8) -> (Device, u8) {
         let before = port.max(FIRST_PORT) - FIRST_PORT;
         let each = Device::ports();
@@ -72,11 +73,13 @@ impl Device {
     }
 
     /// Returns the number of ports of each device.
+    #[inline]
     pub fn ports() -> u8 {
         link::ports() / link::devices()
     }
 
     /// Returns the host's numbers of its ports.
+    #[inline]
     pub fn host_ports(self) -> std::ops::RangeInclusive<u8> {
         let before = self.0 * Device::ports();
         before + FIRST_PORT..=before + Device::ports()
@@ -156,6 +159,7 @@ pub fn port_name(port: u8) -> String {
 }
 
 /// Returns an InfiniBand port's LID; 0 with Ethernet.
+#[inline]
 pub fn lid(port: u8) -> u16 {
     match link::is_ethernet() {
         true => 0,
@@ -165,6 +169,7 @@ pub fn lid(port: u8) -> u16 {
 
 /// Returns a port's first GID: with InfiniBand the only one, made of the default subnet prefix and
 /// the port's GUID.
+#[inline]
 pub fn gid(port: u8) -> ibv_gid {
     if let Some(first) = link::interface(port).and_then(|interface| interface.entry(0)) {
         return first.gid;
@@ -178,6 +183,7 @@ pub fn gid(port: u8) -> ibv_gid {
 }
 
 /// Returns the GID at an index of a port's table, if there is one.
+#[inline]
 pub fn gid_at(port: u8, index: usize) -> Option<ibv_gid> {
     match link::interface(port) {
         Some(interface) => interface.entry(index).map(|entry| entry.gid),
@@ -197,11 +203,13 @@ pub fn index_towards(port: u8, destination: ibv_gid) -> usize {
 }
 
 /// Returns a port's largest path MTU now, by its code.
+#[inline]
 pub fn active_mtu(port: u8) -> ibv_mtu {
     link::interface(port).map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
 }
 
 /// Returns that MTU in bytes, which limits a full packet and a datagram.
+#[inline]
 pub fn mtu_bytes(port: u8) -> u32 {
     link::interface(port).map_or(MTU_BYTES, |interface| interface.mtu.bytes())
 }

@@ -14,6 +14,7 @@ pub fn is_down(port: u8) -> bool {
 }
 
 /// Returns the bit of a port in the registry's word.
+#[inline]
 pub fn bit(port: u8) -> u64 {
     1u64.checked_shl(u32::from(port.max(FIRST_PORT) - FIRST_PORT))
         .unwrap_or(0)

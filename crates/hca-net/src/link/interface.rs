@@ -127,6 +127,7 @@ impl Interface {
     }
 
     /// Returns the entry at an index of the table.
+    #[inline]
     pub fn entry(&self, index: usize) -> Option<&GidEntry> {
         self.table.get(index)?.as_ref()
     }
@@ -152,6 +153,7 @@ impl Interface {
     }
 
     /// Returns the index of a GID in the table.
+    #[inline]
     pub fn index_of(&self, gid: ibv_gid) -> Option<usize> {
         self.position(|entry| entry.gid == gid)
     }
@@ -207,6 +209,7 @@ fn table(description: &Description) -> Vec<GidEntry> {
 }
 
 /// Returns whether an address is link-local.
+#[inline]
 pub fn is_link_local(address: &Ipv6Addr) -> bool {
     address.segments()[0] & 0xffc0 == 0xfe80
 }

@@ -86,6 +86,7 @@ pub const ROCE_HINT: &str =
 /// EINVAL for an unknown link, an invalid number of devices, and for interfaces that cannot be
 /// shared out among them; ENODEV for an interface that does not exist. A line on standard error
 /// gives the details.
+#[inline]
 pub fn chosen() -> Result<&'static Choice> {
     static CHOSEN: OnceLock<Result<Choice>> = OnceLock::new();
     match CHOSEN.get_or_init(from_environment) {
@@ -94,21 +95,25 @@ pub fn chosen() -> Result<&'static Choice> {
     }
 }
 
+#[inline]
 fn choice() -> &'static Choice {
     chosen().unwrap_or(&INFINIBAND)
 }
 
 /// Returns the link of this process; InfiniBand where the environment is invalid.
+#[inline]
 pub fn current() -> &'static Link {
     &choice().link
 }
 
 /// Returns the number of devices; at least one. All have the same number of ports.
+#[inline]
 pub fn devices() -> u8 {
     choice().devices
 }
 
 /// Returns whether the environment sets the number of devices.
+#[inline]
 pub fn is_shared_out() -> bool {
     choice().is_shared_out
 }
@@ -120,6 +125,7 @@ pub fn is_ethernet() -> bool {
 }
 
 /// Returns the number of ports. They are numbered from 1.
+#[inline]
 pub fn ports() -> u8 {
     match current() {
         Link::InfiniBand => devices(),
@@ -129,6 +135,7 @@ pub fn ports() -> u8 {
 }
 
 /// Returns whether there is a port of this number.
+#[inline]
 pub fn has_port(port: u32) -> bool {
     (1..=u32::from(ports())).contains(&port)
 }
@@ -149,6 +156,7 @@ pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
 
 /// Returns the identification of the network that a port is attached to, the same in all processes:
 /// for Ethernet the kernel's index of the interface, for InfiniBand the number of ports before it.
+#[inline]
 pub fn interface_number(port: u8) -> u32 {
     interface(port).map_or_else(
         || u32::from(port.max(FIRST_PORT) - FIRST_PORT),
@@ -158,6 +166,7 @@ pub fn interface_number(port: u8) -> u32 {
 
 /// Returns the ports that receive multicast packets sent from `port`: for InfiniBand all ports, as
 /// they share one subnet.
+#[inline]
 pub fn ports_that_receive(port: u8) -> RangeInclusive<u8> {
     match current() {
         Link::InfiniBand => FIRST_PORT..=ports(),
@@ -166,12 +175,14 @@ pub fn ports_that_receive(port: u8) -> RangeInclusive<u8> {
 }
 
 /// Returns the port with the given [`interface_number`], if there is one.
+#[inline]
 pub fn port_of(number: u32) -> Option<u8> {
     (1..=ports()).find(|port| interface_number(*port) == number)
 }
 
 /// Returns port and index of a GID that is an address of the ports' interfaces. A link-local
 /// address that several have is taken for the first one's.
+#[inline]
 pub fn locate_gid(gid: ibv_gid) -> Option<GidLocation> {
     interfaces().find_map(|(port, interface)| {
         let index = interface.index_of(gid)? as u8;
@@ -181,6 +192,7 @@ pub fn locate_gid(gid: ibv_gid) -> Option<GidLocation> {
 
 /// As [`locate_gid`], for a GID that may belong to another host: a link-local address is looked up
 /// only at `port`, because other links may have the same address.
+#[inline]
 pub fn locate_gid_from(port: u8, gid: ibv_gid) -> Option<GidLocation> {
     if !is_link_local(&Ipv6Addr::from(gid.bytes())) {
         return locate_gid(gid);

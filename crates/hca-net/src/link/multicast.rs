@@ -6,6 +6,7 @@ use verbena_abi::ibv_gid;
 
 /// Returns the IP group of a GID: an IPv6 group itself, or an IPv4 group mapped as in RoCEv2
 /// (`::ffff:239.1.2.3`) or as in its predecessor (`ff0e::ffff:239.1.2.3`).
+#[inline]
 pub fn ip_group(gid: ibv_gid) -> Option<Ipv6Addr> {
     let ip = Ipv6Addr::from(gid.bytes());
     if let Some(v4) = ip.to_ipv4_mapped() {
@@ -26,6 +27,7 @@ pub fn ip_group(gid: ibv_gid) -> Option<Ipv6Addr> {
 }
 
 /// Returns the multicast group that a GID names, in this link's canonical form.
+#[inline]
 pub fn group(gid: ibv_gid) -> Option<[u8; 16]> {
     match current() {
         Link::InfiniBand => Some(gid.bytes()).filter(|bytes| bytes[0] == 0xff),

@@ -67,6 +67,7 @@ impl FromStr for Network {
 }
 
 impl Network {
+    #[inline]
     fn contains(&self, address: Ipv6Addr) -> bool {
         u128::from(address) & self.mask == self.first
     }
@@ -96,6 +97,7 @@ impl Allowed {
 ///
 /// # Errors
 /// EINVAL for an invalid list of networks; a line on standard error explains it.
+#[inline]
 pub fn chosen() -> Result<&'static Allowed> {
     static CHOSEN: OnceLock<Result<Allowed>> = OnceLock::new();
     let chosen = CHOSEN.get_or_init(|| match std::env::var(VARIABLE).as_deref() {

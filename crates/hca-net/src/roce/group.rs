@@ -88,6 +88,7 @@ impl Memberships {
     }
 
     /// Returns sockets with received datagrams, possibly not all.
+    #[inline]
     pub(super) fn ready(&self) -> Vec<Arc<Udp>> {
         if self.count.load(Ordering::Acquire) == 0 {
             return Vec::new();

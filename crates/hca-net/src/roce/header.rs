@@ -16,6 +16,7 @@ use verbena_wire::{grh, icrc, udp};
 /// Returns the header type that completions of datagrams report in `sl`. Annex A17.4.5.1 requires
 /// them to distinguish IPv4 and IPv6, but `ibv_wc` has no field for that. Mellanox adapters use
 /// `sl`, which has no other use on Ethernet, and UCX reads it there.
+#[inline]
 pub fn kind(destination: Ipv6Addr) -> u8 {
     const ROCE_V2: u8 = 8;
     match destination.to_ipv4_mapped() {
@@ -25,6 +26,7 @@ pub fn kind(destination: Ipv6Addr) -> u8 {
 }
 
 /// Returns the header of a received packet.
+#[inline]
 pub fn of(route: &Route, packet: &Packet<'_>) -> [u8; grh::LENGTH] {
     made(route, packet.length())
 }
@@ -48,6 +50,7 @@ pub fn of_own_host(source: ibv_gid, vector: &ibv_ah_attr, data: u16) -> [u8; grh
 }
 
 /// Returns the destination address in such a header, or in InfiniBand's global route header.
+#[inline]
 pub fn destination(header: &[u8; grh::LENGTH]) -> Ipv6Addr {
     let [.., a, b, c, d] = *header;
     match header[0] >> 4 {

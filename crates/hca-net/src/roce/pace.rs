@@ -22,11 +22,13 @@ pub struct Pace {
 
 impl Pace {
     /// Returns whether a poll must check now.
+    #[inline]
     pub fn is_due(&self, now: u64) -> bool {
         now >= self.look_at.load(Ordering::Relaxed)
     }
 
     /// Records the end of a check and whether it found anything.
+    #[inline]
     pub fn looked(&self, now: u64, found: bool) {
         if found {
             self.found_at.store(now, Ordering::Relaxed);

@@ -25,6 +25,7 @@ const CONGESTION: u8 = 0b11;
 
 impl ReceivedPacket<'_> {
     /// Returns whether a switch reports congestion.
+    #[inline]
     pub(super) fn is_marked(&self) -> bool {
         let class = match self.route.network {
             Network::V4(network) => network.tos,
@@ -33,6 +34,7 @@ impl ReceivedPacket<'_> {
         class & CONGESTION == CONGESTION
     }
 
+    #[inline]
     pub(super) fn destination_is_group(&self) -> bool {
         link::ip_group(gid(self.destination)).is_some()
     }

@@ -119,11 +119,13 @@ const CAPABLE: u8 = 0b10;
 const CODE_POINT: u8 = 0b11;
 
 /// Returns whether an address vector leads to another host, and to that alone.
+#[inline]
 pub fn leads_elsewhere(vector: &ibv_ah_attr) -> bool {
     link::is_ethernet() && link::ip_group(vector.grh.dgid).is_none() && own_port(vector).is_none()
 }
 
 /// Returns the local port that has an address vector's destination, if any.
+#[inline]
 fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     match link::is_ethernet() {
         true => {
@@ -140,6 +142,7 @@ pub const NOWHERE: u32 = u32::MAX;
 /// ([`link::interface_number`]), if that is local: packets there go through shared memory to queue
 /// pairs of its port. For a group it is the sending interface. Over InfiniBand, a destination that
 /// no local port has yields [`NOWHERE`].
+#[inline]
 pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
     match own_port(vector) {
         Some(port) => link::interface_number(port),
@@ -151,6 +154,7 @@ pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
 }
 
 /// Returns the IP address of an address vector's destination.
+#[inline]
 pub fn destination(vector: &ibv_ah_attr) -> Ipv6Addr {
     let ip = Ipv6Addr::from(vector.grh.dgid.bytes());
     link::ip_group(vector.grh.dgid).unwrap_or(ip)
@@ -211,11 +215,13 @@ impl Path {
     }
 
     /// Returns whether a Verbena adapter receives at a private port of the peer.
+    #[inline]
     pub fn leads_to_verbena(&self, udp_port: UdpPort, probe_cache: &ProbeCache) -> bool {
         probe_cache.has_adapter(udp_port, self.to, || self.sender.asking())
     }
 
     /// Returns the path to a private port, if a Verbena adapter was found there before.
+    #[inline]
     pub fn towards_known(self, udp_port: UdpPort, probe_cache: &ProbeCache) -> Path {
         match probe_cache.had_adapter(udp_port, self.to) {
             true => self.with_port(udp_port.port()),
@@ -233,12 +239,14 @@ impl Path {
     }
 
     /// Returns the path with packets marked as ECN-capable, for a sender that reacts to congestion.
+    #[inline]
     pub fn that_may_be_marked(self) -> Path {
         let class = self.traffic_class & !CODE_POINT | CAPABLE;
         self.with_traffic_class(class)
     }
 
     /// Returns the path with another type of service or traffic class.
+    #[inline]
     pub fn with_traffic_class(self, traffic_class: u8) -> Path {
         Path {
             traffic_class,
@@ -247,6 +255,7 @@ impl Path {
     }
 
     /// Returns the headers of packets on this path.
+    #[inline]
     pub fn route(&self) -> &Route {
         &self.route
     }
@@ -257,6 +266,7 @@ impl Path {
     }
 
     /// Notes that an answer arrived on this path.
+    #[inline]
     pub fn answered(&self) {
         if let Some(reachability) = &self.reachability {
             reachability.note_udp_answer();
@@ -264,16 +274,19 @@ impl Path {
     }
 
     /// Returns the reachability of the address, where the TCP fallback applies.
+    #[inline]
     pub(super) fn reachability(&self) -> Option<&Arc<Reachability>> {
         self.reachability.as_ref()
     }
 
+    #[inline]
     pub(super) fn sender(&self) -> &Arc<Sender> {
         &self.sender
     }
 
     /// Returns whether a packet came from this path's peer to this path's local address
     /// (specification 9.6.1.5; Linux' rxe makes the same check).
+    #[inline]
     pub fn is_path_of(&self, received: &ReceivedPacket<'_>) -> bool {
         received.source == self.to.ip
             && received.destination == self.sender.local.ip
@@ -281,6 +294,7 @@ impl Path {
     }
 
     /// Returns whether several packets can be sent in one call.
+    #[inline]
     pub fn segments(&self) -> bool {
         self.sender.segments.load(Ordering::Relaxed)
     }

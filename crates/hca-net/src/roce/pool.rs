@@ -131,6 +131,7 @@ impl Pool {
     }
 
     /// Returns the socket of a slot.
+    #[inline]
     pub fn slot(&self, slot: u32) -> Option<&Udp> {
         self.slots.get(slot as usize)
     }

@@ -117,6 +117,7 @@ impl Port {
     }
 
     /// Returns the UDP port at which this process receives.
+    #[inline]
     pub fn udp_port(&self) -> UdpPort {
         self.pool.udp_port()
     }
@@ -133,6 +134,7 @@ impl Port {
     }
 
     /// Returns whether a packet or an answer is pending.
+    #[inline]
     pub(super) fn has_some(&self) -> bool {
         let groups = self.groups.as_fd();
         self.has_to_answer()
@@ -142,12 +144,14 @@ impl Port {
     }
 
     /// Returns the slot of this process, once it has queue pair numbers.
+    #[inline]
     pub fn slot_number(&self) -> Option<u32> {
         self.slot.get().copied()
     }
 
     /// Returns the socket of slot 0, shared by all processes: the first block, with the management
     /// queue pairs, maps there.
+    #[inline]
     pub fn management_socket(&self) -> Option<&Udp> {
         self.pool.slot(0)
     }
@@ -187,6 +191,7 @@ impl Port {
     }
 
     /// Notes queue pairs with pending answers.
+    #[inline]
     pub(super) fn note_pending_acks(&self, numbers: impl IntoIterator<Item = u32>) {
         let mut numbers = numbers.into_iter().peekable();
         if numbers.peek().is_none() {
@@ -199,6 +204,7 @@ impl Port {
     }
 
     /// Takes the queue pairs with pending answers, each once, however many packets it received.
+    #[inline]
     pub(super) fn take_pending_acks(&self) -> Vec<u32> {
         if self.talking.load(Ordering::Acquire) == 0 {
             return Vec::new();

@@ -300,6 +300,7 @@ impl<'a, A: Adapter> Packets<'a, A> {
 /// (`qp/responder`). Acknowledgements are then taken first, so that a program that sees a
 /// message finds its own earlier requests complete. The two belong to opposite directions, which
 /// are not ordered; responses belong to the same direction as acknowledgements.
+#[inline]
 fn are_acknowledgements_behind_requests(arrived: &Arrived<'_>) -> bool {
     let datagrams = || arrived.bytes.chunks(arrived.segment);
     datagrams().next().is_some_and(is_request)
@@ -307,14 +308,17 @@ fn are_acknowledgements_behind_requests(arrived: &Arrived<'_>) -> bool {
         && datagrams().all(|one| is_request(one) || is_acknowledgement(one))
 }
 
+#[inline]
 fn is_request(datagram: &[u8]) -> bool {
     operation(datagram).is_some_and(Operation::is_request)
 }
 
+#[inline]
 fn is_acknowledgement(datagram: &[u8]) -> bool {
     operation(datagram) == Some(Operation::Acknowledge)
 }
 
+#[inline]
 fn operation(datagram: &[u8]) -> Option<Operation> {
     Some(Opcode::from_code(*datagram.first()?)?.operation())
 }
@@ -323,6 +327,7 @@ fn operation(datagram: &[u8]) -> Option<Operation> {
 /// addresses of this host; ours are those of the interfaces, whichever interface a packet came
 /// through, except that link-local and multicast addresses are only valid with their interface.
 /// Datagrams that this host sent to a group have already been delivered through shared memory.
+#[inline]
 fn port_of(arrived: &Arrived<'_>) -> Option<u8> {
     let is_group = link::ip_group(gid(arrived.destination)).is_some();
     let needs_its_own = is_group || is_link_local(&arrived.destination);

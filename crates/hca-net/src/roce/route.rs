@@ -7,6 +7,7 @@ use verbena_wire::Gid;
 use verbena_wire::roce::{Network, Route, V4, V6};
 
 /// Returns the headers of a packet from one address to another, as far as the ICRC covers them.
+#[inline]
 pub fn route(from: Address, to: Address, traffic_class: u8, hop_limit: u8) -> Route {
     let network = match (from.ip.to_ipv4_mapped(), to.ip.to_ipv4_mapped()) {
         (Some(source), Some(destination)) => Network::V4(V4 {
@@ -34,6 +35,7 @@ pub fn route(from: Address, to: Address, traffic_class: u8, hop_limit: u8) -> Ro
 }
 
 /// Returns a route with another IPv4 identification, which a socket neither sets nor sees.
+#[inline]
 pub fn with_identification(route: &Route, identification: u16) -> Route {
     match route.network {
         Network::V4(network) => Route {
@@ -56,6 +58,7 @@ pub fn plain(ip: Ipv6Addr) -> IpAddr {
 }
 
 /// Returns the GID of a mapped or IPv6 address.
+#[inline]
 pub fn gid(ip: Ipv6Addr) -> ibv_gid {
     ibv_gid::from_bytes(ip.octets())
 }

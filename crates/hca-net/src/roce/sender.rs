@@ -25,6 +25,7 @@ fn source_port(udp_port: UdpPort, ordinal: u32) -> u16 {
 
 /// Returns the UDP port at which the sender of a packet receives, if it is a Verbena adapter. Other
 /// adapters may use any source port, so a private port is probed before packets are sent to it.
+#[inline]
 pub fn udp_port_of(source_port: u16) -> UdpPort {
     if !is_ours(source_port) {
         return UdpPort::PUBLIC;
@@ -37,6 +38,7 @@ pub fn udp_port_of(source_port: u16) -> UdpPort {
 
 /// Returns whether a Verbena adapter may have sent a packet from this source port. Another adapter
 /// matches one time in sixteen, so a match permits only packets that any adapter may be sent.
+#[inline]
 pub fn is_ours(source_port: u16) -> bool {
     source_port >= FIRST_SOURCE_PORT && (source_port - FIRST_SOURCE_PORT).is_multiple_of(BETWEEN)
 }

@@ -35,6 +35,7 @@ pub struct TxBatch<'a> {
 
 impl<'a> TxBatch<'a> {
     /// Creates an empty batch.
+    #[inline]
     pub fn new(path: &'a Path) -> TxBatch<'a> {
         // There is no thread-local buffer when a process sends its last packets after thread-local
         // storage has been destroyed (exit(3)).
@@ -50,12 +51,14 @@ impl<'a> TxBatch<'a> {
     }
 
     /// Returns the buffer for the next packet.
+    #[inline]
     pub fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[self.used..self.used + PACKET]
     }
 
     /// Returns whether a packet of `length` bytes, counted from its BTH to its last pad byte, fits
     /// into the same call as the waiting packets.
+    #[inline]
     pub fn takes(&self, length: usize) -> bool {
         let whole = length + icrc::LENGTH;
         whole <= self.segment
@@ -66,6 +69,7 @@ impl<'a> TxBatch<'a> {
 
     /// Adds the packet of `length` bytes that was written to [`TxBatch::room`]. Flushes first if it
     /// does not fit, and afterwards if it ends the batch.
+    #[inline]
     pub fn push(&mut self, length: usize) {
         let whole = length + icrc::LENGTH;
         if self.count > 0 && !self.takes(length) {
@@ -90,6 +94,7 @@ impl<'a> TxBatch<'a> {
 
     /// Sends the waiting packets. Packets that the kernel does not take are lost, as packets may
     /// be.
+    #[inline]
     pub fn flush(&mut self) {
         let (used, segment) = (
             std::mem::take(&mut self.used),
@@ -132,6 +137,7 @@ fn capture_packets<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
 }
 
 impl Drop for TxBatch<'_> {
+    #[inline]
     fn drop(&mut self) {
         self.flush();
         let buffer = std::mem::take(&mut self.buffer);

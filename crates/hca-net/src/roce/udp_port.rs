@@ -37,11 +37,13 @@ impl UdpPort {
     pub const COUNT: u32 = 1 + UdpPort::PRIVATE.len() as u32;
 
     /// Returns the index of the port.
+    #[inline]
     pub fn index(self) -> u32 {
         self.0.into()
     }
 
     /// Returns all ports, in the order in which they are tried.
+    #[inline]
     pub fn all() -> impl Iterator<Item = UdpPort> {
         (0..=UdpPort::PRIVATE.len() as u8).map(UdpPort)
     }
@@ -56,6 +58,7 @@ impl UdpPort {
     }
 
     /// Returns the UDP port number.
+    #[inline]
     pub fn port(self) -> u16 {
         match self.0.checked_sub(1) {
             None => udp::PORT,
@@ -64,17 +67,20 @@ impl UdpPort {
     }
 
     /// Returns the entry of a UDP port number, if it is one of these ports.
+    #[inline]
     pub fn of_port(port: u16) -> Option<UdpPort> {
         UdpPort::all().find(|udp_port| udp_port.port() == port)
     }
 
     /// Returns whether this is a private port.
+    #[inline]
     pub fn is_private(self) -> bool {
         self != UdpPort::PUBLIC
     }
 
     /// Returns the blocks of queue pair numbers reached at this port. The first block belongs to no
     /// slot.
+    #[inline]
     pub fn blocks(self) -> Range<u32> {
         let private = BLOCKS - UdpPort::PRIVATE.len() as u32 * PART;
         match self.0.checked_sub(1) {

@@ -59,6 +59,7 @@ const MOST_DESTINATIONS: usize = 4096;
 ///
 /// # Errors
 /// EINVAL for a value other than `on` and `off`; a line on standard error reports it.
+#[inline]
 pub fn chosen() -> Result<bool> {
     static CHOSEN: OnceLock<Result<bool>> = OnceLock::new();
     *CHOSEN.get_or_init(|| match std::env::var(VARIABLE).as_deref() {
@@ -173,6 +174,7 @@ impl Fallback {
     }
 
     /// Returns whether the fallback thread runs and watches the descriptors.
+    #[inline]
     pub fn has_thread(&self) -> bool {
         self.has_thread.load(Ordering::Acquire)
     }

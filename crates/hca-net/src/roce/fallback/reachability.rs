@@ -100,6 +100,7 @@ impl Reachability {
 
     /// Notes that a queue pair was answered by UDP. Its packets then stay on UDP, so that they are
     /// not reordered. Ignored while a connection is open.
+    #[inline]
     pub fn note_udp_answer(&self) {
         let mut state = self.lock();
         state.udp_answered |= state.connections.is_empty();
@@ -332,6 +333,7 @@ fn slot_address_of(packets: &[u8], port: u16) -> SlotAddress {
 }
 
 /// Returns the process that has a queue pair.
+#[inline]
 pub fn slot_address_of_queue_pair(number: Qpn) -> SlotAddress {
     let udp_port = UdpPort::of_number(number);
     (
