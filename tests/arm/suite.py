@@ -33,7 +33,7 @@ PROGRAMS = [
 # control messages, userfaultfd(2), process_vm_readv(2) of oneself, madvise(2)'s populating, multicast.
 BEYOND_QEMU = {
     "verbena-hca-net": ["roce::port_probe::tests::open_port_answers",
-                        "roce::port_probe::tests::answer_with_other_random_bytes", "roce::pool::tests::pool_is_not_created",
+                        "roce::port_probe::tests::answer_with_other_random_bytes", "roce::shared_port::tests::slots_are_not_created",
                         "roce::steering::tests::packet_reaches"],
     "verbena-hca-memory": ["private_tests"],
     "verbena-hca-os": ["multicast::", "populate::", "process_vm::", "udp::"],

@@ -41,3 +41,21 @@ impl<T> Singleton<T> {
         self.object.store(std::ptr::null_mut(), Ordering::Release);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abandoned_object_is_neither_returned_nor_freed() {
+        let singleton = Singleton::none();
+        assert!(singleton.get().is_none());
+        let object = Arc::new(7);
+        singleton.set(object.clone());
+        assert_eq!(singleton.get().as_deref(), Some(&7));
+        assert_eq!(Arc::strong_count(&object), 2);
+        singleton.abandon();
+        assert!(singleton.get().is_none());
+        assert_eq!(Arc::strong_count(&object), 2);
+    }
+}

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Largest number of descriptors in one message: the slots of a UDP port and two listeners
-/// (`roce/pool.rs`).
+/// (`roce/shared_port.rs`).
 pub const MAX_DESCRIPTORS: usize = 66;
 
 /// One end of a connection, or a listener.
@@ -392,6 +392,12 @@ mod tests {
         let answerer = listener.accept().unwrap();
         std::fs::remove_file(&path).unwrap();
         (caller, answerer)
+    }
+
+    #[test]
+    fn peer_of_this_user_passes_the_check() {
+        let (a, b) = pair("user");
+        assert_eq!((a.check_user(), b.check_user()), (Ok(()), Ok(())));
     }
 
     #[test]

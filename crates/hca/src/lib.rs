@@ -1,10 +1,10 @@
-//! The software channel adapter: memory, queues, queue pairs, transports, paths to peers, events.
+//! The software channel adapter: queues, queue pairs, paths to peers, events.
 //!
 //! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered
 //! pages lie in an arena of shared memory ([`verbena_hca_memory`]), so peers read, write and update
 //! them themselves ([`verbena_hca_memory::peer`]); messages, and all operations for which that is
-//! not possible, go through a channel between the two processes ([`verbena_hca_shm`]). Packets carry
-//! them to and from other hosts ([`verbena_hca_net`]). Queue pairs ([`qp`]) turn work requests into
+//! not possible, go through a channel between the two processes ([`verbena_hca_shm`]), or as
+//! packets to another host ([`verbena_hca_net`]). Queue pairs ([`qp`]) turn work requests into
 //! these.
 //!
 //! States, opcodes, statuses and attribute structures are those of the C interface, from

@@ -10,7 +10,7 @@
 //! - [`path`]: local and remote addresses of a packet.
 //! - [`sender`], [`route`]: sending sockets; headers around a packet.
 //! - [`tx_batch`]: TX batches, packets of one queue pair sent in one call.
-//! - [`pool`]: port 4791, shared by all processes of a user.
+//! - [`shared_port`]: port 4791, shared by all processes of a user.
 //! - [`port`]: a process's share of the port.
 //! - [`udp_port`]: private ports used when 4791 is taken.
 //! - [`port_probe`]: probe for a Verbena adapter at a private port.
@@ -48,12 +48,12 @@ mod management_port;
 pub mod pace;
 pub mod packet;
 pub mod path;
-pub mod pool;
 pub mod port;
 pub mod port_probe;
 pub mod receive;
 pub mod route;
 pub mod sender;
+pub mod shared_port;
 mod steering;
 pub mod tx_batch;
 pub mod udp_port;

@@ -6,8 +6,8 @@ use super::group::Memberships;
 use super::management_port::ManagementPort;
 use super::pace::Pace;
 use super::path::Senders;
-use super::pool::Pool;
 use super::port_probe::ProbeCache;
+use super::shared_port::SharedPort;
 use super::steering::SLOTS;
 use super::udp_port::UdpPort;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -23,7 +23,7 @@ use verbena_hca_shm::registry::{BLOCK, Identity, Registry};
 
 /// The UDP port of this process.
 pub struct Port {
-    pool: Pool,
+    shared: SharedPort,
     /// The slot of this process, once it has queue pair numbers.
     slot: OnceLock<u32>,
     pub(super) inbox: Lock<Inbox>,
@@ -50,13 +50,13 @@ impl Port {
     /// Opens the port.
     ///
     /// # Errors
-    /// As [`Pool::join`], [`Memberships::new`] and [`Fallback::new`].
+    /// As [`SharedPort::join`], [`Memberships::new`] and [`Fallback::new`].
     pub fn open() -> Result<Port> {
         let fallback = Arc::new(Fallback::new()?);
-        let pool = Pool::join()?;
-        let udp_port = pool.udp_port();
+        let shared = SharedPort::join()?;
+        let udp_port = shared.udp_port();
         Ok(Port {
-            pool,
+            shared,
             slot: OnceLock::new(),
             inbox: Lock::default(),
             pace: Pace::default(),
@@ -119,13 +119,13 @@ impl Port {
     /// Returns the UDP port at which this process receives.
     #[inline]
     pub fn udp_port(&self) -> UdpPort {
-        self.pool.udp_port()
+        self.shared.udp_port()
     }
 
     /// Returns the socket of this process's slot, if it has one.
     #[inline]
     pub fn socket(&self) -> Option<&Udp> {
-        self.pool.slot(*self.slot.get()?)
+        self.shared.slot(*self.slot.get()?)
     }
 
     #[inline]
@@ -153,30 +153,31 @@ impl Port {
     /// queue pairs, maps there.
     #[inline]
     pub fn management_socket(&self) -> Option<&Udp> {
-        self.pool.slot(0)
+        self.shared.slot(0)
     }
 
     /// Returns the listener for processes that want to share the port.
     pub fn listener(&self) -> &Socket {
-        self.pool.listener()
+        self.shared.listener()
     }
 
     /// Hands the slots to processes that have connected.
     pub fn serve_callers(&self) {
-        self.pool.serve();
+        self.shared.serve();
     }
 
     /// Returns all descriptors that a forked child must close.
     pub fn descriptors(&self) -> Vec<RawFd> {
-        let pool = self.pool.descriptors().map(|fd| fd.as_raw_fd());
-        pool.chain(self.groups.descriptors())
+        let of_slots = self.shared.descriptors().map(|fd| fd.as_raw_fd());
+        of_slots
+            .chain(self.groups.descriptors())
             .chain(self.fallback.descriptors())
             .collect()
     }
 
     /// Returns the listener for fallback connections, if they are enabled.
     pub(super) fn fallback_listener(&self) -> Option<&Tcp> {
-        self.pool
+        self.shared
             .fallback()
             .filter(|_| fallback::chosen() == Ok(true))
     }

@@ -1,6 +1,6 @@
 //! Kernel filter that selects the socket for a packet to port 4791 (classic BPF, packet(7)).
 //!
-//! - A packet for a queue pair goes to the slot of its number ([`super::pool`]).
+//! - A packet for a queue pair goes to the slot of its number ([`super::shared_port`]).
 //! - A packet for queue pair 1 in a conversation of communication management (specification chapter
 //!   12) goes to the slot in bits 0 to 5 of the receiver's communication ID, which the sender
 //!   repeats. So no process stands between another process and its peers.

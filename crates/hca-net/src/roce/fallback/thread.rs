@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
-use verbena_hca_os::punctual::be_punctual;
 use verbena_hca_os::readiness::{self, Interest};
 use verbena_hca_os::socket::Socket;
 use verbena_hca_os::start::start;
 use verbena_hca_os::tcp::Tcp;
+use verbena_hca_os::thread_scheduling::request_fast_wakeup;
 use verbena_hca_os::udp::{Address, Arrived};
 use verbena_wire::Qpn;
 
@@ -152,7 +152,7 @@ impl<'a, A: Adapter> Thread<'a, A> {
     }
 
     fn run(&mut self) {
-        be_punctual();
+        request_fast_wakeup();
         while !self.adapter.is_stopping() {
             let next = self.run_due_work(clock::now());
             let ready = self.wait(next);

@@ -1,4 +1,4 @@
-//! A value in separate pages, without any of the program's data beside it.
+//! A box in pages of its own, without any of the program's data beside the value.
 //!
 //! So it is not affected when the program registers or protects whole pages of the heap.
 
@@ -8,16 +8,16 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 /// As a `Box`, but not on the heap.
-pub struct Apart<T> {
+pub struct PageBox<T> {
     value: NonNull<T>,
 }
 
-impl<T> Apart<T> {
+impl<T> PageBox<T> {
     /// Moves a value to separate pages.
     ///
     /// # Errors
     /// The system's, when it has no memory left.
-    pub fn new(value: T) -> Result<Apart<T>> {
+    pub fn new(value: T) -> Result<PageBox<T>> {
         const { assert!(align_of::<T>() <= 4096 && size_of::<T>() > 0) };
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -28,14 +28,14 @@ impl<T> Apart<T> {
         // aligned.
         unsafe {
             place.write(value);
-            Ok(Apart {
+            Ok(PageBox {
                 value: NonNull::new_unchecked(place),
             })
         }
     }
 }
 
-impl<T> Deref for Apart<T> {
+impl<T> Deref for PageBox<T> {
     type Target = T;
 
     #[inline]
@@ -45,7 +45,7 @@ impl<T> Deref for Apart<T> {
     }
 }
 
-impl<T> Drop for Apart<T> {
+impl<T> Drop for PageBox<T> {
     fn drop(&mut self) {
         // SAFETY: the value was written by `new` and is dropped only here; its pages belong to
         // `self`.
@@ -57,9 +57,9 @@ impl<T> Drop for Apart<T> {
 }
 
 // SAFETY: it owns the value, as a box does.
-unsafe impl<T: Send> Send for Apart<T> {}
+unsafe impl<T: Send> Send for PageBox<T> {}
 // SAFETY: it gives out shared references to the value only.
-unsafe impl<T: Sync> Sync for Apart<T> {}
+unsafe impl<T: Sync> Sync for PageBox<T> {}
 
 #[cfg(test)]
 mod tests {
@@ -69,10 +69,10 @@ mod tests {
     #[test]
     fn apart_value_is_reached_and_dropped_once() {
         let counted = Arc::new(());
-        let apart = Apart::new((counted.clone(), [7_u8; 10_000])).unwrap();
-        assert_eq!(apart.1[9_999], 7);
+        let boxed = PageBox::new((counted.clone(), [7_u8; 10_000])).unwrap();
+        assert_eq!(boxed.1[9_999], 7);
         assert_eq!(Arc::strong_count(&counted), 2);
-        drop(apart);
+        drop(boxed);
         assert_eq!(Arc::strong_count(&counted), 1);
     }
 }

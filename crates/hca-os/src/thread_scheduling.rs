@@ -9,7 +9,7 @@ const SLACK_NANOSECONDS: libc::c_ulong = 1000;
 const SLICE_NANOSECONDS: u64 = 100_000;
 
 /// Applies the settings to the calling thread. A refusal, by a system call filter say, is ignored.
-pub fn be_punctual() {
+pub fn request_fast_wakeup() {
     let (option, slack, none) = (
         libc::PR_SET_TIMERSLACK,
         SLACK_NANOSECONDS,
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn only_the_scheduler_slice_changes() {
         let before = attributes();
-        be_punctual();
+        request_fast_wakeup();
         let (Some(before), Some(after)) = (before, attributes()) else {
             return;
         };

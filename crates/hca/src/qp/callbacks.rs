@@ -1,5 +1,6 @@
-//! The queue pair as the layers below see it: the destination of packets ([`crate::roce`]), a
-//! member of completion queues, and a user of channels.
+//! Traits by which other layers call a queue pair: the network delivers packets
+//! ([`crate::roce`]), a completion queue reports its failure, and the process's cache compares
+//! numbers.
 
 use super::Qp;
 use crate::cq::Member;

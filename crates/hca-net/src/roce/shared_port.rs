@@ -32,14 +32,14 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The slots of this user in this network namespace.
 #[derive(Debug)]
-pub struct Pool {
+pub struct SharedPort {
     udp_port: UdpPort,
     slots: Vec<Udp>,
     listener: Socket,
     fallback: Option<Tcp>,
 }
 
-impl Pool {
+impl SharedPort {
     /// Joins the existing slots or creates new ones; at a private port where 4791 is unavailable,
     /// with a line on standard error about cause and effect.
     ///
@@ -47,15 +47,15 @@ impl Pool {
     /// The error of the first port that was tried: EADDRINUSE if another user has it, EBUSY if
     /// processes with another runtime directory have it, ETIMEDOUT if the processes that have it do
     /// not answer; the system's errors.
-    pub fn join() -> Result<Pool> {
+    pub fn join() -> Result<SharedPort> {
         let mut why_not = None;
         for udp_port in UdpPort::all() {
-            match Pool::make_or_ask(udp_port) {
-                Ok(pool) => {
+            match SharedPort::make_or_ask(udp_port) {
+                Ok(shared) => {
                     if let Some(error) = why_not {
                         eprintln!("{}; {}", refusal(error), consequence(udp_port));
                     }
-                    return Ok(pool);
+                    return Ok(shared);
                 }
                 Err(error) => {
                     why_not.get_or_insert(error);
@@ -70,7 +70,7 @@ impl Pool {
         Err(error)
     }
 
-    fn make_or_ask(udp_port: UdpPort) -> Result<Pool> {
+    fn make_or_ask(udp_port: UdpPort) -> Result<SharedPort> {
         const ATTEMPTS: u32 = 20;
         const PAUSE: Duration = Duration::from_millis(10);
         let name = name(udp_port);
@@ -97,7 +97,7 @@ impl Pool {
                 Ok((listener, slots, fallback)) => {
                     // The process that created the slots may have disabled the TCP fallback.
                     let fallback = fallback.or_else(|| fallback::listen(udp_port));
-                    return Ok(Pool {
+                    return Ok(SharedPort {
                         udp_port,
                         slots,
                         listener,
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pool_is_not_created_beside_remaining_slots() {
+    fn slots_are_not_created_beside_remaining_slots() {
         let left = Udp::receiver(0, Sharing::Shared).unwrap();
         let port = left.port().unwrap();
         assert_eq!(make(port).unwrap_err(), Errno(libc::EADDRINUSE));
