@@ -6,8 +6,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::net::Ipv4Addr;
-use verbena_hca::roce::management::CmMad;
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::roce::management::CmMad;
+use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_hca_os::errno::Errno;
 use verbena_rdmacm::address;
 use verbena_rdmacm::mad;

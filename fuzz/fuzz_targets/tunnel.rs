@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use verbena_hca::roce::fallback::frame::{Assembler, Frame};
+use verbena_hca_net::roce::fallback::frame::{Assembler, Frame};
 
 fuzz_target!(|input: &[u8]| {
     let Some((piece, stream)) = input.split_first() else {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .place import Place
 
-# The layout: crates/hca/src/counters/file.rs.
+# The layout: crates/hca-net/src/counters/file.rs.
 HEADER = 4096
 FLAG = 1 << 63
 

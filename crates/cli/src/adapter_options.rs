@@ -13,8 +13,8 @@ use verbena_run::obstacle;
 
 use crate::failure::Failure;
 use crate::number;
-use verbena_hca::link::MOST_DEVICES;
-use verbena_hca::roce::allow::{Network, NotANetwork};
+use verbena_hca_net::link::MOST_DEVICES;
+use verbena_hca_net::roce::allow::{Network, NotANetwork};
 
 /// Options of the adapter.
 #[derive(Debug, clap::Args)]

@@ -9,7 +9,7 @@ use verbena_bench::Failure as BenchFailure;
 use verbena_bench::host::Host;
 use verbena_bench_mpi::Mpi;
 use verbena_bench_mpi::library::MpiKind;
-use verbena_hca::{describe, link};
+use verbena_hca_net::link;
 use verbena_hca_os::interfaces;
 use verbena_hca_shm::registry::{self, Registry};
 use verbena_run::environment::Environment;
@@ -73,6 +73,6 @@ impl Host for ThisHost {
     }
 
     fn clean_up(&self) {
-        describe::sweep(&registry::directory());
+        registry::sweep(&registry::directory());
     }
 }

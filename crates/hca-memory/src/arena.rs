@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use verbena_hca_os::apart::Apart;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::mapping::{Mapping, MappingRights};
 use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::page_box::PageBox;
 use verbena_hca_os::pinning::Pinning;
 use verbena_hca_os::threads::Threads;
 use verbena_hca_os::userfault::UserFault;
@@ -51,7 +51,7 @@ impl Arena {
     ///
     /// # Errors
     /// ENOMEM when the address space is limited; the system's.
-    pub fn create(pages: Pages) -> Result<Apart<Arena>> {
+    pub fn create(pages: Pages) -> Result<PageBox<Arena>> {
         // SAFETY: an all-zero sysinfo is a valid out-parameter, and it is writable.
         let memory = unsafe {
             let mut info: libc::sysinfo = std::mem::zeroed();
@@ -59,7 +59,7 @@ impl Arena {
             info.totalram * u64::from(info.mem_unit)
         };
         let arena = Arena::of_length((memory * 2).next_power_of_two().max(1 << 34))?;
-        Apart::new(Arena { pages, ..arena })
+        PageBox::new(Arena { pages, ..arena })
     }
 
     /// Creates an empty arena of `length` bytes.

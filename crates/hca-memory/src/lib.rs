@@ -18,6 +18,7 @@
 //! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
 //! | [`quiet`] | keeps other threads from pages that move |
 //! | [`peer`], [`transfer`] | paths to a peer's memory, and copies over them |
+//! | [`socket_message`] | messages by which processes share memory |
 //! | [`limits`], [`quota`], [`tables`] | limits and counts of objects, their tables |
 
 pub mod adopt;
@@ -49,6 +50,7 @@ pub mod quota;
 pub mod region;
 pub mod resolve;
 pub mod restore;
+pub mod socket_message;
 pub mod tables;
 pub mod transfer;
 #[cfg(test)]

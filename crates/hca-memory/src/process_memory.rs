@@ -9,9 +9,9 @@ use crate::tables::WeakTable;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use verbena_hca_os::apart::Apart;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::memfd::Memfd;
+use verbena_hca_os::page_box::PageBox;
 use verbena_hca_shm::context_table::ContextTable;
 use verbena_hca_shm::section::OwnMarks;
 
@@ -30,7 +30,7 @@ pub struct ProcessMemory {
     contexts: Arc<ContextTable>,
     contexts_file: Memfd,
     /// None where the system refuses so much address space.
-    arena: Option<Apart<Arena>>,
+    arena: Option<PageBox<Arena>>,
     keys: Keys,
     windows: WeakTable<dyn Invalidate>,
     own_marks: OwnMarks,

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Largest number of descriptors in one message: the slots of a UDP port and two listeners
-/// (`roce/pool.rs`).
+/// (`roce/shared_port.rs`).
 pub const MAX_DESCRIPTORS: usize = 66;
 
 /// One end of a connection, or a listener.
@@ -224,6 +224,20 @@ impl Socket {
         Ok((credentials.pid, credentials.uid))
     }
 
+    /// Checks that the peer runs as the user of this process. Permissions of a directory keep other
+    /// users away from its sockets unless they were loosened; any user can bind an abstract name.
+    ///
+    /// # Errors
+    /// EPERM for a peer of another user; the system's.
+    pub fn check_user(&self) -> Result<()> {
+        let (_, theirs) = self.peer()?;
+        // SAFETY: geteuid cannot fail and accesses no memory.
+        match theirs == unsafe { libc::geteuid() } {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        }
+    }
+
     /// Sends one message with descriptors.
     ///
     /// # Errors
@@ -378,6 +392,12 @@ mod tests {
         let answerer = listener.accept().unwrap();
         std::fs::remove_file(&path).unwrap();
         (caller, answerer)
+    }
+
+    #[test]
+    fn peer_of_this_user_passes_the_check() {
+        let (a, b) = pair("user");
+        assert_eq!((a.check_user(), b.check_user()), (Ok(()), Ok(())));
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! Describes the state of a process as text, for `verbena info`.
 
 use crate::process::Process;
-use crate::process::socket_message::{self, MOST_DESCRIPTION};
 use crate::roce::route::plain;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use verbena_abi::names::{QP_STATES, QP_TYPES};
 use verbena_abi::*;
+use verbena_hca_memory::socket_message::{self, MOST_DESCRIPTION};
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::registry::Registry;
 
@@ -30,14 +30,6 @@ pub fn processes(directory: &Path) -> Result<Vec<(u32, Result<String>)>> {
         .into_iter()
         .map(|(identity, pid)| (pid, ask(identity)))
         .collect())
-}
-
-/// Reclaims the remains of dead processes in the registry at `directory`; removes it when no
-/// process lives.
-pub fn sweep(directory: &Path) {
-    if let Ok(registry) = Registry::open_existing(directory) {
-        registry.sweep();
-    }
 }
 
 /// Returns the description of this process.

@@ -1,29 +1,25 @@
-//! The software channel adapter: memory, queues, queue pairs, transports, paths to peers, events.
+//! The software channel adapter: queues, queue pairs, paths to peers, events.
 //!
 //! A process that opens the device becomes part of the host's adapter ([`process`]). Its registered
 //! pages lie in an arena of shared memory ([`verbena_hca_memory`]), so peers read, write and update
 //! them themselves ([`verbena_hca_memory::peer`]); messages, and all operations for which that is
-//! not possible, go through a channel between the two processes ([`verbena_hca_shm`]). Queue pairs
-//! ([`qp`]) turn work requests into these.
+//! not possible, go through a channel between the two processes ([`verbena_hca_shm`]), or as
+//! packets to another host ([`verbena_hca_net`]). Queue pairs ([`qp`]) turn work requests into
+//! these.
 //!
 //! States, opcodes, statuses and attribute structures are those of the C interface, from
 //! `verbena_abi`.
 
 pub mod ah;
-pub mod capture;
 pub mod context;
-pub mod counters;
 pub mod cq;
-mod current;
 pub mod describe;
-pub mod device;
 pub mod event;
-pub mod link;
 pub mod moderation;
-pub mod port_switch;
 pub mod process;
 pub mod qp;
 pub mod receive;
-pub mod roce;
 pub mod srq;
 pub mod xrcd;
+
+use verbena_hca_net::{capture, counters, device, link, port_switch, roce};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use verbena_abi::ibv_ah_attr;
 use verbena_hca::ah::AddressHandle;
 use verbena_hca::context::Context;
-use verbena_hca::device::Device;
-use verbena_hca::link::FIRST_PORT;
 use verbena_hca_memory::domain::Pd;
+use verbena_hca_net::device::Device;
+use verbena_hca_net::link::FIRST_PORT;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Makes objects until the adapter refuses.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::ah::AddressHandle;
-use verbena_hca::device::{self, Device};
-use verbena_hca::link;
+use verbena_hca_net::device::{self, Device};
+use verbena_hca_net::link;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

@@ -2,8 +2,8 @@
 //! the port's come from the adapter; unsupported features have zero capability here.
 
 use verbena_abi::*;
-use verbena_hca::device::Device;
 use verbena_hca_memory::device::CAPACITY;
+use verbena_hca_net::device::Device;
 
 /// The board's name.
 pub const BOARD: &str = "VERBENA_SOFTWARE";

@@ -3,7 +3,7 @@
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Mutex, MutexGuard};
 
-use verbena_hca::device::Device;
+use verbena_hca_net::device::Device;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Context;
-use verbena_hca::device::Device;
+use verbena_hca_net::device::Device;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

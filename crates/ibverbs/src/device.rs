@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use libc::{c_char, c_int};
 use verbena_abi::*;
-use verbena_hca::device::Device;
+use verbena_hca_net::device::Device;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 

@@ -10,8 +10,8 @@ use std::{ptr, thread};
 use libc::c_int;
 use verbena_abi::*;
 use verbena_hca::context::Context;
-use verbena_hca::device::Device;
-use verbena_hca::roce::management::set_agent;
+use verbena_hca_net::device::Device;
+use verbena_hca_net::roce::management::set_agent;
 use verbena_hca_os::errno::Result;
 
 use crate::command::Command;

@@ -221,14 +221,14 @@ unsafe extern "C" fn wr_flush(
         let is_known = placement & !(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) == 0;
         let is_level = matches!(selectivity, IBV_FLUSH_RANGE | IBV_FLUSH_MR);
         // The length of a flush is limited like every message's, as it is in the same header field.
-        let is_message = length <= verbena_hca::device::MAX_MESSAGE as usize;
+        let is_message = length <= verbena_hca_net::device::MAX_MESSAGE as usize;
         if placement == 0 || !is_known || !is_level || !is_message {
             work.fail(|| {
                 refused!(
                     EINVAL,
                     "ibv_wr_flush with length {length}, type {placement:#x} and level {selectivity:#x}: at most \
                      {} bytes, IBV_FLUSH_GLOBAL or IBV_FLUSH_PERSISTENT or both, IBV_FLUSH_RANGE or IBV_FLUSH_MR",
-                    verbena_hca::device::MAX_MESSAGE
+                    verbena_hca_net::device::MAX_MESSAGE
                 )
             });
         }

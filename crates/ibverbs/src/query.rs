@@ -4,8 +4,8 @@
 
 use libc::{c_int, ssize_t};
 use verbena_abi::*;
-use verbena_hca::device::{self, Device, PKEY, PKEYS, gid_at};
-use verbena_hca::link::{self, GIDS};
+use verbena_hca_net::device::{self, Device, PKEY, PKEYS, gid_at};
+use verbena_hca_net::link::{self, GIDS};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;

@@ -2,7 +2,7 @@
 
 use crate::abi::SocketAddress;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
-use verbena_hca::link::is_link_local;
+use verbena_hca_net::link::is_link_local;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Parses a `struct sockaddr`; returns `None` for AF_UNSPEC, with which the library omits an

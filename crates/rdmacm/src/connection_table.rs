@@ -5,7 +5,7 @@ use crate::inbox::Host;
 use crate::state_machine::StateMachine;
 use std::collections::{HashMap, VecDeque};
 use std::net::Ipv6Addr;
-use verbena_hca::roce::management::CmMad;
+use verbena_hca_net::roce::management::CmMad;
 use verbena_hca_os::clock;
 
 /// Number of ended exchanges that are remembered.

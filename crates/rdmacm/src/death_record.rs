@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::CmMad;
+use verbena_hca_net::roce::management::CmMad;
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::registry::{Identity, wills};
 
@@ -136,7 +136,7 @@ mod tests {
             interface: 7,
             source: "::ffff:10.9.0.1".parse().unwrap(),
             destination: "fd09::2".parse().unwrap(),
-            udp_port: verbena_hca::roce::udp_port::UdpPort::PUBLIC,
+            udp_port: verbena_hca_net::roce::udp_port::UdpPort::PUBLIC,
             mad: [byte; 256],
         }
     }

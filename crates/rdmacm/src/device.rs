@@ -1,7 +1,7 @@
 //! Properties of devices that the connection manager reports.
 
 use verbena_abi::{IBV_RATE_100_GBPS, IBV_RATE_200_GBPS};
-use verbena_hca::device;
+use verbena_hca_net::device;
 
 /// The library's "no index": it then finds the device by its GUID.
 pub const NO_INDEX: u32 = u32::MAX;

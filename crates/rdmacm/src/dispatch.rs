@@ -1,7 +1,7 @@
 //! Management datagrams (MADs) between this host and others, and their assignment to exchanges.
 //!
-//! Queue pair 1 belongs to the host and not to a process (`verbena_hca::roce::management`). A MAD
-//! of an existing exchange reaches its process directly, by the slot in the communication ID. A
+//! Queue pair 1 belongs to the host and not to a process (`verbena_hca_net::roce::management`). A
+//! MAD of an existing exchange reaches its process directly, by the slot in the communication ID. A
 //! first MAD (a request) reaches any process, which passes it to the listener of the requested port
 //! over the socket that local processes connect to ([`crate::port`]): so a dead listener is no
 //! listener, and a stopped one blocks no other process. If there is no listener, the process that
@@ -22,7 +22,7 @@ use crate::receive;
 use crate::state::State;
 use crate::state_machine::ReceiveOutcome;
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::{CmMad, SLOT_BITS};
+use verbena_hca_net::roce::management::{CmMad, SLOT_BITS};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Errno;
 use verbena_wire::mad::cm;

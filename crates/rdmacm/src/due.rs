@@ -11,8 +11,8 @@ use crate::service::Service;
 use crate::state::State;
 use crate::state_machine::Due;
 use std::thread;
-use verbena_hca::link;
 use verbena_hca::process::Process;
+use verbena_hca_net::link;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Errno;
 

@@ -9,7 +9,7 @@ use crate::peer_transport::PeerTransport;
 use crate::state::State;
 use crate::state_machine::StateMachine;
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::{CmMad, SLOT_BITS};
+use verbena_hca_net::roce::management::{CmMad, SLOT_BITS};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 

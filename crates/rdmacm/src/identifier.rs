@@ -11,7 +11,7 @@ use crate::port::Port;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use verbena_abi::{IBV_QPT_UC, IBV_QPT_XRC_RECV, IBV_QPT_XRC_SEND};
-use verbena_hca::link;
+use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_wire::mad::cm::Transport;
 

@@ -5,8 +5,8 @@ use crate::watch::{Source, Watch};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use verbena_hca::roce::management::CmMad;
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::roce::management::CmMad;
+use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_hca_os::doorbell::Doorbell;
 use verbena_hca_os::errno::Result;
 

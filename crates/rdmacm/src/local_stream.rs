@@ -6,7 +6,7 @@ use crate::relay;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use verbena_hca::roce::management::CmMad;
+use verbena_hca_net::roce::management::CmMad;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// One side of a stream.

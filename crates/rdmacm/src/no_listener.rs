@@ -5,8 +5,8 @@ use crate::mad::{self, CmHeader, Numbers};
 use crate::message::{self, Message, MessageKind};
 use crate::outbox::send;
 use crate::path::Path;
-use verbena_hca::roce::management::CmMad;
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::roce::management::CmMad;
+use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_wire::Qpn;
 use verbena_wire::mad::cm::{self, Rejected};
 

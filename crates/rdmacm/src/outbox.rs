@@ -1,7 +1,7 @@
 //! Management datagrams (MADs) to other hosts.
 
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::CmMad;
+use verbena_hca_net::roce::management::CmMad;
 
 /// Sends a MAD.
 pub fn send(cm_mad: &CmMad) {

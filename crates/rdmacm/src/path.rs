@@ -10,8 +10,8 @@ use crate::abi::{AddressVector, PathRecord};
 use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca::device::{Device, PKEY, active_mtu, gid, lid};
-use verbena_hca::link::{self, FIRST_PORT, GidLocation};
+use verbena_hca_net::device::{Device, PKEY, active_mtu, gid, lid};
+use verbena_hca_net::link::{self, FIRST_PORT, GidLocation};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::interfaces;
 

@@ -8,9 +8,9 @@ use crate::alarm::Alarm;
 use crate::exchange::PROBING;
 use crate::state::State;
 use std::collections::BTreeSet;
-use verbena_hca::link;
 use verbena_hca::process::Process;
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::link;
+use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_hca_os::clock;
 
 impl State {

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use verbena_hca::process::Process;
-use verbena_hca::roce::management::CmMad;
+use verbena_hca_net::roce::management::CmMad;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Intervals between repetitions of a message, in nanoseconds.

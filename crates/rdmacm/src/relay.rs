@@ -3,8 +3,8 @@
 
 use crate::message::FRAME;
 use std::net::Ipv6Addr;
-use verbena_hca::roce::management::CmMad;
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::roce::management::CmMad;
+use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_wire::mad::LENGTH;
 
 const MAGIC: [u8; 4] = *b"vbmd";

@@ -7,8 +7,8 @@ use crate::state::State;
 use crate::thread;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
-use verbena_hca::link;
-use verbena_hca::roce::management::{Agent, set_agent};
+use verbena_hca_net::link;
+use verbena_hca_net::roce::management::{Agent, set_agent};
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Callbacks of the adapter, for every MAD and for probes of other hosts. They only fill the inbox.

@@ -20,9 +20,9 @@ use crate::mad::{self, Bytes, CmHeader, Numbers, Proposal, RESPONSE_TIMEOUT, RET
 use crate::message::{INVALID_SERVICE, Message, MessageKind, SIDR_UNSUPPORTED};
 use crate::path::Path;
 use std::net::Ipv6Addr;
-use verbena_hca::link;
-use verbena_hca::roce::management::CmMad;
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::link;
+use verbena_hca_net::roce::management::CmMad;
+use verbena_hca_net::roce::udp_port::UdpPort;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::udp::Address;
 use verbena_wire::Mtu;
@@ -77,7 +77,7 @@ pub struct StateMachine {
 
 /// UDP port that a request is sent to. It is sent to the public port first; if that has no
 /// listener, to the private ports of Verbena adapters on the same host
-/// ([`verbena_hca::roce::udp_port`]).
+/// ([`verbena_hca_net::roce::udp_port`]).
 #[derive(Debug)]
 enum TargetPort {
     /// The public port.

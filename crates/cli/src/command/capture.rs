@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use verbena_bench::temporary::Directory;
 use verbena_inspect::capture::{Destination, Writer};
 use verbena_run::supervise::{self, SIGHUP, SIGINT, SIGTERM};
+use verbena_hca_net::capture::collect::Collector;
 
 /// The arguments of `verbena capture`.
 #[derive(Debug, clap::Args)]

@@ -1,9 +1,9 @@
 //! `verbena port DEVICE down|up`: takes an InfiniBand port of the adapter down or up, for all of
 //! this user's processes on it.
 
-use verbena_hca::device::Device;
-use verbena_hca::link;
-use verbena_hca::port_switch;
+use verbena_hca_net::device::Device;
+use verbena_hca_net::link;
+use verbena_hca_net::port_switch;
 use verbena_hca_os::errno::{Errno, Result as Answer};
 use verbena_hca_shm::registry;
 
@@ -88,7 +88,7 @@ fn said(answer: Answer<()>) -> Result<(), String> {
 }
 
 fn index(name: &str) -> Option<u8> {
-    let digits = name.strip_prefix(verbena_hca::device::NAME)?;
+    let digits = name.strip_prefix(verbena_hca_net::device::NAME)?;
     digits
         .parse()
         .ok()

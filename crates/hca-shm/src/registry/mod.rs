@@ -57,6 +57,14 @@ pub struct Registry {
     own: OnceLock<u32>,
 }
 
+/// Reclaims the remains of dead processes in the registry at `directory`; removes it when no
+/// process lives.
+pub fn sweep(directory: &Path) {
+    if let Ok(registry) = Registry::open_existing(directory) {
+        registry.sweep();
+    }
+}
+
 /// Returns the registry's directory: `VERBENA_RUNTIME_DIR`, or `/dev/shm/verbena-<uid>`.
 pub fn directory() -> PathBuf {
     match std::env::var_os("VERBENA_RUNTIME_DIR") {

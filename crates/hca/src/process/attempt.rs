@@ -6,13 +6,13 @@
 //! and left alone.
 
 use crate::process::Outbound;
-use crate::process::socket_message::{
-    ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
-};
 use crate::process::{Member, Process};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Arc;
 use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::socket_message::{
+    ReceivedMessage, SocketMessage, SocketMessageKind, our_descriptors,
+};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
@@ -185,8 +185,7 @@ impl Attempt {
 
 fn call(member: &Member, identity: Identity) -> Result<Socket> {
     let socket = member.registry.connect(identity)?;
-    let (_, user) = socket.peer()?;
-    check_user(user)?;
+    socket.check_user()?;
     SocketMessage::bare(SocketMessageKind::Hello, member.identity).send(&socket, &[])?;
     Ok(socket)
 }

@@ -4,11 +4,11 @@
 use crate::describe;
 use crate::process::Inbound;
 use crate::process::Process;
-use crate::process::socket_message::{
-    ReceivedMessage, SocketMessage, SocketMessageKind, check_user, our_descriptors,
-};
 use std::sync::Arc;
 use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::socket_message::{
+    ReceivedMessage, SocketMessage, SocketMessageKind, our_descriptors,
+};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
@@ -64,8 +64,8 @@ impl Caller {
     }
 
     fn answer(self, process: &Arc<Process>, received: ReceivedMessage) -> Result<CallerProgress> {
-        let (pid, user) = self.socket.peer()?;
-        check_user(user)?;
+        let (pid, _) = self.socket.peer()?;
+        self.socket.check_user()?;
         match (received.message.kind, self.welcomed) {
             (SocketMessageKind::Describe, None) => {
                 self.socket

@@ -33,14 +33,12 @@ pub(crate) mod ports;
 pub mod progress;
 pub(crate) mod qp_cache;
 mod queues;
-pub(crate) mod socket_message;
 pub mod thread;
 pub mod timers;
 pub mod watch;
 
 use crate::capture;
 use crate::counters::Counters;
-use crate::current::Current;
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast::Groups;
@@ -63,6 +61,7 @@ use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_memory::tables::{NumberTable, WeakTable};
 use verbena_hca_os::barrier;
 use verbena_hca_os::errno::Result;
+use verbena_hca_os::singleton::Singleton;
 
 /// The requester's end of a channel.
 pub type Outbound = link::Outbound<Qp>;
@@ -82,7 +81,7 @@ pub type SeenChannels = channels::SeenChannels<Qp>;
 pub type Cq = crate::cq::Cq<Process>;
 
 /// The adapter of this process, made when the device is first opened.
-pub static CURRENT: Current<Process> = Current::none();
+pub static CURRENT: Singleton<Process> = Singleton::none();
 
 /// The adapter's state in this process.
 pub struct Process {

@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Result;
-use verbena_hca_os::punctual::be_punctual;
 use verbena_hca_os::start;
+use verbena_hca_os::thread_scheduling::request_fast_wakeup;
 use verbena_hca_shm::sleep;
 
 /// Starts the thread. It begins when a value is sent through the sender, and ends at once if the
@@ -48,7 +48,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
     process.memory.contexts().hold();
     poller.watch_port(process);
     poller.watch_capturer(process);
-    be_punctual();
+    request_fast_wakeup();
     let mut policy = IdlePolicy::new();
     while !process.activity.is_stopping() {
         process.activity.set_thread_works(true);

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::cq::Timestamps;
-use verbena_hca::device::Device;
 use verbena_hca::process::Cq;
 use verbena_hca::process::Process;
 use verbena_hca::qp::multicast::Loopback;
@@ -14,6 +13,7 @@ use verbena_hca::srq::Srq;
 use verbena_hca::xrcd::Xrcd;
 use verbena_hca_memory::domain::Pd;
 use verbena_hca_memory::region::Region;
+use verbena_hca_net::device::Device;
 
 /// All access rights.
 pub const ALL: u32 = IBV_ACCESS_LOCAL_WRITE

@@ -109,7 +109,7 @@ fn hung_up_on(caller: &Socket) {
     }
 }
 
-/// Returns a message in the format of `process/socket_message.rs`, with all other words 0.
+/// Returns a message in the format of `socket_message.rs` of hca-memory, with all other words 0.
 fn words(magic: [u8; 8], kind: u64, slot: u32, generation: u32) -> Vec<u8> {
     let mut bytes = magic.to_vec();
     for word in [kind, slot.into(), generation.into(), 0, 0, 0, 0, 0] {

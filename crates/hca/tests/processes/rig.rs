@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::cq::Timestamps;
-use verbena_hca::device::Device;
 use verbena_hca::process::Cq;
 use verbena_hca::qp::multicast::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca_memory::domain::Pd;
+use verbena_hca_net::device::Device;
 use verbena_hca_shm::registry::{self, Registry};
 
 /// Time limit that no step here may reach, even on a machine that gives a crowd a hundredth of a

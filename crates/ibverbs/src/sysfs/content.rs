@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use verbena_abi::IBV_PORT_ACTIVE;
-use verbena_hca::device::{self, Device, gid_at};
-use verbena_hca::link::{self, FIRST_PORT, GIDS};
 use verbena_hca::process::watch::look_at_ports;
+use verbena_hca_net::device::{self, Device, gid_at};
+use verbena_hca_net::link::{self, FIRST_PORT, GIDS};
 
 use super::counters::{self, Totals};
 use crate::attributes::BOARD;

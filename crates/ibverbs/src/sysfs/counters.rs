@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use verbena_hca::device::MTU_BYTES;
-use verbena_hca::{describe, link};
+use verbena_hca::describe;
+use verbena_hca_net::device::MTU_BYTES;
+use verbena_hca_net::link;
 use verbena_hca_shm::registry;
 
 /// The adapter's counters, by its own names.

@@ -4,7 +4,7 @@
 //! Packets are therefore held back for a while. A packet that arrives later still is written out of
 //! order; analysers can sort.
 
-use verbena_hca::capture::collect::Packet;
+use verbena_hca_net::capture::collect::Packet;
 
 /// Time packets are held back, in nanoseconds.
 const HELD_BACK: u64 = 20_000_000;
@@ -39,7 +39,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_hca::capture::Seen;
+    use verbena_hca_net::capture::Seen;
 
     fn told(source: usize, time: u64) -> Packet {
         Packet {

@@ -12,8 +12,8 @@ use verbena_hca_shm::registry;
 use super::Failure;
 use super::order::Waiting;
 use super::pcapng::{self, Flags};
-use verbena_hca::capture::Seen;
-use verbena_hca::capture::collect::{Collector, Packet, Source};
+use verbena_hca_net::capture::Seen;
+use verbena_hca_net::capture::collect::{Collector, Packet, Source};
 
 /// Longest wait for packets. Shorter than the time in which a process can fill its buffer.
 const NAP: Duration = Duration::from_millis(2);

@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 use std::process::{Command, Stdio};
 
-use verbena_hca::device::Device;
-use verbena_hca::link;
+use verbena_hca_net::device::Device;
+use verbena_hca_net::link;
 use verbena_hca_os::interfaces::{self, Description};
 
 use super::finding::Finding;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::thread;
 
-use verbena_hca::link;
-use verbena_hca::roce::pool::Pool;
+use verbena_hca_net::link;
+use verbena_hca_net::roce::shared_port::SharedPort;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::registry::{self, Registry};
 
@@ -88,7 +88,7 @@ impl Probe {
             }
             Probe::Port => {
                 // Both print the reason on standard error.
-                if link::chosen().is_err() || Pool::join().is_err() {
+                if link::chosen().is_err() || SharedPort::join().is_err() {
                     return Ok(false);
                 }
             }

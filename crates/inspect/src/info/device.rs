@@ -1,7 +1,7 @@
 //! The software adapter's attributes, in the terms of `ibv_devinfo`.
 
 use serde::Serialize;
-use verbena_hca::{device, link};
+use verbena_hca_net::{device, link};
 use verbena_verbs::{Gid, GidEntry, GidKind, routed};
 
 /// An entry of the GID table.

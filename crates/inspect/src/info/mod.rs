@@ -36,7 +36,7 @@ impl Adapter {
     pub fn of_this_user() -> Result<Adapter> {
         let registry = registry::directory();
         // Otherwise files of dead processes would remain until the next program starts.
-        describe::sweep(&registry);
+        registry::sweep(&registry);
         let answers = match describe::processes(&registry) {
             // No registry: no process uses the adapter.
             Err(Errno::ENOENT) => Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use verbena_hca::roce::udp_port::UdpPort;
+use verbena_hca_net::roce::udp_port::UdpPort;
 
 use super::Adapter;
 use super::description::{Answer, Description};

@@ -10,7 +10,7 @@ use crate::port::{PortRequest, Ports};
 use crate::state::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca::link;
+use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refusal::{self, because};
 use verbena_hca_os::refused;

@@ -11,8 +11,8 @@ use crate::path::{Path, mapped};
 use crate::state::{Membership, State};
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
-use verbena_hca::device::PKEY;
-use verbena_hca::link;
+use verbena_hca_net::device::PKEY;
+use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// The queue pair number of every group.

@@ -5,7 +5,7 @@ use crate::abi::ResolveIbService;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};
 use crate::state::State;
-use verbena_hca::link;
+use verbena_hca_net::link;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 

@@ -1,0 +1,369 @@
+//! The devices of the software adapter: names, identifiers and limits (ibv_query_device(3),
+//! ibv_query_port(3)).
+//!
+//! Ports are numbered from 1 over all devices of a host; [`crate::link`] and the queue pairs use
+//! these numbers. A program counts the ports of each device from 1. [`Device::port`] and
+//! [`Device::of_port`] convert between the two.
+
+use crate::link::{self, FIRST_PORT, GIDS};
+use verbena_abi::*;
+use verbena_hca_memory::key::{MAX_REGIONS, MAX_WINDOWS};
+use verbena_hca_memory::limits::{
+    MAX_AH, MAX_CQ, MAX_CQE, MAX_PD, MAX_QP, MAX_SGE, MAX_SRQ, MAX_SRQ_WR,
+};
+use verbena_hca_os::errno::Result;
+use verbena_hca_os::refused;
+
+/// Prefix of the devices' names; the index follows.
+pub const NAME: &str = "verbena";
+/// Vendor ID, in the place of an organisation's 24 bits: with the local bit, so that it belongs to
+/// no organisation. Programs take 0 for a device that failed to answer.
+pub const VENDOR: u32 = 0x02_5642;
+/// Entries of the partition key table.
+pub const PKEYS: usize = 1;
+/// The default partition, full membership.
+pub const PKEY: u16 = 0xffff;
+/// LID of the first InfiniBand port, which is also the subnet manager's: a host is one subnet.
+pub const LID: u16 = 1;
+/// Limit on work requests in a send or receive queue.
+pub const MAX_QP_WR: u32 = 1 << 15;
+/// Limit on inline data in bytes.
+pub const MAX_INLINE: u32 = 1024;
+/// Longest message in bytes, as in the architecture.
+pub const MAX_MESSAGE: u32 = 1 << 31;
+/// Limit on reads and atomics in flight for a queue pair.
+pub const MAX_RD_ATOMIC: u8 = 128;
+/// Bytes of the largest path MTU, and of the longest datagram of an InfiniBand port.
+pub const MTU_BYTES: u32 = 4096;
+
+/// One of the devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device(u8);
+
+impl Device {
+    /// The first device.
+    pub const FIRST: Device = Device(0);
+
+    /// Returns all devices, by index.
+    pub fn all() -> impl ExactSizeIterator<Item = Device> {
+        (0..link::devices()).map(Device)
+    }
+
+    /// Returns the device of an index below the limit of a host.
+    pub fn at(index: u8) -> Option<Device> {
+        (index < link::MOST_DEVICES).then_some(Device(index))
+    }
+
+    /// Returns the device of one of the host's ports, and the port's number there.
+    #[inline]
+    pub fn of_port(port: u8) -> (Device, u8) {
+        let before = port.max(FIRST_PORT) - FIRST_PORT;
+        let each = Device::ports();
+        (Device(before / each), before % each + 1)
+    }
+
+    /// Returns its index, from 0.
+    pub fn index(self) -> u8 {
+        self.0
+    }
+
+    /// Returns its name.
+    pub fn name(self) -> String {
+        format!("{NAME}{}", self.0)
+    }
+
+    /// Returns the number of ports of each device.
+    #[inline]
+    pub fn ports() -> u8 {
+        link::ports() / link::devices()
+    }
+
+    /// Returns the host's numbers of its ports.
+    #[inline]
+    pub fn host_ports(self) -> std::ops::RangeInclusive<u8> {
+        let before = self.0 * Device::ports();
+        before + FIRST_PORT..=before + Device::ports()
+    }
+
+    /// Returns the host's number of the device's port `number`, which the program calls `name`.
+    ///
+    /// # Errors
+    /// EINVAL for a port that the device does not have.
+    pub fn port(self, name: &str, number: impl Into<u32>) -> Result<u8> {
+        let number = number.into();
+        let ports = Device::ports();
+        if !(1..=u32::from(ports)).contains(&number) {
+            return Err(refused!(
+                EINVAL,
+                "{name} is {number}, and the device has {ports} (phys_port_cnt), counted from 1"
+            ));
+        }
+        // At most the number of all ports.
+        Ok(self.0 * ports + number as u8)
+    }
+
+    /// Returns the identifier of the node and its first port: the same for all processes of a host.
+    /// With an Ethernet interface it derives from the hardware address, otherwise it is in the
+    /// range for local use.
+    pub fn guid(self) -> u64 {
+        let first = *self.host_ports().start();
+        if let Some(guid) = link::interface(first).and_then(|interface| interface.guid) {
+            return guid;
+        }
+        host_guid().wrapping_add(self.0.into()) & 0x00ff_ffff_ffff_ffff | LOCAL
+    }
+
+    /// Returns its attributes.
+    pub fn attributes(self) -> ibv_device_attr {
+        let guid = self.guid().to_be();
+        let mut attributes = ibv_device_attr {
+            node_guid: guid,
+            sys_image_guid: guid,
+            phys_port_cnt: Device::ports(),
+            ..limits()
+        };
+        for (place, byte) in attributes
+            .fw_ver
+            .iter_mut()
+            .zip(env!("CARGO_PKG_VERSION").bytes())
+        {
+            *place = byte as core::ffi::c_char;
+        }
+        attributes
+    }
+}
+
+/// The bit of an EUI-64 that marks it as locally administered.
+const LOCAL: u64 = 0x0200_0000_0000_0000;
+
+/// Returns a 64-bit number derived from the host's identity.
+fn host_guid() -> u64 {
+    let id = std::fs::read_to_string("/etc/machine-id")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .unwrap_or_default();
+    // FNV-1a (Fowler, Noll, Vo): any spread will do, and it never changes.
+    id.trim()
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+}
+
+/// Returns a port's description: its number and, where there are several devices, its device.
+pub fn port_name(port: u8) -> String {
+    let (device, number) = Device::of_port(port);
+    match link::devices() {
+        1 => format!("port {number}"),
+        _ => format!("port {number} of {}", device.name()),
+    }
+}
+
+/// Returns an InfiniBand port's LID; 0 with Ethernet.
+#[inline]
+pub fn lid(port: u8) -> u16 {
+    match link::is_ethernet() {
+        true => 0,
+        false => LID + u16::from(port - FIRST_PORT),
+    }
+}
+
+/// Returns a port's first GID: with InfiniBand the only one, made of the default subnet prefix and
+/// the port's GUID.
+#[inline]
+pub fn gid(port: u8) -> ibv_gid {
+    if let Some(first) = link::interface(port).and_then(|interface| interface.entry(0)) {
+        return first.gid;
+    }
+    // With InfiniBand each device has one port.
+    let (device, _) = Device::of_port(port);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&0xfe80_0000_0000_0000_u64.to_be_bytes());
+    bytes[8..].copy_from_slice(&device.guid().to_be_bytes());
+    ibv_gid::from_bytes(bytes)
+}
+
+/// Returns the GID at an index of a port's table, if there is one.
+#[inline]
+pub fn gid_at(port: u8, index: usize) -> Option<ibv_gid> {
+    match link::interface(port) {
+        Some(interface) => interface.entry(index).map(|entry| entry.gid),
+        None => (link::has_port(port.into()) && index == 0).then(|| gid(port)),
+    }
+}
+
+/// Returns the index of a GID in a port's table, if it is there.
+pub fn index_of(port: u8, gid: ibv_gid) -> Option<usize> {
+    (0..GIDS).find(|index| gid_at(port, *index) == Some(gid))
+}
+
+/// Returns the index of a port's GID from which a destination is reached.
+pub fn index_towards(port: u8, destination: ibv_gid) -> usize {
+    let index = |interface: &link::Interface| interface.index_towards(destination);
+    link::interface(port).and_then(index).unwrap_or(0)
+}
+
+/// Returns a port's largest path MTU now, by its code.
+#[inline]
+pub fn active_mtu(port: u8) -> ibv_mtu {
+    link::interface(port).map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
+}
+
+/// Returns that MTU in bytes, which limits a full packet and a datagram.
+#[inline]
+pub fn mtu_bytes(port: u8) -> u32 {
+    link::interface(port).map_or(MTU_BYTES, |interface| interface.mtu.bytes())
+}
+
+/// Returns the InfiniBand port that a destination names by its LID or, if no port has that, by its
+/// GID. With one port it is that port for every destination.
+pub fn port_towards(destination: &ibv_ah_attr) -> Option<u8> {
+    let ports = FIRST_PORT..=link::ports();
+    if *ports.end() == FIRST_PORT {
+        return Some(FIRST_PORT);
+    }
+    let by_lid = ports.clone().find(|port| lid(*port) == destination.dlid);
+    by_lid.or_else(|| {
+        let is_it = |port: &u8| gid(*port) == destination.grh.dgid;
+        ports
+            .into_iter()
+            .find(is_it)
+            .filter(|_| destination.is_global != 0)
+    })
+}
+
+/// Returns the attributes that all devices share.
+fn limits() -> ibv_device_attr {
+    ibv_device_attr {
+        max_mr_size: u64::MAX,
+        page_size_cap: 0xffff_ffff_ffff_f000,
+        vendor_id: VENDOR,
+        hw_ver: 1,
+        max_qp: MAX_QP as i32,
+        max_qp_wr: MAX_QP_WR as i32,
+        device_cap_flags: IBV_DEVICE_MEM_WINDOW
+            | IBV_DEVICE_MEM_WINDOW_TYPE_2B
+            | IBV_DEVICE_MEM_MGT_EXTENSIONS
+            | IBV_DEVICE_RC_RNR_NAK_GEN
+            | IBV_DEVICE_SRQ_RESIZE
+            | IBV_DEVICE_XRC
+            | IBV_DEVICE_SYS_IMAGE_GUID
+            | IBV_DEVICE_CURR_QP_STATE_MOD
+            | IBV_DEVICE_N_NOTIFY_CQ,
+        max_sge: MAX_SGE as i32,
+        max_sge_rd: MAX_SGE as i32,
+        max_cq: MAX_CQ as i32,
+        max_cqe: MAX_CQE as i32,
+        max_mr: MAX_REGIONS as i32,
+        max_pd: MAX_PD as i32,
+        max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),
+        max_res_rd_atom: 1 << 20,
+        max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
+        atomic_cap: IBV_ATOMIC_GLOB,
+        max_mw: MAX_WINDOWS as i32,
+        max_mcast_grp: 8192,
+        max_mcast_qp_attach: 1024,
+        max_total_mcast_qp_attach: 1 << 20,
+        max_ah: MAX_AH as i32,
+        max_srq: MAX_SRQ as i32,
+        max_srq_wr: MAX_SRQ_WR as i32,
+        max_srq_sge: MAX_SGE as i32,
+        max_pkeys: PKEYS as u16,
+        ..ibv_device_attr::default()
+    }
+}
+
+/// A rate of a four-lane port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// Rate of a lane, as in a port's `active_speed`.
+    pub lane: u8,
+    /// Rate of the port in units of 100 Mb/s.
+    pub speed: u64,
+    /// Its name in sysfs.
+    pub name: &'static str,
+}
+
+/// The reported rate within the host. There is no wire, but some programs use the rate: UCX copies
+/// messages into its own buffers where that seems no slower than the wire. With EDR reported it
+/// copied up to 256 KiB, at 4 GB/s where the adapter moves 15 (Open MPI's bandwidth with 64 KiB).
+/// Between two processes large writes run at 20 to 45 GB/s: HDR is the next lower rate that all of
+/// these programs know.
+const WITHIN_HOST: Rate = Rate {
+    lane: 64,
+    speed: 2000,
+    name: "200 Gb/sec (4X HDR)",
+};
+
+/// The reported rate with Ethernet, for every interface: the speed of a virtual
+/// interface is made up as well.
+const ETHERNET: Rate = Rate {
+    lane: 32,
+    speed: 1000,
+    name: "100 Gb/sec (4X EDR)",
+};
+
+/// Returns the rate that a port reports.
+pub fn rate(port: u8) -> Rate {
+    match link::interface(port) {
+        Some(_) => ETHERNET,
+        None => WITHIN_HOST,
+    }
+}
+
+/// Returns a port's attributes.
+pub fn port_attributes(port: u8) -> ibv_port_attr {
+    match link::interface(port) {
+        Some(interface) => ethernet_port(interface),
+        None => infiniband_port(port),
+    }
+}
+
+/// Port states, logical and physical (LinkUp, Disabled).
+const ACTIVE: (ibv_port_state, u8) = (IBV_PORT_ACTIVE, 5);
+const DOWN: (ibv_port_state, u8) = (IBV_PORT_DOWN, 3);
+
+/// Returns the attributes of a port without LIDs, whose packets need a global route header.
+fn ethernet_port(interface: &link::Interface) -> ibv_port_attr {
+    let (state, phys_state) = match interface.is_running {
+        true => ACTIVE,
+        false => DOWN,
+    };
+    ibv_port_attr {
+        state,
+        phys_state,
+        active_mtu: interface.mtu.code().into(),
+        lid: 0,
+        sm_lid: 0,
+        active_speed: ETHERNET.lane,
+        link_layer: IBV_LINK_LAYER_ETHERNET,
+        flags: GRH_REQUIRED,
+        ..infiniband_port(FIRST_PORT)
+    }
+}
+
+/// IBV_QPF_GRH_REQUIRED.
+const GRH_REQUIRED: u8 = 1;
+
+fn infiniband_port(port: u8) -> ibv_port_attr {
+    let (state, phys_state) = match link::is_down(port) {
+        false => ACTIVE,
+        true => DOWN,
+    };
+    ibv_port_attr {
+        state,
+        max_mtu: IBV_MTU_4096,
+        active_mtu: IBV_MTU_4096,
+        gid_tbl_len: GIDS as i32,
+        port_cap_flags: 0,
+        max_msg_sz: MAX_MESSAGE,
+        pkey_tbl_len: PKEYS as u16,
+        lid: lid(port),
+        sm_lid: LID,
+        max_vl_num: 1,
+        active_width: 2,
+        active_speed: WITHIN_HOST.lane,
+        phys_state,
+        link_layer: IBV_LINK_LAYER_INFINIBAND,
+        ..ibv_port_attr::default()
+    }
+}

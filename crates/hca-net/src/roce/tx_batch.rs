@@ -1,0 +1,146 @@
+//! TX batch: packets of one queue pair sent in one call, segmented by the kernel (UDP_SEGMENT), all
+//! of one length except a shorter last one.
+
+use super::path::Path;
+use super::route::with_identification;
+use crate::capture::{self, Seen};
+use std::cell::Cell;
+use verbena_hca_os::clock;
+use verbena_hca_os::errno::Errno;
+use verbena_wire::icrc;
+use verbena_wire::roce::seal;
+
+/// Packets per call (Linux: UDP_MAX_SEGMENTS).
+const MOST: usize = 64;
+/// Bytes per call: IP's limit, less headers.
+const MOST_BYTES: usize = 65_000;
+/// Space for one packet under construction: headers, the largest MTU, padding and ICRC.
+pub const PACKET: usize = 4096 + 128;
+
+thread_local! {
+    /// Buffer kept for the next batch of this thread.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// A TX batch, flushed at the latest when it is dropped.
+pub struct TxBatch<'a> {
+    path: &'a Path,
+    buffer: Vec<u8>,
+    /// Bytes of the waiting packets.
+    used: usize,
+    count: usize,
+    /// Bytes of the first packet.
+    segment: usize,
+}
+
+impl<'a> TxBatch<'a> {
+    /// Creates an empty batch.
+    #[inline]
+    pub fn new(path: &'a Path) -> TxBatch<'a> {
+        // There is no thread-local buffer when a process sends its last packets after thread-local
+        // storage has been destroyed (exit(3)).
+        let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
+        buffer.resize(MOST_BYTES + PACKET, 0);
+        TxBatch {
+            path,
+            buffer,
+            used: 0,
+            count: 0,
+            segment: 0,
+        }
+    }
+
+    /// Returns the buffer for the next packet.
+    #[inline]
+    pub fn room(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.used..self.used + PACKET]
+    }
+
+    /// Returns whether a packet of `length` bytes, counted from its BTH to its last pad byte, fits
+    /// into the same call as the waiting packets.
+    #[inline]
+    pub fn takes(&self, length: usize) -> bool {
+        let whole = length + icrc::LENGTH;
+        whole <= self.segment
+            && self.count < MOST
+            && self.used + whole <= MOST_BYTES
+            && self.path.segments()
+    }
+
+    /// Adds the packet of `length` bytes that was written to [`TxBatch::room`]. Flushes first if it
+    /// does not fit, and afterwards if it ends the batch.
+    #[inline]
+    pub fn push(&mut self, length: usize) {
+        let whole = length + icrc::LENGTH;
+        if self.count > 0 && !self.takes(length) {
+            let start = self.used;
+            self.flush();
+            self.buffer.copy_within(start..start + length, 0);
+        }
+        let route = with_identification(self.path.route(), self.count as u16);
+        // Cannot fail: a packet is within IP's limit, and there is space for its ICRC.
+        if seal(&route, length, &mut self.buffer[self.used..]).is_err() {
+            return;
+        }
+        if self.count == 0 {
+            self.segment = whole;
+        }
+        self.used += whole;
+        self.count += 1;
+        if whole < self.segment {
+            self.flush();
+        }
+    }
+
+    /// Sends the waiting packets. Packets that the kernel does not take are lost, as packets may
+    /// be.
+    #[inline]
+    pub fn flush(&mut self) {
+        let (used, segment) = (
+            std::mem::take(&mut self.used),
+            std::mem::take(&mut self.segment),
+        );
+        if std::mem::take(&mut self.count) == 0 {
+            return;
+        }
+        let bytes = &self.buffer[..used];
+        match self.path.send(bytes, segment) {
+            Err(Errno::EOPNOTSUPP) => self.flush_one_by_one(used, segment),
+            _ if capture::is_on() => capture_packets(self.path, bytes.chunks(segment)),
+            _ => (),
+        }
+    }
+
+    /// Sends each packet in its own call with identification 0, because the kernel does not
+    /// segment.
+    fn flush_one_by_one(&mut self, used: usize, segment: usize) {
+        for packet in self.buffer[..used].chunks_mut(segment) {
+            let length = packet.len() - icrc::LENGTH;
+            if seal(self.path.route(), length, packet).is_ok() {
+                let _ = self.path.send(packet, packet.len());
+                if capture::is_on() {
+                    capture_packets(self.path, std::iter::once(&*packet));
+                }
+            }
+        }
+    }
+}
+
+/// Captures packets that were sent in one call, whether or not the kernel had space for them.
+#[cold]
+fn capture_packets<'a>(path: &Path, packets: impl Iterator<Item = &'a [u8]>) {
+    let time = clock::wall();
+    for (index, packet) in packets.enumerate() {
+        let route = with_identification(&path.route_as_sent(), index as u16);
+        capture::record_packet(Seen::Sent, time, &route, packet);
+    }
+}
+
+impl Drop for TxBatch<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.flush();
+        let buffer = std::mem::take(&mut self.buffer);
+        let _ = BUFFER.try_with(|kept| kept.set(buffer));
+    }
+}
