@@ -58,13 +58,18 @@ fn prepare(there: &mut Adapter, kind: Kind, case: Case) {
     let room = match case.posted {
         Posted::Nothing => None,
         Posted::Short => Some(1),
-        Posted::Right | Posted::Unwritable => Some(route + case.operation.length()),
+        Posted::Right | Posted::Unwritable | Posted::Unmapped => {
+            Some(route + case.operation.length())
+        }
     };
     if let Some(room) = room {
         there.post_receive(RECEIVE, room as u32);
     }
-    if case.posted == Posted::Unwritable {
+    if matches!(case.posted, Posted::Unwritable | Posted::Unmapped) {
         there.protected.insert(RECEIVE);
+    }
+    if case.defect == Defect::Unmapped {
+        there.refused.insert("operation");
     }
     if case.defect == Defect::NoRight {
         let all = [Access::Read, Access::Write, Access::Atomic];
