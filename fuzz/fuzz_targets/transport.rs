@@ -9,12 +9,12 @@
 mod adapter;
 mod forged;
 
-use adapter::{Adapter, SRQ};
+use adapter::{Adapter, Posted, SRQ};
 use forged::{Choices, FETH, forged};
 use libfuzzer_sys::fuzz_target;
 use verbena_transport::reliable::{Reliable, Requester, Responder, requester, responder};
 use verbena_transport::request::{
-    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail,
 };
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::{AtomicOperation, Instant};
@@ -24,7 +24,7 @@ use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn, RnrTimer};
 
 const MTU: Mtu = Mtu::B256;
 
-fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest {
+fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> Posted {
     let remote = Remote {
         address: choices.address(),
         key: choices.key(),
@@ -64,21 +64,20 @@ fn request(choices: &mut Choices<'_>, service: Reliable, id: u64) -> SendRequest
             _ => (Work::Flush { remote, feth: FETH }, length),
         },
     };
-    SendRequest {
-        id: WorkId(id),
+    let request = SendRequest {
         operation,
         length,
         addressee: match service {
             Reliable::Rc => Addressee::Connected,
             Reliable::Xrc => Addressee::SharedReceiveQueue(SRQ),
         },
-        fence: if choices.next().is_multiple_of(4) {
-            Fence::On
-        } else {
-            Fence::Off
-        },
         solicited: false,
-    }
+    };
+    let fence = match choices.next() % 4 {
+        0 => Fence::On,
+        _ => Fence::Off,
+    };
+    Posted { id, request, fence }
 }
 
 /// Handles a request packet and then the early ones that waited for it.
@@ -98,7 +97,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let initial_psn = Psn::new(0x00ff_fff8);
     let window = 1 + u32::from(choices.next() % 32);
-    let max_rd_atomic = u32::from(choices.next() % 4);
+    let max_rd_atomic = 1 + u32::from(choices.next() % 4);
     let mut requester = Requester::new(requester::Configuration {
         service,
         destination: Qpn::new(1),
@@ -108,9 +107,7 @@ fuzz_target!(|input: &[u8]| {
         ack_timeout: AckTimeout::from_code(choices.next() % 32).expect("five bits"),
         retry_count: RetryCount::new(choices.next() % 8).expect("three bits"),
         rnr_retry: RnrRetry::new(choices.next() % 8).expect("three bits"),
-        max_rd_atomic,
         window,
-        capacity: 16,
     });
     let mut responder = Responder::new(responder::Configuration {
         service,
@@ -122,7 +119,8 @@ fuzz_target!(|input: &[u8]| {
         max_dest_rd_atomic: usize::from(choices.next() % 4),
         early: u32::from(choices.next() % 64),
     });
-    let (mut here, mut there) = (Adapter::new(0), Adapter::new(4096));
+    let (mut here, mut there) = (Adapter::requesting(MTU, initial_psn), Adapter::new(4096));
+    here.send_queue.set_max_rd_atomic(max_rd_atomic);
     let mut now = Instant(0);
     let (mut posted, mut receives) = (0, 0);
     let mut buffer = [0; 512];
@@ -130,10 +128,10 @@ fuzz_target!(|input: &[u8]| {
     while !choices.0.is_empty() {
         match choices.next() % 16 {
             0..=2 => {
-                let request = request(&mut choices, service, posted);
-                here.buffers
-                    .insert(posted, vec![1; request.length as usize]);
-                if requester.post(request).is_ok() {
+                let new = request(&mut choices, service, posted);
+                let length = new.request.length as usize;
+                here.buffers.insert(posted, vec![1; length]);
+                if here.send_queue.len() < 16 && here.post(&requester, new).is_ok() {
                     posted += 1;
                 }
             }
@@ -158,7 +156,7 @@ fuzz_target!(|input: &[u8]| {
                 }
             }
             8 => {
-                let bytes = forged(&mut choices, service.service(), requester.next_psn());
+                let bytes = forged(&mut choices, service.service(), requester.sent_until());
                 if let Ok(packet) = Packet::parse(&bytes) {
                     let _ = requester.handle(&packet, now, &mut here);
                 }
@@ -202,7 +200,7 @@ fuzz_target!(|input: &[u8]| {
             },
         }
         assert_eq!(
-            here.sent.len() + requester.posted(),
+            here.sent.len() + here.send_queue.len(),
             posted as usize,
             "a request is lost"
         );
@@ -210,7 +208,7 @@ fuzz_target!(|input: &[u8]| {
             .sent
             .iter()
             .zip(0..)
-            .all(|(completion, id)| completion.id.0 == id);
+            .all(|(completion, id)| completion.id == id);
         assert!(in_order, "completions out of order");
         if requester.has_failed() {
             assert_eq!(requester.next_timeout(), None);

@@ -4,19 +4,37 @@ use verbena_wire::feth::Feth;
 use verbena_wire::opcode::Kind;
 use verbena_wire::{RKey, SrqNumber};
 
-use crate::completion::{ReceiveCompletion, SendCompletion};
+use crate::completion::{ReceiveCompletion, Status};
 use crate::fault::Fault;
-use crate::request::WorkId;
+use crate::request::{SendRequest, Sequence, WorkId};
 
-/// Adapter services for a requester.
+/// The send queue of a requester, and the memory of its requests.
+///
+/// The queue keeps the requests, and a requester only positions in it: 0 is the oldest request that
+/// is not complete. The adapter appends a request once it may start: fences and the limit of reads
+/// and atomics ([`crate::order`]) permit it, and the requester's `check` accepts it.
 pub trait RequesterAccess {
+    /// Returns the request at a position; `None` behind the last one.
+    fn request(&self, at: usize) -> Option<SendRequest>;
+
     /// Copies the request's bytes from `offset` on into a packet's payload.
     ///
     /// # Errors
     ///
     /// The local memory may not be read; the request ends with
     /// [`crate::completion::Status::LocalProtection`].
-    fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError>;
+    fn gather(&mut self, at: usize, offset: u32, into: &mut [u8]) -> Result<(), LocalError>;
+
+    /// Completes the oldest request and removes it from the queue. Its buffers are not accessed
+    /// afterwards.
+    fn complete(&mut self, status: Status);
+}
+
+/// As [`RequesterAccess`], for a service whose responder answers.
+pub trait ReliableRequesterAccess: RequesterAccess {
+    /// Returns the packets of the request at a position; `None` behind the last one. The PSNs of
+    /// successive requests follow each other.
+    fn sequence(&self, at: usize) -> Option<Sequence>;
 
     /// Copies response data to the request's buffers. The result of an atomic is eight bytes in
     /// host byte order.
@@ -24,10 +42,7 @@ pub trait RequesterAccess {
     /// # Errors
     ///
     /// The local memory may not be written.
-    fn scatter(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError>;
-
-    /// Reports the completion of a request. Its buffers are not accessed afterwards.
-    fn complete(&mut self, completion: SendCompletion);
+    fn scatter(&mut self, at: usize, offset: u32, bytes: &[u8]) -> Result<(), LocalError>;
 }
 
 /// A range of local memory as a peer's request names it.

@@ -65,15 +65,6 @@ impl Status {
     }
 }
 
-/// The completion of a send request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SendCompletion {
-    /// The request.
-    pub id: WorkId,
-    /// Its status.
-    pub status: Status,
-}
-
 /// Data that accompanies a message's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tail {

@@ -3,9 +3,10 @@
 //!
 //! **Structure.** A queue pair consists of an independent requester and responder. Each takes
 //! packets (`handle`), produces packets (`poll_transmit`, into the caller's buffer) and, if it uses
-//! timers, reports the next deadline (`next_timeout`). They access adapter resources (memory, keys,
-//! receive queues, completions) through [`RequesterAccess`] and [`ResponderAccess`]; payload moves
-//! directly between packet and memory, without a copy in this crate.
+//! timers, reports the next deadline (`next_timeout`). They access adapter resources (work queues,
+//! memory, keys, completions) through [`RequesterAccess`], [`ReliableRequesterAccess`] and
+//! [`ResponderAccess`]; payload moves directly between packet and memory, without a copy in this
+//! crate.
 //!
 //! | | requester | responder |
 //! |---|---|---|
@@ -18,7 +19,8 @@
 //!   then read `next_timeout`. Times are monotonic.
 //! - Each request completes exactly once, in the order of posting, even if the network loses,
 //!   duplicates or reorders packets.
-//! - Memory is bounded: the configuration limits send queue, PSN window and responder resources.
+//! - Memory is bounded: the adapter limits its queues, the configuration PSN window and responder
+//!   resources.
 //! - No packet causes a panic. Invalid packets are dropped, or refused with the NAK that the
 //!   specification names.
 //!
@@ -50,7 +52,7 @@ mod time;
 
 pub use access::{
     Access, AccessError, AtomicOperation, InvalidateError, LocalError, MemoryError, Receive,
-    Region, RequesterAccess, ResponderAccess, Taken,
+    Region, ReliableRequesterAccess, RequesterAccess, ResponderAccess, Taken,
 };
 pub use disposition::{Disposition, Dropped};
 pub use time::Instant;

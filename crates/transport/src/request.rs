@@ -3,7 +3,7 @@
 use verbena_wire::feth::Feth;
 use verbena_wire::immediate::Immediate;
 use verbena_wire::opcode::Kind;
-use verbena_wire::{QKey, Qpn, RKey, SrqNumber};
+use verbena_wire::{Psn, QKey, Qpn, RKey, SrqNumber};
 
 use crate::access::AtomicOperation;
 use crate::completion::Status;
@@ -12,7 +12,7 @@ use crate::state;
 /// The maximum message length (specification 9.3.3): 2^31 bytes.
 pub const MOST_LENGTH: u32 = 1 << 31;
 
-/// The adapter's id of a work request, returned in its completion.
+/// The adapter's id of a receive work request, returned in its completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkId(pub u64);
 
@@ -187,11 +187,9 @@ pub enum Addressee {
     },
 }
 
-/// A work request of a send queue. The adapter finds the request's memory by the id.
+/// A work request of a send queue, as its requester executes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SendRequest {
-    /// The adapter's id.
-    pub id: WorkId,
     /// The operation.
     pub operation: Operation,
     /// Bytes to send or to read: 8 for atomics and ATOMIC WRITE; for a FLUSH the length of the
@@ -199,10 +197,27 @@ pub struct SendRequest {
     pub length: u32,
     /// The destination.
     pub addressee: Addressee,
-    /// Whether it waits for earlier reads and atomics.
-    pub fence: Fence,
     /// Whether the receiver's completion raises a solicited event.
     pub solicited: bool,
+}
+
+/// The packets of a request on a reliable queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sequence {
+    /// PSN of the first packet.
+    pub first: Psn,
+    /// Number of PSNs ([`packets`]).
+    pub packets: u32,
+    /// How the responder answers.
+    pub answer: Answer,
+}
+
+impl Sequence {
+    /// Returns the PSN after the last packet.
+    #[inline]
+    pub const fn end(self) -> Psn {
+        self.first.plus(self.packets)
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 
 mod support;
 
-use support::adapter::{Adapter, BASE, KEY};
+use support::adapter::{Adapter, BASE, KEY, Posted};
 use support::packets::answers;
 use support::{requester, responder};
 use verbena_transport::completion::Status;
 use verbena_transport::reliable::{Reliable, Requester, Responder};
 use verbena_transport::request::{
-    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail,
 };
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::{Disposition, Dropped, Instant};
@@ -35,7 +35,7 @@ fn pair(retries: u8, rnr: u8) -> Pair {
     let mut ours = requester(Reliable::Rc, Mtu::B1024, PSN);
     ours.retry_count = RetryCount::new(retries).unwrap();
     ours.rnr_retry = RnrRetry::new(rnr).unwrap();
-    let mut here = Adapter::new(0);
+    let mut here = Adapter::requesting(Mtu::B1024, PSN);
     for id in 0..8 {
         here.buffers.insert(id, vec![id as u8; 16384]);
     }
@@ -51,14 +51,14 @@ fn pair(retries: u8, rnr: u8) -> Pair {
 impl Pair {
     fn post(&mut self, id: u64, operation: Work, length: u32) {
         let request = SendRequest {
-            id: WorkId(id),
             operation,
             length,
             addressee: Addressee::Connected,
-            fence: Fence::Off,
             solicited: false,
         };
-        self.requester.post(request).unwrap();
+        let fence = Fence::Off;
+        let posted = Posted { id, request, fence };
+        self.here.post(&self.requester, posted).unwrap();
     }
 
     fn write(&mut self, id: u64, length: u32) {

@@ -3,15 +3,13 @@
 
 mod support;
 
-use support::adapter::{Adapter, WINDOW};
+use support::adapter::{Adapter, Posted, WINDOW};
 use support::packets::{Request, answers};
 use support::{requester, responder};
 use verbena_transport::completion::Status;
 use verbena_transport::fault::{Class, Event, Fault};
 use verbena_transport::reliable::{Reliable, Requester, Responder};
-use verbena_transport::request::{
-    Addressee, Fence, Operation as Work, SendRequest, SendTail, WorkId,
-};
+use verbena_transport::request::{Addressee, Fence, Operation as Work, SendRequest, SendTail};
 use verbena_transport::{Access, Disposition, Dropped, Instant};
 use verbena_wire::aeth::Syndrome;
 use verbena_wire::opcode::Operation;
@@ -338,30 +336,23 @@ fn table() -> Vec<Case> {
 /// Returns a requester with as many outstanding packets as the case has requests, each a request of
 /// its own.
 fn asking(case: &Case, service: Reliable) -> (Requester, Adapter) {
-    let mut ours = requester(service, Mtu::B1024, PSN);
-    ours.capacity = 16;
-    let mut asker = Requester::new(ours);
-    let mut adapter = Adapter::new(0);
+    let mut asker = Requester::new(requester(service, Mtu::B1024, PSN));
+    let mut adapter = Adapter::requesting(Mtu::B1024, PSN);
     let mut buffer = [0; 4200];
     for id in 0..=case.requests.len() as u64 {
         adapter.buffers.insert(id, vec![0; 8]);
-        let addressee = match service {
-            Reliable::Rc => Addressee::Connected,
-            Reliable::Xrc => Addressee::SharedReceiveQueue(support::adapter::SRQ),
+        let request = SendRequest {
+            operation: Work::Send(SendTail::Nothing),
+            length: 8,
+            addressee: match service {
+                Reliable::Rc => Addressee::Connected,
+                Reliable::Xrc => Addressee::SharedReceiveQueue(support::adapter::SRQ),
+            },
+            solicited: false,
         };
-        let (fence, solicited) = (Fence::Off, false);
-        let operation = Work::Send(SendTail::Nothing);
-        let id = WorkId(id);
-        asker
-            .post(SendRequest {
-                id,
-                operation,
-                length: 8,
-                addressee,
-                fence,
-                solicited,
-            })
-            .unwrap();
+        let fence = Fence::Off;
+        let posted = Posted { id, request, fence };
+        adapter.post(&asker, posted).unwrap();
     }
     while asker
         .poll_transmit(Instant(0), &mut adapter, &mut buffer)

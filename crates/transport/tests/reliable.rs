@@ -55,8 +55,6 @@ impl Setting {
         let psn = Psn::new(self.psn);
         let mut ours = requester(self.service, self.mtu, psn);
         ours.window = self.window;
-        ours.max_rd_atomic = self.depth;
-        ours.capacity = self.capacity;
         // Longer than any round trip, so that a timeout means a loss.
         ours.ack_timeout = AckTimeout::from_code(8).unwrap();
         let mut theirs = responder(self.service, self.mtu, psn);
@@ -64,6 +62,8 @@ impl Setting {
         theirs.early = self.early;
         let mut world = World::new(self.seed, self.manners, ours, theirs, MEMORY);
         world.silence = self.silence;
+        world.here.send_queue.set_max_rd_atomic(self.depth);
+        world.here.send_queue.capacity = self.capacity;
         for (number, arrival) in (0u64..).zip(&program.arrivals) {
             let spare = world.random.below(3) as u32;
             let at = Instant(number * self.receives_every);
@@ -179,7 +179,7 @@ fn judge(world: &World, program: &Program) -> usize {
     );
     for (number, completion) in sent.iter().enumerate() {
         assert_eq!(
-            completion.id.0, number as u64,
+            completion.id, number as u64,
             "completions in the order of posting"
         );
     }
@@ -215,7 +215,7 @@ fn judge(world: &World, program: &Program) -> usize {
             world.there.memory == program.after,
             "the responder's memory"
         );
-        assert_eq!(world.requester.next_psn(), world.responder.expected_psn());
+        assert_eq!(world.requester.sent_until(), world.responder.expected_psn());
     } else {
         assert!(world.requester.has_failed());
         assert!(world.there.atomics <= program.atomics);
@@ -400,10 +400,10 @@ fn a_receiver_that_is_never_ready_exhausts_the_rnr_retries() {
         let first = program
             .requests
             .iter()
-            .position(|request| {
+            .position(|posted| {
                 use verbena_transport::request::Operation;
                 matches!(
-                    request.operation,
+                    posted.request.operation,
                     Operation::Send(_)
                         | Operation::Write {
                             immediate: Some(_),

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::adapter::{Adapter, BASE, KEY};
+use support::adapter::{Adapter, BASE, KEY, Posted};
 use support::network::{Manners, To};
 use support::requester;
 use support::world::World;
@@ -10,7 +10,7 @@ use verbena_transport::completion::Status;
 use verbena_transport::reliable::requester::PostError;
 use verbena_transport::reliable::{Reliable, Requester};
 use verbena_transport::request::{
-    Addressee, Fence, MOST_LENGTH, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+    Addressee, Fence, MOST_LENGTH, Operation as Work, Remote, SendRequest, SendTail,
 };
 use verbena_transport::{AtomicOperation, Instant};
 use verbena_wire::aeth::{Aeth, Syndrome};
@@ -24,18 +24,18 @@ const REMOTE: Remote = Remote {
     key: KEY,
 };
 
-fn work(id: u64, operation: Work, length: u32) -> SendRequest {
-    SendRequest {
-        id: WorkId(id),
+fn work(id: u64, operation: Work, length: u32) -> Posted {
+    let request = SendRequest {
         operation,
         length,
         addressee: Addressee::Connected,
-        fence: Fence::Off,
         solicited: false,
-    }
+    };
+    let fence = Fence::Off;
+    Posted { id, request, fence }
 }
 
-fn write(id: u64, length: u32) -> SendRequest {
+fn write(id: u64, length: u32) -> Posted {
     work(
         id,
         Work::Write {
@@ -46,25 +46,18 @@ fn write(id: u64, length: u32) -> SendRequest {
     )
 }
 
-fn read(id: u64) -> SendRequest {
+fn read(id: u64) -> Posted {
     work(id, Work::Read { remote: REMOTE }, 8)
-}
-
-fn fenced(request: SendRequest) -> SendRequest {
-    SendRequest {
-        fence: Fence::On,
-        ..request
-    }
 }
 
 fn world(depth: u32) -> World {
     let psn = Psn::new(0);
-    let mut ours = requester(Reliable::Rc, Mtu::B1024, psn);
-    ours.max_rd_atomic = depth;
+    let ours = requester(Reliable::Rc, Mtu::B1024, psn);
     let mut theirs = support::responder(Reliable::Rc, Mtu::B1024, psn);
     theirs.max_dest_rd_atomic = 16;
     let mut world = World::new(0, Manners::default(), ours, theirs, 1 << 16);
     world.traced = true;
+    world.here.send_queue.set_max_rd_atomic(depth);
     for id in 0..64 {
         world.here.buffers.insert(id, vec![id as u8; 1 << 16]);
     }
@@ -85,17 +78,17 @@ fn statuses(adapter: &Adapter) -> Vec<(u64, Status)> {
     adapter
         .sent
         .iter()
-        .map(|completion| (completion.id.0, completion.status))
+        .map(|completion| (completion.id, completion.status))
         .collect()
 }
 
 #[test]
 fn a_fence_waits_for_reads_and_not_for_writes() {
     let mut world = world(4);
-    world.requester.post(read(0)).unwrap();
-    world.requester.post(write(1, 8)).unwrap();
-    world.requester.post(fenced(write(2, 8))).unwrap();
-    world.requester.post(write(3, 8)).unwrap();
+    world.post(read(0));
+    world.post(write(1, 8));
+    world.post(write(2, 8).fenced());
+    world.post(write(3, 8));
     world.transmit();
     assert_eq!(
         asked(&world),
@@ -109,8 +102,8 @@ fn a_fence_waits_for_reads_and_not_for_writes() {
     );
 
     let mut world = self::world(4);
-    world.requester.post(write(0, 8)).unwrap();
-    world.requester.post(fenced(write(1, 8))).unwrap();
+    world.post(write(0, 8));
+    world.post(write(1, 8).fenced());
     world.transmit();
     assert_eq!(asked(&world).len(), 2);
 }
@@ -128,7 +121,7 @@ fn no_more_reads_and_atomics_are_outstanding_than_allowed() {
         } else {
             work(id, operation, 8)
         };
-        world.requester.post(request).unwrap();
+        world.post(request);
     }
     world.transmit();
     assert_eq!(asked(&world).len(), 3);
@@ -145,27 +138,11 @@ fn no_more_reads_and_atomics_are_outstanding_than_allowed() {
 }
 
 #[test]
-fn a_read_with_max_rd_atomic_0_fails_in_order() {
-    let mut world = world(0);
-    world.requester.post(write(0, 8)).unwrap();
-    world.requester.post(read(1)).unwrap();
-    world.requester.post(write(2, 8)).unwrap();
-    while world.step() {}
-    let expected = [
-        (0, Status::Success),
-        (1, Status::LocalQpOperation),
-        (2, Status::Flushed),
-    ];
-    assert_eq!(statuses(&world.here), expected);
-    assert!(world.requester.has_failed());
-}
-
-#[test]
 fn a_local_protection_error_fails_in_order() {
     let mut world = world(4);
     world.here.protected.insert(2);
     for id in 0..4 {
-        world.requester.post(write(id, 3000)).unwrap();
+        world.post(write(id, 3000));
     }
     while world.step() {}
     let expected = [
@@ -182,8 +159,8 @@ fn a_local_protection_error_fails_in_order() {
 fn a_read_response_into_protected_memory_fails() {
     let mut world = world(4);
     world.here.protected.insert(0);
-    world.requester.post(read(0)).unwrap();
-    world.requester.post(write(1, 8)).unwrap();
+    world.post(read(0));
+    world.post(write(1, 8));
     while world.step() {}
     assert_eq!(
         statuses(&world.here),
@@ -195,7 +172,7 @@ fn a_read_response_into_protected_memory_fails() {
 fn a_flush_completes_all_requests_in_order_and_stops_timers() {
     let mut world = world(4);
     for id in 0..10 {
-        world.requester.post(write(id, 5000)).unwrap();
+        world.post(write(id, 5000));
     }
     world.transmit();
     world.requester.flush(&mut world.here);
@@ -207,7 +184,7 @@ fn a_flush_completes_all_requests_in_order_and_stops_timers() {
     world.here.sent.clear();
     let before = asked(&world).len();
     // Later posts are flushed, and late answers have no effect.
-    world.requester.post(write(11, 8)).unwrap();
+    world.post(write(11, 8));
     while world.step() {}
     assert_eq!(statuses(&world.here), [(11, Status::Flushed)]);
     assert_eq!(asked(&world).len(), before);
@@ -223,7 +200,7 @@ fn no_more_than_the_window_is_in_flight() {
         let mut world = World::new(0, Manners::default(), ours, theirs, 1 << 17);
         world.traced = true;
         world.here.buffers.insert(0, vec![1; 1 << 16]);
-        world.requester.post(write(0, 1 << 16)).unwrap();
+        world.post(write(0, 1 << 16));
         let mut acknowledged = psn;
         let mut seen = 0;
         while world.step() {
@@ -245,41 +222,27 @@ fn no_more_than_the_window_is_in_flight() {
 }
 
 #[test]
-fn a_refused_post_changes_nothing() {
-    let mut ours = requester(Reliable::Rc, Mtu::B1024, Psn::new(0));
-    ours.capacity = 2;
-    let mut requester = Requester::new(ours);
-    assert_eq!(
-        requester.post(write(0, MOST_LENGTH + 1)),
-        Err(PostError::Length(MOST_LENGTH + 1))
-    );
+fn impossible_requests_are_refused() {
+    let requester = Requester::new(requester(Reliable::Rc, Mtu::B1024, Psn::new(0)));
+    let check = |posted: Posted| requester.check(&posted.request);
+    let too_long = MOST_LENGTH + 1;
+    assert_eq!(check(write(0, too_long)), Err(PostError::Length(too_long)));
+    assert_eq!(check(write(0, MOST_LENGTH)), Ok(()));
     let operation = AtomicOperation::FetchAdd { add: 1 };
-    let atomic = work(
-        0,
-        Work::Atomic {
-            remote: REMOTE,
-            operation,
-        },
-        4,
-    );
-    assert_eq!(requester.post(atomic), Err(PostError::Length(4)));
-    let addressee = Addressee::SharedReceiveQueue(SrqNumber::new(1));
-    let elsewhere = SendRequest {
-        addressee,
-        ..work(0, Work::Send(SendTail::Nothing), 4)
+    let atomic = Work::Atomic {
+        remote: REMOTE,
+        operation,
     };
-    assert_eq!(requester.post(elsewhere), Err(PostError::Addressee));
-    assert_eq!(requester.posted(), 0);
-    requester.post(write(0, MOST_LENGTH)).unwrap();
-    requester.post(write(1, 0)).unwrap();
-    assert_eq!(requester.post(write(2, 0)), Err(PostError::Full(2)));
-    assert_eq!(requester.posted(), 2);
+    assert_eq!(check(work(0, atomic, 4)), Err(PostError::Length(4)));
+    let mut elsewhere = work(0, Work::Send(SendTail::Nothing), 4);
+    elsewhere.request.addressee = Addressee::SharedReceiveQueue(SrqNumber::new(1));
+    assert_eq!(check(elsewhere), Err(PostError::Addressee));
 }
 
 #[test]
 fn too_short_a_packet_buffer_loses_nothing() {
     let mut world = world(4);
-    world.requester.post(write(0, 100)).unwrap();
+    world.post(write(0, 100));
     let mut short = [0; 50];
     assert!(
         world
@@ -298,24 +261,26 @@ fn the_longest_message_is_sent_alone() {
     let mut ours = requester(Reliable::Rc, Mtu::B256, Psn::new(77));
     ours.window = 1 << 24;
     let mut requester = Requester::new(ours);
-    let mut adapter = Adapter::new(0);
+    let mut adapter = Adapter::requesting(Mtu::B256, Psn::new(77));
     let mut buffer = [0; 400];
     adapter.buffers.insert(0, vec![0; 8]);
-    requester.post(write(0, 8)).unwrap();
-    requester
-        .post(work(1, Work::Read { remote: REMOTE }, MOST_LENGTH))
-        .unwrap();
-    requester.post(write(2, 8)).unwrap();
-    let mut sends = |requester: &mut Requester| {
+    let long = work(1, Work::Read { remote: REMOTE }, MOST_LENGTH);
+    for posted in [write(0, 8), long, write(2, 8)] {
+        adapter.post(&requester, posted).unwrap();
+    }
+    let mut sends = |requester: &mut Requester, adapter: &mut Adapter| {
         let length = requester
-            .poll_transmit(Instant(0), &mut adapter, &mut buffer)
+            .poll_transmit(Instant(0), adapter, &mut buffer)
             .unwrap()?;
         let bth = Packet::parse(&buffer[..length]).unwrap().headers.bth;
         Some((bth.opcode.operation(), bth.psn.value()))
     };
-    assert_eq!(sends(&mut requester), Some((Operation::WriteOnly, 77)));
     assert_eq!(
-        sends(&mut requester),
+        sends(&mut requester, &mut adapter),
+        Some((Operation::WriteOnly, 77))
+    );
+    assert_eq!(
+        sends(&mut requester, &mut adapter),
         None,
         "with the write it would be too much"
     );
@@ -330,9 +295,11 @@ fn the_longest_message_is_sent_alone() {
         headers: Headers { bth, extensions },
         payload: &[],
     };
-    let mut completions = Adapter::new(0);
-    let _ = requester.handle(&acknowledgement, Instant(0), &mut completions);
-    assert_eq!(statuses(&completions), [(0, Status::Success)]);
-    assert_eq!(sends(&mut requester), Some((Operation::ReadRequest, 78)));
-    assert_eq!(sends(&mut requester), None);
+    let _ = requester.handle(&acknowledgement, Instant(0), &mut adapter);
+    assert_eq!(statuses(&adapter), [(0, Status::Success)]);
+    assert_eq!(
+        sends(&mut requester, &mut adapter),
+        Some((Operation::ReadRequest, 78))
+    );
+    assert_eq!(sends(&mut requester, &mut adapter), None);
 }

@@ -3,14 +3,14 @@
 
 mod support;
 
-use support::adapter::{Adapter, BASE, KEY};
+use support::adapter::{Adapter, BASE, KEY, Posted};
 use support::network::{Manners, To};
 use support::world::World;
 use support::{requester, responder};
 use verbena_transport::completion::Status;
 use verbena_transport::reliable::{Reliable, Requester, Responder};
 use verbena_transport::request::{
-    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail,
 };
 use verbena_transport::{AtomicOperation, Instant, unreliable};
 use verbena_wire::immediate::Immediate;
@@ -34,13 +34,16 @@ fn as_rxe(packet: &[u8]) -> Vec<u8> {
 
 fn work(operation: Work, length: u32) -> SendRequest {
     SendRequest {
-        id: WorkId(0),
         operation,
         length,
         addressee: Addressee::Connected,
-        fence: Fence::Off,
         solicited: false,
     }
+}
+
+fn posted(request: SendRequest) -> Posted {
+    let (id, fence) = (0, Fence::Off);
+    Posted { id, request, fence }
 }
 
 /// Returns the only packet of a request.
@@ -48,9 +51,9 @@ fn asked(destination: u32, psn: u32, request: SendRequest, buffer: &[u8]) -> Vec
     let mut ours = requester(Reliable::Rc, Mtu::B1024, Psn::new(psn));
     ours.destination = Qpn::new(destination);
     let mut requester = Requester::new(ours);
-    let mut adapter = Adapter::new(0);
+    let mut adapter = Adapter::requesting(Mtu::B1024, Psn::new(psn));
     adapter.buffers.insert(0, buffer.to_vec());
-    requester.post(request).unwrap();
+    adapter.post(&requester, posted(request)).unwrap();
     let mut packet = [0; 1100];
     let length = requester
         .poll_transmit(Instant(0), &mut adapter, &mut packet)
@@ -135,7 +138,6 @@ fn datagrams_equal_packets_of_rxe() {
         partition_key: PKey::DEFAULT,
         mtu: Mtu::B1024,
         initial_psn: Psn::new(0x5a7e23),
-        capacity: 1,
     });
     let mut adapter = Adapter::new(0);
     adapter.buffers.insert(0, vec![0x7b; 33]);
@@ -143,18 +145,19 @@ fn datagrams_equal_packets_of_rxe() {
         queue_pair: Qpn::new(0x13),
         queue_key: QKey(0x1111_1111),
     };
-    requester
-        .post(SendRequest {
-            addressee,
-            ..work(Work::Send(SendTail::Nothing), 33)
-        })
+    let request = SendRequest {
+        addressee,
+        ..work(Work::Send(SendTail::Nothing), 33)
+    };
+    adapter
+        .post_unreliable(&requester, posted(request))
         .unwrap();
     let mut packet = [0; 1100];
-    let made = requester
+    let length = requester
         .poll_transmit(&mut adapter, &mut packet)
         .unwrap()
         .unwrap();
-    assert_eq!(as_rxe(&packet[..made.length]), bytes(DATAGRAM));
+    assert_eq!(as_rxe(&packet[..length]), bytes(DATAGRAM));
     assert_eq!(adapter.sent[0].status, Status::Success);
 }
 
@@ -168,7 +171,7 @@ fn trace(request: SendRequest) -> Vec<String> {
     world.traced = true;
     world.there.post_receive(0, 4096);
     world.here.buffers.insert(0, vec![9; 4096]);
-    world.requester.post(request).unwrap();
+    world.post(posted(request));
     while world.step() {}
     assert_eq!(world.here.sent[0].status, Status::Success);
     world
@@ -330,16 +333,11 @@ fn long_messages_request_intermediate_acknowledgements() {
         address: BASE,
         key: KEY,
     };
-    world
-        .requester
-        .post(work(
-            Work::Write {
-                remote,
-                immediate: None,
-            },
-            1 << 17,
-        ))
-        .unwrap();
+    let write = Work::Write {
+        remote,
+        immediate: None,
+    };
+    world.post(posted(work(write, 1 << 17)));
     while world.step() {}
     assert_eq!(world.here.sent[0].status, Status::Success);
     let asks: Vec<_> = world

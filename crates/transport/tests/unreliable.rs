@@ -3,13 +3,13 @@
 mod support;
 
 use proptest::prelude::*;
-use support::adapter::{Adapter, BASE, KEY};
+use support::adapter::{Adapter, BASE, KEY, Posted};
 use support::network::{Manners, Network, To};
 use support::random::Random;
 use verbena_transport::completion::{Received, Status, Tail};
 use verbena_transport::fault::{Class, Fault};
 use verbena_transport::request::{
-    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail, WorkId,
+    Addressee, Fence, Operation as Work, Remote, SendRequest, SendTail,
 };
 use verbena_transport::unreliable::{
     Configuration, ConnectedConfiguration, ConnectedResponder, DatagramConfiguration,
@@ -26,7 +26,6 @@ fn requester(service: Service, mtu: Mtu) -> Requester {
         partition_key: PKey::DEFAULT,
         mtu,
         initial_psn: Psn::new(0x00ff_fff0),
-        capacity: 1000,
     })
 }
 
@@ -39,15 +38,19 @@ fn connected(mtu: Mtu, receive_queue: ReceiveQueue) -> ConnectedResponder {
     })
 }
 
-fn request(id: u64, operation: Work, length: u32) -> SendRequest {
+fn request(operation: Work, length: u32) -> SendRequest {
     SendRequest {
-        id: WorkId(id),
         operation,
         length,
         addressee: Addressee::Connected,
-        fence: Fence::Off,
         solicited: false,
     }
+}
+
+fn post(adapter: &mut Adapter, requester: &Requester, id: u64, request: SendRequest) {
+    let fence = Fence::Off;
+    let posted = Posted { id, request, fence };
+    adapter.post_unreliable(requester, posted).unwrap();
 }
 
 /// Returns the packets of SENDs with these lengths, each filled with its number.
@@ -59,14 +62,12 @@ fn sends(mtu: Mtu, lengths: &[u32]) -> Vec<Vec<Vec<u8>>> {
         adapter
             .buffers
             .insert(id, vec![id as u8 + 1; *length as usize]);
-        requester
-            .post(request(id, Work::Send(SendTail::Nothing), *length))
-            .unwrap();
+        let send = request(Work::Send(SendTail::Nothing), *length);
+        post(&mut adapter, &requester, id, send);
         let mut packets = Vec::new();
         let mut buffer = [0; 4200];
-        while let Some(made) = requester.poll_transmit(&mut adapter, &mut buffer).unwrap() {
-            assert_eq!(made.id, WorkId(id));
-            packets.push(buffer[..made.length].to_vec());
+        while let Some(length) = requester.poll_transmit(&mut adapter, &mut buffer).unwrap() {
+            packets.push(buffer[..length].to_vec());
         }
         messages.push(packets);
     }
@@ -201,14 +202,14 @@ proptest! {
                 _ => Work::Write { remote, immediate: None },
             };
             here.buffers.insert(id, bytes.clone());
-            requester.post(request(id, operation, length as u32)).unwrap();
+            post(&mut here, &requester, id, request(operation, length as u32));
             sent.push((operation, bytes));
             there.post_receive(id, 6000);
         }
         let mut buffer = [0; 4200];
         let mut now = Instant(0);
-        while let Some(made) = requester.poll_transmit(&mut here, &mut buffer).unwrap() {
-            network.send(now, To::Responder, &buffer[..made.length]);
+        while let Some(length) = requester.poll_transmit(&mut here, &mut buffer).unwrap() {
+            network.send(now, To::Responder, &buffer[..length]);
         }
         prop_assert_eq!(here.sent.len(), count);
         while let Some(at) = network.next_arrival() {
@@ -257,14 +258,19 @@ fn datagram(queue_key: QKey, length: u32) -> Vec<u8> {
         queue_pair: Qpn::new(1),
         queue_key,
     };
-    let send = request(0, Work::Send(SendTail::Nothing), length);
-    requester.post(SendRequest { addressee, ..send }).unwrap();
+    let send = request(Work::Send(SendTail::Nothing), length);
+    post(
+        &mut adapter,
+        &requester,
+        0,
+        SendRequest { addressee, ..send },
+    );
     let mut buffer = [0; 4200];
-    let made = requester
+    let length = requester
         .poll_transmit(&mut adapter, &mut buffer)
         .unwrap()
         .unwrap();
-    buffer[..made.length].to_vec()
+    buffer[..length].to_vec()
 }
 
 #[test]
@@ -318,40 +324,40 @@ fn datagrams_arrive_behind_the_grh_or_not_at_all() {
 
 #[test]
 fn operations_foreign_to_the_service_are_refused() {
-    let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);
+    let requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);
     let remote = Remote {
         address: BASE,
         key: KEY,
     };
-    let read = request(0, Work::Read { remote }, 8);
-    assert_eq!(requester.post(read), Err(PostError::Operation));
-    let invalidate = request(0, Work::Send(SendTail::Invalidate(KEY)), 8);
-    assert_eq!(requester.post(invalidate), Err(PostError::Operation));
+    let read = request(Work::Read { remote }, 8);
+    assert_eq!(requester.check(&read), Err(PostError::Operation));
+    let invalidate = request(Work::Send(SendTail::Invalidate(KEY)), 8);
+    assert_eq!(requester.check(&invalidate), Err(PostError::Operation));
     let addressee = Addressee::Datagram {
         queue_pair: Qpn::new(1),
         queue_key: QKEY,
     };
     let elsewhere = SendRequest {
         addressee,
-        ..request(0, Work::Send(SendTail::Nothing), 8)
+        ..request(Work::Send(SendTail::Nothing), 8)
     };
-    assert_eq!(requester.post(elsewhere), Err(PostError::Addressee));
-    let mut requester = self::requester(Service::Datagram(Qpn::new(1)), Mtu::B1024);
+    assert_eq!(requester.check(&elsewhere), Err(PostError::Addressee));
+    let requester = self::requester(Service::Datagram(Qpn::new(1)), Mtu::B1024);
     let write = Work::Write {
         remote,
         immediate: None,
     };
     let write = SendRequest {
         addressee,
-        ..request(0, write, 8)
+        ..request(write, 8)
     };
-    assert_eq!(requester.post(write), Err(PostError::Operation));
+    assert_eq!(requester.check(&write), Err(PostError::Operation));
     let long = SendRequest {
         addressee,
-        ..request(0, Work::Send(SendTail::Nothing), 1025)
+        ..request(Work::Send(SendTail::Nothing), 1025)
     };
     assert_eq!(
-        requester.post(long),
+        requester.check(&long),
         Err(PostError::Length {
             found: 1025,
             most: 1024
@@ -368,9 +374,8 @@ fn a_local_fault_enters_the_send_queue_error_state() {
     let mut buffer = [0; 4200];
     for id in 0..3 {
         adapter.buffers.insert(id, vec![0; 8]);
-        requester
-            .post(request(id, Work::Send(SendTail::Nothing), 8))
-            .unwrap();
+        let send = request(Work::Send(SendTail::Nothing), 8);
+        post(&mut adapter, &requester, id, send);
     }
     adapter.protected.insert(1);
     while requester
@@ -389,9 +394,8 @@ fn a_local_fault_enters_the_send_queue_error_state() {
     );
     assert!(requester.has_failed());
     requester.resume();
-    requester
-        .post(request(2, Work::Send(SendTail::Nothing), 8))
-        .unwrap();
+    let send = request(Work::Send(SendTail::Nothing), 8);
+    post(&mut adapter, &requester, 2, send);
     assert!(
         requester
             .poll_transmit(&mut adapter, &mut buffer)

@@ -8,6 +8,7 @@ mod eviction;
 mod messages;
 mod one_sided;
 mod overrun;
+mod reset;
 mod rig;
 mod rules;
 mod windows;

@@ -7,4 +7,4 @@ mod requester;
 
 pub use connected::{ConnectedConfiguration, ConnectedResponder, ReceiveQueue};
 pub use datagram::{DatagramConfiguration, DatagramResponder};
-pub use requester::{Configuration, PostError, Requester, Service, Transmitted};
+pub use requester::{Configuration, PostError, Requester, Service};

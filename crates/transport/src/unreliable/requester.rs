@@ -1,7 +1,5 @@
 //! The requester of an unreliable queue pair: a request completes when its last packet is made.
 
-use std::collections::VecDeque;
-
 use verbena_wire::bth::Bth;
 use verbena_wire::datagram::Deth;
 use verbena_wire::opcode::{self, Opcode, Place};
@@ -9,9 +7,9 @@ use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::{EmitError, Mtu, PKey, Psn, Qpn};
 
 use crate::access::RequesterAccess;
-use crate::completion::{SendCompletion, Status};
+use crate::completion::Status;
 use crate::packets;
-use crate::request::{self, Addressee, MOST_LENGTH, Operation, SendRequest, WorkId};
+use crate::request::{self, Addressee, MOST_LENGTH, Operation, SendRequest};
 use crate::segment::Segments;
 use crate::state;
 
@@ -35,16 +33,11 @@ pub struct Configuration {
     pub mtu: Mtu,
     /// The PSN of the first packet.
     pub initial_psn: Psn,
-    /// The limit of posted requests (`max_send_wr`).
-    pub capacity: usize,
 }
 
-/// Why a request was not posted.
+/// Why a requester cannot execute a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PostError {
-    /// The send queue is full.
-    #[error("the send queue holds {0} requests already")]
-    Full(usize),
     /// The message is too long.
     #[error("a message of {found} bytes, of at most {most}")]
     Length {
@@ -61,15 +54,6 @@ pub enum PostError {
     Addressee,
 }
 
-/// A packet that was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Transmitted {
-    /// Its length in bytes.
-    pub length: usize,
-    /// Its request: the adapter knows the route of a datagram by it.
-    pub id: WorkId,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Sending,
@@ -80,19 +64,17 @@ enum Mode {
 #[derive(Debug)]
 pub struct Requester {
     configuration: Configuration,
-    queue: VecDeque<SendRequest>,
-    /// The next packet of the first request.
+    /// The next packet of the oldest request.
     packet: u32,
     psn: Psn,
     mode: Mode,
 }
 
 impl Requester {
-    /// Returns a requester with an empty queue.
+    /// Returns a requester that has sent nothing.
     pub fn new(configuration: Configuration) -> Self {
         let psn = configuration.initial_psn;
         Self {
-            queue: VecDeque::new(),
             packet: 0,
             psn,
             mode: Mode::Sending,
@@ -100,16 +82,13 @@ impl Requester {
         }
     }
 
-    /// Posts a request. In the send queue error state the next `poll_transmit` flushes it.
+    /// Checks a request before it is appended to the send queue. In the send queue error state the
+    /// next `poll_transmit` flushes it.
     ///
     /// # Errors
     ///
-    /// The queue is full, or the operation, addressee or length is invalid for this queue pair.
-    /// Nothing is posted.
-    pub fn post(&mut self, request: SendRequest) -> Result<(), PostError> {
-        if self.queue.len() >= self.configuration.capacity {
-            return Err(PostError::Full(self.queue.len()));
-        }
+    /// The operation, addressee or length is invalid for this queue pair.
+    pub fn check(&self, request: &SendRequest) -> Result<(), PostError> {
         let (kind, most) = match (self.configuration.service, request.addressee) {
             (Service::Connected(_), Addressee::Connected) => (state::Kind::Uc, MOST_LENGTH),
             (Service::Datagram(_), Addressee::Datagram { .. }) => {
@@ -126,7 +105,6 @@ impl Requester {
                 most,
             });
         }
-        self.queue.push_back(request);
         Ok(())
     }
 
@@ -145,15 +123,13 @@ impl Requester {
     pub fn flush(&mut self, access: &mut impl RequesterAccess) {
         self.mode = Mode::Failed;
         self.packet = 0;
-        for request in self.queue.drain(..) {
-            access.complete(SendCompletion {
-                id: request.id,
-                status: Status::Flushed,
-            });
+        while access.request(0).is_some() {
+            access.complete(Status::Flushed);
         }
     }
 
-    /// Writes the next packet to the front of `buffer`; returns `None` if there is nothing to send.
+    /// Writes the next packet to the front of `buffer` and returns its length; `None` if there is
+    /// nothing to send.
     ///
     /// # Errors
     ///
@@ -162,15 +138,14 @@ impl Requester {
         &mut self,
         access: &mut impl RequesterAccess,
         buffer: &mut [u8],
-    ) -> Result<Option<Transmitted>, EmitError> {
+    ) -> Result<Option<usize>, EmitError> {
         if self.mode == Mode::Failed {
             self.flush(access);
             return Ok(None);
         }
-        let Some(request) = self.queue.front().copied() else {
+        let Some(request) = access.request(0) else {
             return Ok(None);
         };
-        let id = request.id;
         let segments = Segments {
             mtu: self.configuration.mtu,
             length: request.length,
@@ -178,12 +153,8 @@ impl Requester {
         let segment = segments.get(0, self.packet);
         let headers = self.headers(&request, segment.place);
         let payload = headers.emit_around(segment.length as usize, buffer)?;
-        if !payload.is_empty() && access.gather(id, segment.offset, payload).is_err() {
-            self.queue.pop_front();
-            access.complete(SendCompletion {
-                id,
-                status: Status::LocalProtection,
-            });
+        if !payload.is_empty() && access.gather(0, segment.offset, payload).is_err() {
+            access.complete(Status::LocalProtection);
             self.flush(access);
             return Ok(None);
         }
@@ -191,14 +162,9 @@ impl Requester {
         self.packet += 1;
         if segment.ends() {
             self.packet = 0;
-            self.queue.pop_front();
-            access.complete(SendCompletion {
-                id,
-                status: Status::Success,
-            });
+            access.complete(Status::Success);
         }
-        let length = headers.packet_length(segment.length as usize);
-        Ok(Some(Transmitted { length, id }))
+        Ok(Some(headers.packet_length(segment.length as usize)))
     }
 
     fn headers(&self, request: &SendRequest, place: Place) -> Headers {
@@ -211,7 +177,7 @@ impl Requester {
                 (wire, ends && immediate.is_some())
             }
             Operation::Send(tail) => (packets::send(place, tail, &mut extensions), ends),
-            // `post` accepts no other operation.
+            // `check` accepts no other operation.
             _ => (opcode::Operation::SendOnly, false),
         };
         let (service, destination) = match (self.configuration.service, request.addressee) {

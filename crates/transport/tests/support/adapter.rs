@@ -1,15 +1,16 @@
-//! A simulated adapter with one memory region, one receive queue and an event log.
+//! A simulated adapter with one memory region, a send and a receive queue, and an event log.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use verbena_transport::completion::{ReceiveCompletion, SendCompletion};
-use verbena_transport::request::WorkId;
+use verbena_transport::completion::{ReceiveCompletion, Status};
+use verbena_transport::order::{Outstanding, Start};
+use verbena_transport::request::{Fence, SendRequest, Sequence, WorkId, packets};
 use verbena_transport::{
     Access, AccessError, AtomicOperation, InvalidateError, LocalError, MemoryError, Receive,
-    Region, RequesterAccess, ResponderAccess, Taken,
+    Region, ReliableRequesterAccess, RequesterAccess, ResponderAccess, Taken, reliable, unreliable,
 };
 use verbena_wire::feth::Feth;
-use verbena_wire::{RKey, SrqNumber};
+use verbena_wire::{Mtu, Psn, RKey, SrqNumber};
 
 /// The key of the region.
 pub const KEY: RKey = RKey(0x42);
@@ -20,8 +21,112 @@ pub const WINDOW: RKey = RKey(0x77);
 /// The shared receive queue of XRC.
 pub const SRQ: SrqNumber = SrqNumber::new(0x99);
 
+/// A send request with its id.
+#[derive(Debug, Clone, Copy)]
+pub struct Posted {
+    pub id: u64,
+    pub request: SendRequest,
+    pub fence: Fence,
+}
+
+impl Posted {
+    pub fn fenced(self) -> Self {
+        let fence = Fence::On;
+        Self { fence, ..self }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendCompletion {
+    pub id: u64,
+    pub status: Status,
+}
+
+/// Requests that have started come before those that wait for their turn.
+#[derive(Debug)]
+pub struct SendQueue {
+    requests: VecDeque<(Posted, Sequence)>,
+    started: usize,
+    outstanding: Outstanding,
+    /// Of the path; each request that is posted uses the PSNs behind those of the one before.
+    pub mtu: Mtu,
+    pub next_psn: Psn,
+    pub capacity: usize,
+}
+
+impl Default for SendQueue {
+    fn default() -> Self {
+        Self {
+            requests: VecDeque::new(),
+            started: 0,
+            outstanding: Outstanding::new(4),
+            mtu: Mtu::B1024,
+            next_psn: Psn::new(0),
+            capacity: 64,
+        }
+    }
+}
+
+impl SendQueue {
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub fn set_max_rd_atomic(&mut self, limit: u32) {
+        self.outstanding.set_limit(limit);
+    }
+
+    fn started(&self, at: usize) -> Option<&(Posted, Sequence)> {
+        self.requests.get(at).filter(|_| at < self.started)
+    }
+
+    fn push(&mut self, posted: Posted) {
+        let SendRequest {
+            operation, length, ..
+        } = posted.request;
+        let sequence = Sequence {
+            first: self.next_psn,
+            packets: packets(operation.kind(), length.into(), self.mtu.bytes()),
+            answer: operation.answer(),
+        };
+        self.next_psn = sequence.end();
+        self.requests.push_back((posted, sequence));
+        self.start();
+    }
+
+    /// Starts the requests whose turn has come.
+    fn start(&mut self) {
+        while let Some((posted, sequence)) = self.requests.get(self.started) {
+            match self.outstanding.may_start(sequence.answer, posted.fence) {
+                Start::Now => (),
+                Start::AfterAll | Start::AfterOne => return,
+                Start::Never => panic!("the adapter fails such a request itself"),
+            }
+            self.outstanding.start(sequence.answer);
+            self.started += 1;
+        }
+    }
+
+    /// Removes the oldest request, which has started. After a failure all others are due to be
+    /// flushed.
+    fn complete(&mut self, status: Status) -> SendCompletion {
+        let (posted, sequence) = self.requests.pop_front().expect("a request");
+        self.started -= 1;
+        if status == Status::Success {
+            self.outstanding.end(sequence.answer);
+            self.start();
+        } else {
+            self.outstanding.clear();
+            self.started = self.requests.len();
+        }
+        let id = posted.id;
+        SendCompletion { id, status }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Adapter {
+    pub send_queue: SendQueue,
     pub memory: Vec<u8>,
     /// Data of send requests: sent, or read.
     pub buffers: HashMap<u64, Vec<u8>>,
@@ -45,6 +150,45 @@ impl Adapter {
         Self {
             memory: vec![0; memory],
             ..Self::default()
+        }
+    }
+
+    /// Returns the requesting side of a queue pair with these path MTU and initial PSN.
+    pub fn requesting(mtu: Mtu, psn: Psn) -> Self {
+        let mut adapter = Self::new(0);
+        adapter.send_queue.mtu = mtu;
+        adapter.send_queue.next_psn = psn;
+        adapter
+    }
+
+    /// Posts a request that fits the send queue.
+    pub fn post(
+        &mut self,
+        requester: &reliable::Requester,
+        posted: Posted,
+    ) -> Result<(), reliable::requester::PostError> {
+        requester.check(&posted.request)?;
+        self.send_queue.push(posted);
+        Ok(())
+    }
+
+    /// As [`Self::post`], on an unreliable queue pair.
+    pub fn post_unreliable(
+        &mut self,
+        requester: &unreliable::Requester,
+        posted: Posted,
+    ) -> Result<(), unreliable::PostError> {
+        requester.check(&posted.request)?;
+        self.send_queue.push(posted);
+        Ok(())
+    }
+
+    /// Returns the id of the request at a position if its memory may be accessed.
+    fn accessible(&self, at: usize) -> Result<u64, LocalError> {
+        let (posted, _) = self.send_queue.started(at).expect("a request");
+        match self.protected.contains(&posted.id) {
+            true => Err(LocalError),
+            false => Ok(posted.id),
         }
     }
 
@@ -80,30 +224,36 @@ impl Adapter {
 }
 
 impl RequesterAccess for Adapter {
-    fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
-        if self.protected.contains(&id.0) {
-            return Err(LocalError);
-        }
+    fn request(&self, at: usize) -> Option<SendRequest> {
+        let (posted, _) = self.send_queue.started(at)?;
+        Some(posted.request)
+    }
+
+    fn gather(&mut self, at: usize, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
+        let id = self.accessible(at)?;
         let start = offset as usize;
-        into.copy_from_slice(&self.buffers[&id.0][start..start + into.len()]);
+        into.copy_from_slice(&self.buffers[&id][start..start + into.len()]);
         Ok(())
     }
 
-    fn scatter(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
-        if self.protected.contains(&id.0) {
-            return Err(LocalError);
-        }
+    fn complete(&mut self, status: Status) {
+        let completion = self.send_queue.complete(status);
+        self.sent.push(completion);
+    }
+}
+
+impl ReliableRequesterAccess for Adapter {
+    fn sequence(&self, at: usize) -> Option<Sequence> {
+        let (_, sequence) = self.send_queue.started(at)?;
+        Some(*sequence)
+    }
+
+    fn scatter(&mut self, at: usize, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
+        let id = self.accessible(at)?;
         let start = offset as usize;
-        let buffer = self
-            .buffers
-            .get_mut(&id.0)
-            .expect("a request that was posted");
+        let buffer = self.buffers.get_mut(&id).expect("the request's buffer");
         buffer[start..start + bytes.len()].copy_from_slice(bytes);
         Ok(())
-    }
-
-    fn complete(&mut self, completion: SendCompletion) {
-        self.sent.push(completion);
     }
 }
 

@@ -25,9 +25,7 @@ pub fn requester(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::requester::
         ack_timeout: AckTimeout::from_code(10).unwrap(),
         retry_count: RetryCount::new(7).unwrap(),
         rnr_retry: RnrRetry::Infinite,
-        max_rd_atomic: 4,
         window: 128,
-        capacity: 64,
     }
 }
 

@@ -3,13 +3,11 @@
 
 use verbena_transport::AtomicOperation;
 use verbena_transport::reliable::Reliable;
-use verbena_transport::request::{
-    Addressee, Fence, Operation, Remote, SendRequest, SendTail, WorkId,
-};
+use verbena_transport::request::{Addressee, Fence, Operation, Remote, SendRequest, SendTail};
 use verbena_wire::feth::{Feth, Placement, Selectivity};
 use verbena_wire::immediate::Immediate;
 
-use super::adapter::{BASE, KEY, SRQ};
+use super::adapter::{BASE, KEY, Posted, SRQ};
 use super::random::Random;
 
 /// Memory that requests may change; the rest is only read.
@@ -28,7 +26,7 @@ pub struct Arrival {
 
 #[derive(Debug)]
 pub struct Program {
-    pub requests: Vec<SendRequest>,
+    pub requests: Vec<Posted>,
     /// Data that each request sends; for reads and atomics, space for the result.
     pub buffers: Vec<Vec<u8>>,
     /// The responder's memory before.
@@ -81,17 +79,17 @@ pub fn writes(random: &mut Random, count: usize, length: usize) -> Program {
         let bytes = random.bytes(length);
         let place = random.below((MUTABLE - length) as u64 + 1) as usize;
         program.after[place..place + length].copy_from_slice(&bytes);
-        program.requests.push(SendRequest {
-            id: WorkId(id),
+        let request = SendRequest {
             operation: Operation::Write {
                 remote: remote(place),
                 immediate: None,
             },
             length: length as u32,
             addressee: Addressee::Connected,
-            fence: Fence::Off,
             solicited: false,
-        });
+        };
+        let fence = Fence::Off;
+        program.requests.push(Posted { id, request, fence });
         program.buffers.push(bytes.clone());
         program.results.push(bytes);
     }
@@ -232,21 +230,20 @@ impl Program {
                 (operation, vec![0; length], vec![0; length])
             }
         };
-        self.requests.push(SendRequest {
-            id: WorkId(id),
+        let request = SendRequest {
             operation,
             length: sends.len() as u32,
             addressee: match service {
                 Reliable::Rc => Addressee::Connected,
                 Reliable::Xrc => Addressee::SharedReceiveQueue(SRQ),
             },
-            fence: if fencing == Fencing::Every {
-                Fence::On
-            } else {
-                Fence::Off
-            },
             solicited,
-        });
+        };
+        let fence = match fencing {
+            Fencing::Every => Fence::On,
+            Fencing::None => Fence::Off,
+        };
+        self.requests.push(Posted { id, request, fence });
         self.buffers.push(sends);
         self.results.push(result);
     }

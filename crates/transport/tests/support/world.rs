@@ -4,7 +4,7 @@ use verbena_transport::reliable::{Requester, Responder, requester, responder};
 use verbena_transport::{Disposition, Instant};
 use verbena_wire::packet::Packet;
 
-use super::adapter::Adapter;
+use super::adapter::{Adapter, Posted};
 use super::network::{Manners, Network, To};
 use super::program::Program;
 use super::random::Random;
@@ -41,7 +41,7 @@ impl World {
     ) -> Self {
         Self {
             now: Instant(1),
-            here: Adapter::new(0),
+            here: Adapter::requesting(requester.mtu, requester.initial_psn),
             there: Adapter::new(memory),
             requester: Requester::new(requester),
             responder: Responder::new(responder),
@@ -53,6 +53,10 @@ impl World {
             dispositions: Vec::new(),
             receives: Vec::new(),
         }
+    }
+
+    pub fn post(&mut self, posted: Posted) {
+        self.here.post(&self.requester, posted).unwrap();
     }
 
     /// Transmits the packets of both sides, unless they are silenced; never silences both forever.
@@ -151,8 +155,9 @@ impl World {
         let mut steps = 0;
         while self.here.sent.len() < program.requests.len() {
             while posted < program.requests.len()
-                && self.requester.post(program.requests[posted]).is_ok()
+                && self.here.send_queue.len() < self.here.send_queue.capacity
             {
+                self.post(program.requests[posted]);
                 posted += 1;
             }
             if !self.step() {

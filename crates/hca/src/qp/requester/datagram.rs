@@ -43,8 +43,7 @@ impl Qp {
             return Outcome::Failed(status_code(status));
         }
         if leads_elsewhere(attributes) {
-            let queue_key = self.datagram(request, address).qkey;
-            return self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
+            return self.send_datagram_packet(send, request, address, psn, &runs);
         }
         // No port of this host has that address, and there are no other hosts.
         if !address.is_multicast() && !is_reached(attributes) {
@@ -76,8 +75,7 @@ impl Qp {
         }
         if link::is_ethernet() {
             // To members on other hosts.
-            let queue_key = datagram.qkey;
-            let sent = self.send_datagram_packet(send, request, address, queue_key, psn, &runs);
+            let sent = self.send_datagram_packet(send, request, address, psn, &runs);
             if !matches!(sent, Outcome::Done) {
                 return sent;
             }
@@ -95,13 +93,8 @@ impl Qp {
         request: &SendRequest<'_>,
         address: &AddressHandle,
     ) -> Datagram {
-        let qkey = if request.remote_qkey >> 31 != 0 {
-            self.lock_receive().qkey
-        } else {
-            request.remote_qkey
-        };
         Datagram {
-            qkey,
+            qkey: self.queue_key(request),
             immediate: (request.opcode == IBV_WR_SEND_WITH_IMM).then_some(request.immediate),
             solicited: request.is_solicited(),
             has_route: address.is_global(),
@@ -109,6 +102,14 @@ impl Qp {
             lid: crate::device::lid(address.attributes().port_num),
             service_level: service_level(address.attributes()),
             interface: interface_towards(address.attributes()),
+        }
+    }
+
+    /// Returns the queue key of a datagram: the queue pair's if the request's high bit is set.
+    pub(in crate::qp) fn queue_key(&self, request: &SendRequest<'_>) -> u32 {
+        match request.remote_qkey >> 31 {
+            0 => request.remote_qkey,
+            _ => self.lock_receive().qkey,
         }
     }
 

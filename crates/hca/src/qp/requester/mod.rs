@@ -98,7 +98,7 @@ impl Qp {
             return self.send_datagram(send, request, psn);
         }
         if send.packets.is_some() {
-            return self.execute_by_packets(send, request, index);
+            return self.execute_by_packets(send, request);
         }
         let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
         if send.channel.as_ref().is_none_or(gone) {

@@ -11,7 +11,8 @@
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
 use super::SendQueue;
-use super::packets::operation;
+use super::packets::gather;
+use super::single_request::SingleRequest;
 use crate::ah::AddressHandle;
 use crate::capture::{self, Seen};
 use crate::device;
@@ -30,20 +31,19 @@ use verbena_abi::*;
 use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::clock;
 use verbena_hca_os::udp::Address;
-use verbena_transport::completion::SendCompletion;
 use verbena_transport::reliable::{Reliable, Requester, requester};
-use verbena_transport::request::{Addressee, Fence, Operation, SendRequest as Request, WorkId};
+use verbena_transport::request::SendRequest as Request;
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::segment::Segments;
 use verbena_transport::unreliable;
-use verbena_transport::{Instant, LocalError, RequesterAccess};
+use verbena_transport::{Instant, LocalError};
 use verbena_wire::aeth::{Aeth, Credits, Syndrome};
 use verbena_wire::atomic::AtomicAckEth;
 use verbena_wire::bth::Bth;
 use verbena_wire::opcode::{Operation as Wire, Place};
 use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::roce::{Route, seal};
-use verbena_wire::{AckTimeout, Mtu, PKey, Psn, QKey, Qpn, RnrTimer, SrqNumber, udp};
+use verbena_wire::{AckTimeout, Mtu, PKey, Psn, Qpn, RnrTimer, udp};
 
 /// Hop limit of captured packets.
 const HOPS: u8 = 64;
@@ -131,15 +131,18 @@ impl Qp {
 
     fn capture_request(&self, send: &SendQueue, request: &SendRequest<'_>, psn: u32, time: u64) {
         let section = self.memory.own_marks().enter(0);
-        let (Some(mut packets), Ok(runs)) = (
-            CapturedPackets::of(self, send, request, psn),
-            self.runs(&section, request, 0),
-        ) else {
+        let Ok(runs) = self.runs(&section, request, 0) else {
+            return;
+        };
+        let Some(mut single) = SingleRequest::of(self, send, request, psn, &runs) else {
+            return;
+        };
+        let Some(mut machine) = CapturingRequester::of(self, send, &single.request, psn) else {
             return;
         };
         let route = self.captured_route(send, request);
         let mut room = [0; PACKET];
-        while let Some(length) = packets.make(&mut Bytes(&runs), &mut room) {
+        while let Some(length) = machine.make(&mut single, &mut room) {
             if let Ok(sealed) = seal(&route, length, &mut room) {
                 capture::record_packet(Seen::Sent, time, &route, &room[..sealed]);
             }
@@ -209,56 +212,24 @@ fn is_on_the_wire(send: &SendQueue, request: &SendRequest<'_>) -> bool {
 }
 
 /// Packet requester for one request.
-enum CapturedPackets {
+enum CapturingRequester {
     Reliable(Box<Requester>),
     Unreliable(unreliable::Requester),
 }
 
-impl CapturedPackets {
-    /// Creates the requester; None for a request without packets.
+impl CapturingRequester {
+    /// Creates the requester; None for a request that its service does not have.
     fn of(
         queue_pair: &Qp,
         send: &SendQueue,
-        request: &SendRequest<'_>,
+        request: &Request,
         psn: u32,
-    ) -> Option<CapturedPackets> {
-        let operation = operation(request)?;
-        let is_word = matches!(
-            operation,
-            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
-        );
-        let (addressee, service) = match (queue_pair.kind, request.address) {
-            (IBV_QPT_XRC_SEND, _) => (
-                Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
-                Some(Reliable::Xrc),
-            ),
-            (IBV_QPT_RC, _) => (Addressee::Connected, Some(Reliable::Rc)),
-            (IBV_QPT_UD, Some(address)) => {
-                let addressee = Addressee::Datagram {
-                    queue_pair: Qpn::new(request.remote_qpn),
-                    queue_key: QKey(queue_pair.datagram(request, address).qkey),
-                };
-                (addressee, None)
-            }
-            _ => (Addressee::Connected, None),
-        };
-        let posted = Request {
-            id: WorkId(0),
-            operation,
-            length: match operation {
-                _ if is_word => 8,
-                Operation::Flush { .. } => request.flush_length() as u32,
-                _ => request.length() as u32,
-            },
-            addressee,
-            fence: Fence::Off,
-            solicited: request.is_solicited(),
-        };
+    ) -> Option<CapturingRequester> {
         let destination = Qpn::new(send.destination);
         let (partition_key, initial_psn) = (PKey::DEFAULT, Psn::new(psn));
         let mtu = mtu(queue_pair, send)?;
-        if let Some(service) = service {
-            let mut machine = Requester::new(requester::Configuration {
+        if let Some(service) = service_of(queue_pair.kind) {
+            let machine = Requester::new(requester::Configuration {
                 service,
                 destination,
                 partition_key,
@@ -268,14 +239,12 @@ impl CapturedPackets {
                 ack_timeout: AckTimeout::INFINITE,
                 retry_count: RetryCount::new(0)?,
                 rnr_retry: RnrRetry::Infinite,
-                max_rd_atomic: 1,
                 window: u32::MAX,
-                capacity: 1,
             });
-            machine.post(posted).ok()?;
-            return Some(CapturedPackets::Reliable(Box::new(machine)));
+            machine.check(request).ok()?;
+            return Some(CapturingRequester::Reliable(Box::new(machine)));
         }
-        let mut machine = unreliable::Requester::new(unreliable::Configuration {
+        let machine = unreliable::Requester::new(unreliable::Configuration {
             service: match queue_pair.kind {
                 IBV_QPT_UD => unreliable::Service::Datagram(Qpn::new(queue_pair.number)),
                 _ => unreliable::Service::Connected(destination),
@@ -283,23 +252,28 @@ impl CapturedPackets {
             partition_key,
             mtu,
             initial_psn,
-            capacity: 1,
         });
-        machine.post(posted).ok()?;
-        Some(CapturedPackets::Unreliable(machine))
+        machine.check(request).ok()?;
+        Some(CapturingRequester::Unreliable(machine))
     }
 
     /// Makes the next packet, and returns its length.
-    fn make(&mut self, bytes: &mut Bytes<'_>, room: &mut [u8]) -> Option<usize> {
+    fn make(&mut self, single: &mut SingleRequest<'_>, room: &mut [u8]) -> Option<usize> {
         match self {
-            CapturedPackets::Reliable(machine) => {
-                machine.poll_transmit(Instant(0), bytes, room).ok()?
+            CapturingRequester::Reliable(machine) => {
+                machine.poll_transmit(Instant(0), single, room).ok()?
             }
-            CapturedPackets::Unreliable(machine) => {
-                let made = machine.poll_transmit(bytes, room).ok()?;
-                made.map(|packet| packet.length)
-            }
+            CapturingRequester::Unreliable(machine) => machine.poll_transmit(single, room).ok()?,
         }
+    }
+}
+
+/// Returns the service of a reliable queue pair.
+fn service_of(kind: ibv_qp_type) -> Option<Reliable> {
+    match kind {
+        IBV_QPT_RC => Some(Reliable::Rc),
+        IBV_QPT_XRC_SEND => Some(Reliable::Xrc),
+        _ => None,
     }
 }
 
@@ -308,35 +282,6 @@ fn mtu(queue_pair: &Qp, send: &SendQueue) -> Option<Mtu> {
         IBV_QPT_UD => Mtu::from_code(device::active_mtu(send.port) as u8),
         _ => Mtu::from_code((send.mtu / 128).trailing_zeros() as u8),
     }
-}
-
-struct Bytes<'a>(&'a Runs<'a>);
-
-impl Bytes<'_> {
-    fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
-        if offset + into.len() as u64 > self.0.total() {
-            return Err(LocalError);
-        }
-        // SAFETY: `into` is writable for its length.
-        unsafe {
-            self.0
-                .gather(offset as usize, into.as_mut_ptr(), into.len())
-        }
-        .map_err(|_| LocalError)
-    }
-}
-
-impl RequesterAccess for Bytes<'_> {
-    fn gather(&mut self, _: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
-        self.read(offset.into(), into)
-    }
-
-    fn scatter(&mut self, _: WorkId, _: u32, _: &[u8]) -> Result<(), LocalError> {
-        // The state machine gets no answers.
-        Err(LocalError)
-    }
-
-    fn complete(&mut self, _: SendCompletion) {}
 }
 
 /// Captures the answers to one request.
@@ -358,11 +303,7 @@ impl AnswerCapture {
         index: u64,
     ) -> Option<AnswerCapture> {
         Some(AnswerCapture {
-            service: match queue_pair.kind {
-                IBV_QPT_RC => Reliable::Rc,
-                IBV_QPT_XRC_SEND => Reliable::Xrc,
-                _ => return None,
-            },
+            service: service_of(queue_pair.kind)?,
             route: queue_pair.captured_route(send, request).reversed(),
             destination: Qpn::new(queue_pair.number),
             msn: (index - send.first_index + 1) as u32 & 0xff_ffff,
@@ -381,7 +322,7 @@ impl AnswerCapture {
     /// Captures the result of an atomic.
     fn capture_atomic(&self, psn: u32, runs: &Runs<'_>) {
         let mut found = [0; 8];
-        if Bytes(runs).read(0, &mut found).is_ok() {
+        if gather(runs, 0, &mut found).is_ok() {
             let extensions = Extensions {
                 aeth: Some(self.done()),
                 atomic_ack_eth: Some(AtomicAckEth {
@@ -421,7 +362,7 @@ impl AnswerCapture {
             aeth: (operation != Wire::ReadResponseMiddle).then(|| self.done()),
             ..Extensions::NONE
         };
-        let fill = |room: &mut [u8]| Bytes(runs).read(offset, room);
+        let fill = |room: &mut [u8]| gather(runs, offset, room);
         self.capture_packet(operation, psn, extensions, length as usize, fill);
     }
 

@@ -13,6 +13,7 @@ mod packets;
 pub mod post;
 mod progress;
 mod request;
+mod single_request;
 mod why;
 
 use request::RequestStage;

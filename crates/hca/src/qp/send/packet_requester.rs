@@ -1,9 +1,8 @@
 //! Requester of a queue pair that uses packets: `verbena-transport`'s state machine on top of the
 //! send queue's requests, the program's buffers and a [`Path`]. [`super::packets`] runs it.
 //!
-//! The state machine tracks requests that were sent and are not complete. The send queue keeps the
-//! requests themselves, from which data is gathered whenever a packet is made, also for
-//! retransmission. A complete request is in neither, so its buffers are not accessed again.
+//! The state machine keeps positions in the send queue only. A request's packets are made from its
+//! entry there, also for retransmission, so the buffers of a complete request are not accessed.
 
 use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
@@ -13,7 +12,7 @@ use verbena_transport::reliable::{Reliable, Requester, requester};
 use verbena_transport::request::SendRequest as Request;
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::unreliable;
-use verbena_transport::{Instant, RequesterAccess};
+use verbena_transport::{Instant, ReliableRequesterAccess};
 use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn};
 
 /// Most unacknowledged packets in flight: as many as in Linux' rxe.
@@ -46,7 +45,6 @@ impl PacketRequester {
         let destination = Qpn::new(attributes.dest_qp_num);
         let mtu = mtu_of(attributes);
         let initial_psn = Psn::new(attributes.sq_psn);
-        let capacity = usize::MAX;
         let service = match kind {
             IBV_QPT_RC => Reliable::Rc,
             IBV_QPT_XRC_SEND => Reliable::Xrc,
@@ -56,7 +54,6 @@ impl PacketRequester {
                     partition_key: PKey::DEFAULT,
                     mtu,
                     initial_psn,
-                    capacity,
                 });
                 return Some(PacketRequester {
                     path,
@@ -77,9 +74,7 @@ impl PacketRequester {
             ack_timeout,
             retry_count,
             rnr_retry,
-            max_rd_atomic: attributes.max_rd_atomic.into(),
             window: WINDOW,
-            capacity,
         });
         Some(PacketRequester {
             path,
@@ -94,7 +89,6 @@ impl PacketRequester {
         if let RequesterMachine::Reliable(requester) = &mut self.machine {
             let (timeout, count, rnr) = retries_of(attributes);
             requester.set_retries(timeout, count, rnr);
-            requester.set_max_rd_atomic(attributes.max_rd_atomic.into());
         }
     }
 
@@ -115,25 +109,23 @@ impl PacketRequester {
         }
     }
 
-    pub(super) fn post(&mut self, request: Request) -> bool {
-        match &mut self.machine {
-            RequesterMachine::Reliable(requester) => requester.post(request).is_ok(),
-            RequesterMachine::Unreliable(requester) => requester.post(request).is_ok(),
+    /// Returns whether the service can execute a request.
+    pub(super) fn accepts(&self, request: &Request) -> bool {
+        match &self.machine {
+            RequesterMachine::Reliable(requester) => requester.check(request).is_ok(),
+            RequesterMachine::Unreliable(requester) => requester.check(request).is_ok(),
         }
     }
 
     pub(super) fn make(
         &mut self,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
         room: &mut [u8],
     ) -> Result<Option<usize>, EmitError> {
         match &mut self.machine {
             RequesterMachine::Reliable(requester) => requester.poll_transmit(now, access, room),
-            RequesterMachine::Unreliable(requester) => {
-                let made = requester.poll_transmit(access, room)?;
-                Ok(made.map(|packet| packet.length))
-            }
+            RequesterMachine::Unreliable(requester) => requester.poll_transmit(access, room),
         }
     }
 

@@ -1,13 +1,13 @@
-//! Requests to another host: a send queue's requests, given to its packet requester, and the
+//! Requests to another host: a send queue's requests, executed by its packet requester, and the
 //! packets that this makes and takes.
 
 use super::SendQueue;
 use super::packet_requester::{PacketRequester, RequesterMachine};
-use super::request::RequestStage;
+use super::request::{PendingRequest, RequestStage};
 use crate::qp::Qp;
 use crate::qp::requester::outcome::{Outcome, beyond_limit};
 use crate::qp::send::SendRequest;
-use crate::qp::terms::{is_answered, status_code};
+use crate::qp::terms::{answer_to, is_answered, status_code};
 use crate::roce::fallback::reachability::slot_address_of_queue_pair;
 use crate::roce::fallback::thread::examine_udp;
 use crate::roce::packet::ReceivedPacket;
@@ -16,26 +16,27 @@ use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::clock;
-use verbena_transport::completion::SendCompletion;
+use verbena_transport::completion::Status;
 use verbena_transport::request::{
-    Addressee, Fence, Operation, Remote, SendRequest as Request, SendTail, WorkId, check_word,
+    Addressee, Operation, Remote, SendRequest as Request, SendTail, Sequence, check_word,
 };
-use verbena_transport::{AtomicOperation, Disposition, Instant, LocalError, RequesterAccess};
+use verbena_transport::{
+    AtomicOperation, Disposition, Instant, LocalError, ReliableRequesterAccess, RequesterAccess,
+};
 use verbena_wire::immediate::Immediate;
-use verbena_wire::{Qpn, RKey, SrqNumber};
+use verbena_wire::{Psn, QKey, Qpn, RKey, SrqNumber};
 
 fn now() -> Instant {
     Instant(clock::now())
 }
 
 impl Qp {
-    /// Passes a request to the state machine. Its packets are made by [`Qp::transmit_packets`].
+    /// Checks a request that begins; [`Qp::transmit_packets`] makes its packets.
     #[cold]
     pub(in crate::qp) fn execute_by_packets(
         &self,
-        send: &mut SendQueue,
+        send: &SendQueue,
         request: &SendRequest<'_>,
-        index: u64,
     ) -> Outcome {
         // Those that wait have not begun, so that a drain does not start them.
         if is_answered(request.opcode)
@@ -43,17 +44,16 @@ impl Qp {
         {
             return outcome;
         }
-        let Some(packets) = &mut send.packets else {
+        let Some(packets) = &send.packets else {
             return Outcome::NoAnswer;
         };
-        let Some(operation) = operation(request) else {
+        let Some(executed) = self.packet_request(request) else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         };
-        let word = matches!(
-            operation,
-            Operation::Atomic { .. } | Operation::AtomicWrite { .. }
-        );
-        if word && let Err(status) = check_word(request.length()) {
+        let operation = executed.operation;
+        if is_word(operation)
+            && let Err(status) = check_word(request.length())
+        {
             return Outcome::Failed(status_code(status));
         }
         if matches!(operation, Operation::Read { .. } | Operation::Atomic { .. }) {
@@ -63,24 +63,7 @@ impl Qp {
                 return outcome;
             }
         }
-        let is_xrc = self.kind == IBV_QPT_XRC_SEND;
-        let posted = packets.post(Request {
-            id: WorkId(index),
-            operation,
-            length: match operation {
-                _ if word => 8,
-                Operation::Flush { .. } => request.flush_length() as u32,
-                _ => request.length() as u32,
-            },
-            addressee: match is_xrc {
-                true => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
-                false => Addressee::Connected,
-            },
-            // The send queue implements fences, and the limit of reads.
-            fence: Fence::Off,
-            solicited: request.is_solicited(),
-        });
-        if !posted {
+        if !packets.accepts(&executed) {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
         }
         let counters = self.process.counters.shard();
@@ -117,7 +100,7 @@ impl Qp {
         let mut access = RequesterBuffers {
             queue_pair: self,
             send,
-            ended: false,
+            ended: 0,
         };
         let mut made = 0;
         {
@@ -131,7 +114,7 @@ impl Qp {
                 }
             }
         }
-        let ended = access.ended;
+        let ended = access.ended > 0;
         self.process.counters.shard().packets_sent.add(made);
         self.set_alarm(&mut packets);
         send.packets = Some(packets);
@@ -166,7 +149,7 @@ impl Qp {
         let mut access = RequesterBuffers {
             queue_pair: self,
             send: &mut send,
-            ended: false,
+            ended: 0,
         };
         let disposition = match &mut packets.machine {
             RequesterMachine::Reliable(requester) if is_of_peer => {
@@ -189,65 +172,119 @@ impl Qp {
 struct RequesterBuffers<'a> {
     queue_pair: &'a Qp,
     send: &'a mut SendQueue,
-    ended: bool,
+    /// Number of requests that the state machine has completed. They are before those sent, and
+    /// leave the send queue afterwards.
+    ended: usize,
 }
 
 impl RequesterBuffers<'_> {
-    fn position(&self, id: WorkId) -> Option<usize> {
-        let first = self.send.pending.front()?.index;
-        usize::try_from(id.0.checked_sub(first)?).ok()
+    /// Returns the sent request at a position of the state machine.
+    fn sent(&self, at: usize) -> Option<&PendingRequest> {
+        match at < self.send.sent {
+            true => self.send.pending.get(self.ended + at),
+            false => None,
+        }
     }
 
     /// Calls `action` with a request's buffers, which must allow `access`.
     fn with_runs(
         &self,
-        id: WorkId,
+        at: usize,
         access: u32,
-        action: impl FnOnce(&Runs<'_>) -> verbena_hca_os::errno::Result<()>,
+        action: impl FnOnce(&Runs<'_>) -> Result<(), LocalError>,
     ) -> Result<(), LocalError> {
-        let position = self.position(id).ok_or(LocalError)?;
-        let one = self.send.pending.get(position).ok_or(LocalError)?;
+        let one = self.sent(at).ok_or(LocalError)?;
         let section = self.queue_pair.memory.own_marks().enter(0);
         let request = one.request();
         let runs = self
             .queue_pair
             .runs(&section, &request, access)
             .map_err(|_| LocalError)?;
-        action(&runs).map_err(|_| LocalError)
+        action(&runs)
     }
 }
 
 impl RequesterAccess for RequesterBuffers<'_> {
-    fn gather(&mut self, id: WorkId, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
-        self.with_runs(id, 0, |runs| {
-            if u64::from(offset) + into.len() as u64 > runs.total() {
-                return Err(verbena_hca_os::errno::Errno::EFAULT);
-            }
-            // SAFETY: `into` is writable for its length.
-            unsafe { runs.gather(offset as usize, into.as_mut_ptr(), into.len()) }
-        })
+    fn request(&self, at: usize) -> Option<Request> {
+        self.queue_pair.packet_request(&self.sent(at)?.request())
     }
 
-    fn scatter(&mut self, id: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
-        self.with_runs(id, IBV_ACCESS_LOCAL_WRITE, |runs| {
-            // SAFETY: `bytes` is readable for its length.
-            unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
-        })
+    fn gather(&mut self, at: usize, offset: u32, into: &mut [u8]) -> Result<(), LocalError> {
+        self.with_runs(at, 0, |runs| gather(runs, offset.into(), into))
     }
 
-    fn complete(&mut self, completion: SendCompletion) {
-        if let Some(position) = self.position(completion.id) {
-            self.send.set_stage(
-                position,
-                RequestStage::Finished(status_code(completion.status)),
-            );
-            self.ended = true;
-        }
+    fn complete(&mut self, status: Status) {
+        let stage = RequestStage::Finished(status_code(status));
+        self.send.set_stage(self.ended, stage);
+        self.ended += 1;
     }
 }
 
+impl ReliableRequesterAccess for RequesterBuffers<'_> {
+    fn sequence(&self, at: usize) -> Option<Sequence> {
+        let one = self.sent(at)?;
+        Some(Sequence {
+            first: Psn::new(one.psn),
+            packets: self.send.packets(one.opcode, one.sges.length()),
+            answer: answer_to(one.opcode),
+        })
+    }
+
+    fn scatter(&mut self, at: usize, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
+        self.with_runs(at, IBV_ACCESS_LOCAL_WRITE, |runs| {
+            // SAFETY: `bytes` is readable for its length.
+            unsafe { runs.scatter(offset as usize, bytes.as_ptr(), bytes.len()) }
+                .map_err(|_| LocalError)
+        })
+    }
+}
+
+impl Qp {
+    /// Returns a request as a state machine executes it; None for a local one.
+    pub(super) fn packet_request(&self, request: &SendRequest<'_>) -> Option<Request> {
+        let operation = operation(request)?;
+        Some(Request {
+            operation,
+            length: match operation {
+                _ if is_word(operation) => 8,
+                Operation::Flush { .. } => request.flush_length() as u32,
+                _ => request.length() as u32,
+            },
+            addressee: match (self.kind, request.address) {
+                (IBV_QPT_XRC_SEND, _) => Addressee::SharedReceiveQueue(SrqNumber::new(request.srq)),
+                (IBV_QPT_UD, Some(address)) => Addressee::Datagram {
+                    queue_pair: match address.is_multicast() {
+                        true => Qpn::MULTICAST,
+                        false => Qpn::new(request.remote_qpn),
+                    },
+                    queue_key: QKey(self.queue_key(request)),
+                },
+                _ => Addressee::Connected,
+            },
+            solicited: request.is_solicited(),
+        })
+    }
+}
+
+/// Copies bytes of a request's buffers, from `offset` on.
+pub(super) fn gather(runs: &Runs<'_>, offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
+    if offset + into.len() as u64 > runs.total() {
+        return Err(LocalError);
+    }
+    // SAFETY: `into` is writable for its length.
+    unsafe { runs.gather(offset as usize, into.as_mut_ptr(), into.len()) }.map_err(|_| LocalError)
+}
+
+/// Returns whether an operation concerns one word of 8 bytes.
+fn is_word(operation: Operation) -> bool {
+    matches!(
+        operation,
+        Operation::Atomic { .. } | Operation::AtomicWrite { .. }
+    )
+}
+
 /// Returns the state machine's operation for a request; None for a local one.
-pub(super) fn operation(request: &SendRequest<'_>) -> Option<Operation> {
+fn operation(request: &SendRequest<'_>) -> Option<Operation> {
     let remote = Remote {
         address: request.remote_address,
         key: RKey(request.rkey),

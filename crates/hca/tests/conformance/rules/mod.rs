@@ -58,6 +58,8 @@ enum Posted {
     Short,
     /// Its memory may not be written.
     Unwritable,
+    /// Its memory is no longer mapped.
+    Unmapped,
 }
 
 /// An error in the request, or in the responder's settings.
@@ -66,6 +68,8 @@ enum Defect {
     None,
     WrongKey,
     BeyondRegion,
+    /// The key is valid, but its memory is no longer mapped.
+    Unmapped,
     Misaligned,
     /// `qp_access_flags` is empty.
     NoRight,
@@ -126,6 +130,7 @@ fn cases() -> Vec<Case> {
         case(Send, Nothing, No, Some(Fault::ReceiverNotReady)),
         case(Send, Short, No, Some(Fault::ReceiveTooSmall)),
         case(Send, Unwritable, No, Some(Fault::ReceiveProtection)),
+        case(Send, Posted::Unmapped, No, Some(Fault::ReceiveProtection)),
         case(SendInvalidate, Right, WrongKey, Some(Fault::Invalidate)),
         case(WriteImmediate, Right, No, None),
         case(WriteImmediate, Short, No, None),
@@ -144,6 +149,13 @@ fn cases() -> Vec<Case> {
             NoRight,
             Some(Fault::UnsupportedOpcode),
         )),
+        case(
+            WriteImmediate,
+            Right,
+            Defect::Unmapped,
+            Some(Fault::Operation),
+        ),
+        case(Write, Nothing, Defect::Unmapped, Some(Fault::Operation)),
         case(LongWriteImmediate, Right, No, None),
         // The first packet is refused, which does not show that the last needs a receive.
         without_receive(case(
@@ -186,6 +198,7 @@ fn datagram_cases() -> Vec<Case> {
         case(Send, Nothing, No, Some(Fault::ReceiverNotReady)),
         case(Send, Short, No, Some(Fault::ReceiveTooSmall)),
         case(Send, Unwritable, No, Some(Fault::ReceiveProtection)),
+        case(Send, Posted::Unmapped, No, Some(Fault::ReceiveProtection)),
         // Not a fault: dropped before anything else.
         without_receive(case(Send, Right, WrongQueueKey, None)),
     ]
@@ -205,7 +218,8 @@ fn cases_of(kind: Kind) -> Vec<Case> {
     // The receive of an XRC write may belong to a third process, which learns of a write only after
     // its key was checked.
     let is_of_one_process = |case: &Case| {
-        case.operation != Operation::WriteImmediate || case.defect != Defect::WrongKey
+        case.operation != Operation::WriteImmediate
+            || !matches!(case.defect, Defect::WrongKey | Defect::Unmapped)
     };
     match kind {
         Kind::Ud => datagram_cases(),

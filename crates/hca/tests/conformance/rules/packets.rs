@@ -5,7 +5,7 @@ use adapter::{Adapter, BASE, KEY, SRQ};
 use verbena_transport::completion::Status;
 use verbena_transport::fault::{Consequence, Next};
 use verbena_transport::reliable::{Reliable, Requester, Responder, requester, responder};
-use verbena_transport::request::{self, Addressee, Fence, Remote, SendRequest, SendTail, WorkId};
+use verbena_transport::request::{self, Addressee, Fence, Remote, SendRequest, SendTail};
 use verbena_transport::retry::{RetryCount, RnrRetry};
 use verbena_transport::state::{Kind, State};
 use verbena_transport::unreliable::{
@@ -22,7 +22,7 @@ use verbena_wire::{AckTimeout, Mtu, PKey, Psn, QKey, Qpn, RKey, RnrTimer, SrqNum
 #[path = "../../../../transport/tests/support/adapter.rs"]
 mod adapter;
 
-const PSN: Psn = Psn::new(100);
+pub const PSN: Psn = Psn::new(100);
 const MTU: Mtu = Mtu::B1024;
 const MEMORY: usize = 8192;
 const RECEIVE: u64 = 1;
@@ -30,7 +30,7 @@ const RECEIVE: u64 = 1;
 /// Returns the outcome, as far as the adapter does not add to it: it passes no packets to a queue
 /// pair that does not respond, and flushes its own receives in the error state.
 pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> Outcome {
-    let (mut here, mut there) = (Adapter::new(0), Adapter::new(MEMORY));
+    let (mut here, mut there) = (Adapter::requesting(MTU, PSN), Adapter::new(MEMORY));
     here.buffers.insert(0, vec![1; case.operation.length()]);
     prepare(&mut there, kind, case);
     let refused = match kind {
@@ -58,13 +58,18 @@ fn prepare(there: &mut Adapter, kind: Kind, case: Case) {
     let room = match case.posted {
         Posted::Nothing => None,
         Posted::Short => Some(1),
-        Posted::Right | Posted::Unwritable => Some(route + case.operation.length()),
+        Posted::Right | Posted::Unwritable | Posted::Unmapped => {
+            Some(route + case.operation.length())
+        }
     };
     if let Some(room) = room {
         there.post_receive(RECEIVE, room as u32);
     }
-    if case.posted == Posted::Unwritable {
+    if matches!(case.posted, Posted::Unwritable | Posted::Unmapped) {
         there.protected.insert(RECEIVE);
+    }
+    if case.defect == Defect::Unmapped {
+        there.refused.insert("operation");
     }
     if case.defect == Defect::NoRight {
         let all = [Access::Read, Access::Write, Access::Atomic];
@@ -110,18 +115,20 @@ fn operation(case: Case) -> request::Operation {
     }
 }
 
-pub fn send_request(case: Case, addressee: Addressee) -> SendRequest {
-    SendRequest {
-        id: WorkId(0),
-        operation: operation(case),
-        length: case.operation.length() as u32,
-        addressee,
+fn posted(case: Case, addressee: Addressee) -> adapter::Posted {
+    adapter::Posted {
+        id: 0,
+        request: SendRequest {
+            operation: operation(case),
+            length: case.operation.length() as u32,
+            addressee,
+            solicited: false,
+        },
         fence: Fence::Off,
-        solicited: false,
     }
 }
 
-pub fn reliable_requester(service: Reliable, max_rd_atomic: u32) -> Requester {
+pub fn reliable_requester(service: Reliable) -> Requester {
     Requester::new(requester::Configuration {
         service,
         destination: Qpn::new(2),
@@ -131,9 +138,7 @@ pub fn reliable_requester(service: Reliable, max_rd_atomic: u32) -> Requester {
         ack_timeout: AckTimeout::from_code(8).unwrap(),
         retry_count: RetryCount::new(1).unwrap(),
         rnr_retry: RnrRetry::Limited(0),
-        max_rd_atomic,
         window: 128,
-        capacity: 4,
     })
 }
 
@@ -146,7 +151,6 @@ pub fn unreliable_requester(kind: Kind) -> unreliable::Requester {
         partition_key: PKey::DEFAULT,
         mtu: MTU,
         initial_psn: PSN,
-        capacity: 4,
     })
 }
 
@@ -174,7 +178,7 @@ fn reliable(
             (Reliable::Xrc, Addressee::SharedReceiveQueue(queue))
         }
     };
-    let mut requester = reliable_requester(service, 4);
+    let mut requester = reliable_requester(service);
     let mut responder = Responder::new(responder::Configuration {
         service,
         destination: Qpn::new(1),
@@ -189,7 +193,7 @@ fn reliable(
         },
         early: 128,
     });
-    requester.post(send_request(case, addressee)).unwrap();
+    here.post(&requester, posted(case, addressee)).unwrap();
     let mut now = Instant(1);
     let mut refused = None;
     let mut buffer = [0; 4200];
@@ -234,14 +238,13 @@ fn connected(
             false => ReceiveQueue::Own,
         },
     });
-    requester
-        .post(send_request(case, Addressee::Connected))
+    here.post_unreliable(&requester, posted(case, Addressee::Connected))
         .unwrap();
     let mut refused = None;
     let mut buffer = [0; 4200];
-    while let Some(made) = requester.poll_transmit(here, &mut buffer).unwrap() {
+    while let Some(length) = requester.poll_transmit(here, &mut buffer).unwrap() {
         if state.responds() {
-            let packet = Packet::parse(&buffer[..made.length]).unwrap();
+            let packet = Packet::parse(&buffer[..length]).unwrap();
             refused = refusal(responder.handle(&packet, there), refused);
         }
     }
@@ -269,12 +272,13 @@ fn datagram(
         queue_pair,
         queue_key,
     };
-    requester.post(send_request(case, addressee)).unwrap();
+    here.post_unreliable(&requester, posted(case, addressee))
+        .unwrap();
     let mut buffer = [0; 4200];
-    let made = requester.poll_transmit(here, &mut buffer).unwrap()?;
+    let length = requester.poll_transmit(here, &mut buffer).unwrap()?;
     if !state.responds() {
         return None;
     }
-    let packet = Packet::parse(&buffer[..made.length]).unwrap();
+    let packet = Packet::parse(&buffer[..length]).unwrap();
     refusal(responder.handle(&packet, &[0; grh::LENGTH], there), None)
 }

@@ -1,19 +1,18 @@
 //! The requester's rules: which states accept requests, and requests that fail without being sent.
 
-use super::packets::{reliable_requester, unreliable_requester};
+use super::packets::{PSN, reliable_requester, unreliable_requester};
 use super::shared_memory::{Settings, address, close, enter, side, state_of, status_of};
 use crate::path_under_test;
 use crate::rig::{QKEY, Side, request};
-use std::collections::HashMap;
 use verbena_abi::*;
 use verbena_hca::qp::SendRequest;
-use verbena_transport::completion::{SendCompletion, Status};
+use verbena_transport::completion::Status;
 use verbena_transport::reliable::Reliable;
-use verbena_transport::request::{
-    self, Addressee, Fence, Operation, Remote, SendTail, WorkId, offers,
-};
+use verbena_transport::request::{self, Addressee, Operation, Remote, SendTail, Sequence, offers};
 use verbena_transport::state::{Kind, Receives, Sends, State};
-use verbena_transport::{AtomicOperation, Instant, LocalError, RequesterAccess};
+use verbena_transport::{
+    AtomicOperation, Instant, LocalError, ReliableRequesterAccess, RequesterAccess,
+};
 use verbena_wire::feth::{Feth, Placement, Selectivity};
 use verbena_wire::opcode;
 use verbena_wire::{QKey, Qpn, RKey};
@@ -22,29 +21,29 @@ const KINDS: [Kind; 3] = [Kind::Rc, Kind::Uc, Kind::Ud];
 
 /// The modes of the state machine stand for the states, which the adapter sets.
 fn packets_send(kind: Kind, state: State) -> Sends {
-    let mut buffers = Buffers::default();
+    let request = send_request(Operation::Send(SendTail::Nothing), 8, kind);
+    let mut buffers = Buffers::of(request);
     let mut room = [0; 4200];
-    let posted = send_request(Operation::Send(SendTail::Nothing), 8, kind);
     let made = if kind.is_reliable() {
-        let mut requester = reliable_requester(Reliable::Rc, 4);
+        let mut requester = reliable_requester(Reliable::Rc);
         match state.sends() {
             Sends::Refused | Sends::Start | Sends::Wait => (),
-            Sends::Flushed => requester.flush(&mut buffers),
+            Sends::Flushed => requester.flush(&mut Buffers::default()),
         }
-        requester.post(posted).unwrap();
+        requester.check(&request).unwrap();
         let made = requester.poll_transmit(Instant(1), &mut buffers, &mut room);
         made.unwrap().is_some()
     } else {
         let mut requester = unreliable_requester(kind);
         match state.sends() {
             Sends::Refused | Sends::Start | Sends::Wait => (),
-            Sends::Flushed => requester.flush(&mut buffers),
+            Sends::Flushed => requester.flush(&mut Buffers::default()),
         }
-        requester.post(posted).unwrap();
+        requester.check(&request).unwrap();
         let made = requester.poll_transmit(&mut buffers, &mut room);
         made.unwrap().is_some()
     };
-    match (made, buffers.ended.get(&0)) {
+    match (made, buffers.ended) {
         (true, _) => Sends::Start,
         (false, Some(Status::Flushed)) => Sends::Flushed,
         (false, other) => panic!("{other:?}"),
@@ -184,9 +183,9 @@ fn requesters_of_packets_fail_by_the_rules() {
     for kind in KINDS {
         let most = if kind == Kind::Ud { 1024 } else { 1 << 31 };
         for (code, defect, length) in defects(kind, most) {
-            // The adapter checks the buffers of a read before it posts the request.
+            // The adapter checks the limit of reads, and their buffers, before it starts a request.
             let is_read = matches!(code, IBV_WR_RDMA_READ | IBV_WR_ATOMIC_FETCH_AND_ADD);
-            if is_read && defect == Defect::WrongLocalKey {
+            if defect == Defect::NoReads || is_read && defect == Defect::WrongLocalKey {
                 continue;
             }
             let expected = by_the_rules(kind, defect, length.into(), most);
@@ -202,13 +201,12 @@ fn packets_fail(kind: Kind, code: ibv_wr_opcode, defect: Defect, length: u32) ->
     let request = send_request(operation(code), length, kind);
     let mut buffers = Buffers {
         refuses: defect == Defect::WrongLocalKey,
-        ..Buffers::default()
+        ..Buffers::of(request)
     };
     let mut room = [0; 4200];
     let has_failed = if kind.is_reliable() {
-        let reads = if defect == Defect::NoReads { 0 } else { 4 };
-        let mut requester = reliable_requester(Reliable::Rc, reads);
-        match requester.post(request) {
+        let mut requester = reliable_requester(Reliable::Rc);
+        match requester.check(&request) {
             Ok(()) => (),
             Err(ReliableError::Length(_)) => return Status::LocalLength,
             Err(other) => panic!("{other}"),
@@ -218,7 +216,7 @@ fn packets_fail(kind: Kind, code: ibv_wr_opcode, defect: Defect, length: u32) ->
         requester.has_failed()
     } else {
         let mut requester = unreliable_requester(kind);
-        match requester.post(request) {
+        match requester.check(&request) {
             Ok(()) => (),
             Err(UnreliableError::Length { .. }) => return Status::LocalLength,
             Err(UnreliableError::Operation) => return Status::LocalQpOperation,
@@ -229,7 +227,7 @@ fn packets_fail(kind: Kind, code: ibv_wr_opcode, defect: Defect, length: u32) ->
         requester.has_failed()
     };
     assert!(has_failed);
-    buffers.ended[&0]
+    buffers.ended.unwrap()
 }
 
 #[test]
@@ -311,7 +309,6 @@ fn operation(code: ibv_wr_opcode) -> Operation {
 
 fn send_request(operation: Operation, length: u32, kind: Kind) -> request::SendRequest {
     request::SendRequest {
-        id: WorkId(0),
         operation,
         length,
         addressee: match kind {
@@ -321,32 +318,57 @@ fn send_request(operation: Operation, length: u32, kind: Kind) -> request::SendR
             },
             _ => Addressee::Connected,
         },
-        fence: Fence::Off,
         solicited: false,
     }
 }
 
-/// Buffers of requests, and their completions.
+/// A request, its buffers and its completion.
 #[derive(Default)]
 struct Buffers {
+    request: Option<request::SendRequest>,
     /// Whether the buffers may not be accessed.
     refuses: bool,
-    ended: HashMap<u64, Status>,
+    ended: Option<Status>,
+}
+
+impl Buffers {
+    fn of(request: request::SendRequest) -> Buffers {
+        Buffers {
+            request: Some(request),
+            ..Buffers::default()
+        }
+    }
 }
 
 impl RequesterAccess for Buffers {
-    fn gather(&mut self, _: WorkId, _: u32, _: &mut [u8]) -> Result<(), LocalError> {
+    fn request(&self, at: usize) -> Option<request::SendRequest> {
+        self.request.filter(|_| at == 0)
+    }
+
+    fn gather(&mut self, _: usize, _: u32, _: &mut [u8]) -> Result<(), LocalError> {
         match self.refuses {
             true => Err(LocalError),
             false => Ok(()),
         }
     }
 
-    fn scatter(&mut self, _: WorkId, _: u32, _: &[u8]) -> Result<(), LocalError> {
-        Ok(())
+    fn complete(&mut self, status: Status) {
+        self.request = None;
+        self.ended = Some(status);
+    }
+}
+
+impl ReliableRequesterAccess for Buffers {
+    fn sequence(&self, at: usize) -> Option<Sequence> {
+        let request = self.request(at)?;
+        Some(Sequence {
+            first: PSN,
+            packets: 1,
+            answer: request.operation.answer(),
+        })
     }
 
-    fn complete(&mut self, completion: SendCompletion) {
-        self.ended.insert(completion.id.0, completion.status);
+    fn scatter(&mut self, _: usize, _: u32, _: &[u8]) -> Result<(), LocalError> {
+        Ok(())
     }
 }

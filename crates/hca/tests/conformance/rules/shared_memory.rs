@@ -175,6 +175,7 @@ pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> O
     };
     let (a, b) = (side(kind, false), side(target, shares_receives));
     let read_only = Region::register(&b.pd, b.address(0), MEMORY as u64, b.address(0), 0).unwrap();
+    let unmapped = Unmapped::of(&b);
     let route = if kind == Kind::Ud { 40 } else { 0 };
     let room = route + case.operation.length();
     let receive = match case.posted {
@@ -184,6 +185,11 @@ pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> O
         Posted::Unwritable => Some(ibv_sge {
             lkey: read_only.key(),
             ..b.sge(0, room)
+        }),
+        Posted::Unmapped => Some(ibv_sge {
+            addr: unmapped.address,
+            length: room as u32,
+            lkey: unmapped.region.key(),
         }),
     };
     let settings = Settings {
@@ -205,7 +211,7 @@ pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> O
     drain(&b);
     while event(&b).is_some() {}
 
-    let posted = post(&a, &b, case);
+    let posted = post(&a, &b, &unmapped, case);
     let requester = status_of(a.wait().status);
     assert!(posted && a.cq.take().is_none(), "{case:?}");
     let received = drain(&b);
@@ -217,13 +223,49 @@ pub fn outcome(kind: Kind, shares_receives: bool, state: State, case: Case) -> O
         event: event(&b),
     };
     read_only.deregister().unwrap();
+    unmapped.close();
     close(a);
     close(b);
     outcome
 }
 
+/// A region whose memory is no longer mapped. Shared memory stays where the program has it, so the
+/// adapter has no other mapping of it.
+struct Unmapped {
+    address: u64,
+    region: Region,
+}
+
+impl Unmapped {
+    fn of(side: &Side) -> Unmapped {
+        let address = map(std::ptr::null_mut(), libc::PROT_READ | libc::PROT_WRITE, 0);
+        let at = address as u64;
+        let region = Region::register(&side.pd, at, MEMORY as u64, at, RIGHTS).unwrap();
+        // The range stays reserved, so nothing else is mapped there meanwhile.
+        map(address, libc::PROT_NONE, libc::MAP_FIXED);
+        Unmapped {
+            address: at,
+            region,
+        }
+    }
+
+    fn close(self) {
+        self.region.deregister().unwrap();
+        // SAFETY: the range was mapped by `of`, and nothing uses it.
+        assert_eq!(unsafe { libc::munmap(self.address as *mut _, MEMORY) }, 0);
+    }
+}
+
+fn map(address: *mut libc::c_void, rights: i32, flags: i32) -> *mut libc::c_void {
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS | flags;
+    // SAFETY: the kernel chooses the address, or it is that of a mapping that only the kernel uses.
+    let memory = unsafe { libc::mmap(address, MEMORY, rights, flags, -1, 0) };
+    assert_ne!(memory, libc::MAP_FAILED);
+    memory
+}
+
 /// Posts the request of a case at `a`.
-pub fn post(a: &Side, b: &Side, case: Case) -> bool {
+fn post(a: &Side, b: &Side, unmapped: &Unmapped, case: Case) -> bool {
     let opcode = match case.operation {
         Operation::Send => IBV_WR_SEND,
         Operation::SendInvalidate => IBV_WR_SEND_WITH_INV,
@@ -239,9 +281,10 @@ pub fn post(a: &Side, b: &Side, case: Case) -> bool {
         Defect::Misaligned => 4,
         _ => 0,
     };
-    let rkey = match case.defect {
-        Defect::WrongKey => b.region.key() ^ 0x5500,
-        _ => b.region.key(),
+    let (remote_address, rkey) = match case.defect {
+        Defect::WrongKey => (b.address(0), b.region.key() ^ 0x5500),
+        Defect::Unmapped => (unmapped.address, unmapped.region.key()),
+        _ => (b.address(offset), b.region.key()),
     };
     let address = address(a);
     let sges = [a.sge(0, case.operation.length())];
@@ -252,7 +295,7 @@ pub fn post(a: &Side, b: &Side, case: Case) -> bool {
         } else {
             0
         },
-        remote_address: b.address(offset),
+        remote_address,
         rkey,
         compare_add: if is_flush { 64 } else { 1 },
         swap: if is_flush { IBV_FLUSH_GLOBAL.into() } else { 0 },

@@ -6,11 +6,11 @@ use verbena_wire::opcode::{Kind, Place};
 use verbena_wire::packet::Packet;
 
 use super::{Mode, Requester};
-use crate::access::RequesterAccess;
+use crate::access::ReliableRequesterAccess;
 use crate::completion::Status;
 use crate::disposition::{Disposition, Dropped};
 use crate::fault;
-use crate::request::{Answer, Operation};
+use crate::request::{Answer, Operation, SendRequest};
 use crate::retry::Reaction;
 use crate::time::Instant;
 
@@ -28,7 +28,7 @@ impl Requester {
         &mut self,
         packet: &Packet<'_>,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
     ) -> Disposition {
         let bth = &packet.headers.bth;
         let operation = bth.opcode.operation();
@@ -65,7 +65,7 @@ impl Requester {
         aeth: Aeth,
         psn: Psn,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
     ) -> Disposition {
         match aeth.syndrome {
             Syndrome::Ack(_) => match self.acknowledged_before(psn.next(), now, access) {
@@ -102,24 +102,24 @@ impl Requester {
         &mut self,
         end: Psn,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
     ) -> Passed {
         let mut moved = false;
         let mut passed = Passed::Nothing;
         while self.started > 0 {
-            let Some(front) = self.queue.front_mut() else {
+            let Some(oldest) = access.sequence(0) else {
                 break;
             };
-            if !front.position().precedes(end) {
+            if !oldest.first.plus(self.done).precedes(end) {
                 break;
             }
-            if front.answer() == Answer::Response {
+            if oldest.answer == Answer::Response {
                 passed = Passed::AResponse;
                 break;
             }
             moved = true;
-            if end.precedes(front.end()) {
-                front.done = end.since(front.first).unsigned_abs();
+            if end.precedes(oldest.end()) {
+                self.done = end.since(oldest.first).unsigned_abs();
                 break;
             }
             self.finish(access);
@@ -135,7 +135,7 @@ impl Requester {
         &mut self,
         packet: &Packet<'_>,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
     ) -> Disposition {
         let psn = packet.headers.bth.psn;
         // Responses arrive in order, so a response acknowledges all packets before it.
@@ -145,43 +145,43 @@ impl Requester {
         if self.mode == Mode::Failed {
             return Disposition::Failed;
         }
-        let Some(front) = self.queue.front().filter(|_| self.started > 0) else {
+        let oldest = access.request(0).zip(access.sequence(0));
+        let Some((request, sequence)) = oldest.filter(|_| self.started > 0) else {
             return Disposition::Dropped(Dropped::Window);
         };
-        if front.position() != psn {
+        if sequence.first.plus(self.done) != psn {
             return Disposition::Duplicate;
         }
-        let (id, index) = (front.request.id, front.done);
+        let is_last = self.done + 1 == sequence.packets;
         let mut result = [0; 8];
-        let Some((offset, bytes)) = self.expected_response(packet, index, &mut result) else {
+        let expected = self.expected_response(packet, &request, is_last, &mut result);
+        let Some((offset, bytes)) = expected else {
             return self.refused(Status::BadResponse, access);
         };
-        if !bytes.is_empty() && access.scatter(id, offset, bytes).is_err() {
+        if !bytes.is_empty() && access.scatter(0, offset, bytes).is_err() {
             return self.refused(Status::LocalProtection, access);
         }
-        if let Some(front) = self.queue.front_mut() {
-            front.done += 1;
-            if front.done == front.packets {
-                self.finish(access);
-            }
+        self.done += 1;
+        if is_last {
+            self.finish(access);
         }
         self.progress(now, access);
         self.judge_peer(now);
         self.accepted()
     }
 
-    /// Returns offset and bytes of a response if it is the response packet with this index to the
-    /// first request; `None` if it is invalid.
+    /// Returns offset and bytes of a response if it is the next response packet to the oldest
+    /// request; `None` if it is invalid.
     ///
     /// A read may have been retransmitted from its middle, so First and Middle are both valid for a
     /// packet that is not the last, Last and Only for the last.
     fn expected_response<'a>(
         &self,
         packet: &Packet<'a>,
-        index: u32,
+        request: &SendRequest,
+        is_last: bool,
         result: &'a mut [u8; 8],
     ) -> Option<(u32, &'a [u8])> {
-        let front = self.queue.front()?;
         let operation = packet.headers.bth.opcode.operation();
         let extensions = &packet.headers.extensions;
         if extensions
@@ -190,12 +190,11 @@ impl Requester {
         {
             return None;
         }
-        match (front.request.operation, operation.kind()) {
+        match (request.operation, operation.kind()) {
             (Operation::Read { .. }, Kind::ReadResponse) => {
-                let segment = self.segments(front).get(0, index);
+                let segment = self.segments(request).get(0, self.done);
                 let ends = matches!(operation.place(), Place::Last | Place::Only);
-                let last = index + 1 == front.packets;
-                let fits = ends == last && packet.payload.len() == segment.length as usize;
+                let fits = ends == is_last && packet.payload.len() == segment.length as usize;
                 fits.then_some((segment.offset, packet.payload))
             }
             (Operation::Flush { .. } | Operation::AtomicWrite { .. }, Kind::ReadResponse) => {
@@ -213,7 +212,7 @@ impl Requester {
     pub(super) fn refused(
         &mut self,
         status: Status,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
     ) -> Disposition {
         if self.mode != Mode::Failed {
             self.fail(status, access);

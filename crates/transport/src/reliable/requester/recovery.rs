@@ -23,7 +23,8 @@
 use verbena_wire::{Psn, RnrTimer};
 
 use super::{Cursor, Mode, Requester};
-use crate::access::RequesterAccess;
+use crate::access::ReliableRequesterAccess;
+use crate::completion::Status;
 use crate::disposition::Disposition;
 use crate::request::Answer;
 use crate::time::Instant;
@@ -173,13 +174,13 @@ impl Requester {
     }
 
     /// Handles expired timers. Does nothing if called early.
-    pub fn handle_timeout(&mut self, now: Instant, access: &mut impl RequesterAccess) {
+    pub fn handle_timeout(&mut self, now: Instant, access: &mut impl ReliableRequesterAccess) {
         match self.timer {
             Timer::Acknowledgement(at) if at <= now => match self.retries.spend() {
                 Ok(()) => {
                     // Earlier loss information is obsolete: a NAK after this counts as new.
                     self.recovery = Recovery::None;
-                    match (self.peer.may_keep(), self.front_answer()) {
+                    match (self.peer.may_keep(), oldest_answer(access)) {
                         (true, Some(Answer::Acknowledgement)) => {
                             self.repair(Cause::Missed(now));
                         }
@@ -191,7 +192,7 @@ impl Requester {
             },
             Timer::Acknowledgement(_) if self.probe.at.is_some_and(|at| at <= now) => {
                 self.probe.sent += 1;
-                match self.front_answer() {
+                match oldest_answer(access) {
                     // Response packets arrive one by one: the first says nothing about the others.
                     Some(Answer::Response) => self.rewind(1),
                     _ => self.repair(Cause::Missed(now)),
@@ -215,11 +216,12 @@ impl Requester {
     }
 
     /// Handles newly acknowledged packets: reloads the retry counters and restarts the timer.
-    pub(super) fn progress(&mut self, now: Instant, access: &mut impl RequesterAccess) {
+    pub(super) fn progress(&mut self, now: Instant, access: &mut impl ReliableRequesterAccess) {
         let before = self.oldest;
-        self.oldest = match self.queue.front() {
-            Some(front) if self.started > 0 => front.position(),
-            _ => self.next_psn,
+        self.oldest = match access.sequence(0) {
+            Some(oldest) if self.started > 0 => oldest.first.plus(self.done),
+            // All that was sent is done.
+            _ => self.limit,
         };
         let packets = self.oldest.ahead_of(before);
         self.congestion.acknowledged(packets, self.oldest);
@@ -228,14 +230,12 @@ impl Requester {
             // The packets to retransmit have arrived already.
             self.cursor = resume.at;
         }
-        if let Some(front) = self.queue.front() {
-            if self.cursor.entry == 0 && self.started > 0 {
-                self.cursor.packet = self.cursor.packet.max(front.done);
-            }
-            if let Some(status) = front.blocked {
-                self.fail(status, access);
-                return;
-            }
+        if self.cursor.at == 0 && self.started > 0 {
+            self.cursor.packet = self.cursor.packet.max(self.done);
+        }
+        if self.blocked == Some(0) {
+            self.fail(Status::LocalProtection, access);
+            return;
         }
         self.retries.reload();
         self.probe = Probe::NONE;
@@ -322,7 +322,7 @@ impl Requester {
     pub(super) fn recover(
         &mut self,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
     ) -> Disposition {
         if self.mode == Mode::Failed {
             return Disposition::Failed;
@@ -334,7 +334,7 @@ impl Requester {
         if let Err(status) = self.retries.spend() {
             return self.refused(status, access);
         }
-        match (self.peer.may_keep(), self.front_answer()) {
+        match (self.peer.may_keep(), oldest_answer(access)) {
             (true, Some(Answer::Acknowledgement)) => {
                 if self.is_beyond_repair() {
                     self.peer.has_kept();
@@ -426,13 +426,9 @@ impl Requester {
             || matches!(self.recovery, Recovery::OfSome(repair) if is_told(repair))
     }
 
-    fn front_answer(&self) -> Option<Answer> {
-        self.queue.front().map(|front| front.answer())
-    }
-
     fn first_not_done(&self) -> Cursor {
-        let packet = self.queue.front().map_or(0, |front| front.done);
-        Cursor { entry: 0, packet }
+        let packet = self.done;
+        Cursor { at: 0, packet }
     }
 
     /// Returns whether an RNR NAK for this packet is news.
@@ -447,4 +443,8 @@ impl Requester {
         self.probe = Probe::NONE;
         Disposition::ReceiverNotReady
     }
+}
+
+fn oldest_answer(access: &impl ReliableRequesterAccess) -> Option<Answer> {
+    access.sequence(0).map(|oldest| oldest.answer)
 }

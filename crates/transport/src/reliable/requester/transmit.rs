@@ -7,12 +7,11 @@ use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::xrceth::Xrceth;
 
 use super::recovery::Timer;
-use super::{ACKNOWLEDGE_EVERY, Cursor, Entry, Mode, Requester};
-use crate::access::RequesterAccess;
+use super::{ACKNOWLEDGE_EVERY, Cursor, Mode, Requester};
+use crate::access::ReliableRequesterAccess;
 use crate::completion::Status;
-use crate::order::Start;
 use crate::packets;
-use crate::request::{Addressee, Answer, Operation};
+use crate::request::{Addressee, Answer, Operation, SendRequest, Sequence};
 use crate::segment::Segment;
 use crate::time::Instant;
 
@@ -32,7 +31,7 @@ impl Requester {
     pub fn poll_transmit(
         &mut self,
         now: Instant,
-        access: &mut impl RequesterAccess,
+        access: &mut impl ReliableRequesterAccess,
         buffer: &mut [u8],
     ) -> Result<Option<usize>, EmitError> {
         self.handle_timeout(now, access);
@@ -41,58 +40,37 @@ impl Requester {
             self.flush(access);
             return Ok(None);
         }
-        if matches!(self.timer, Timer::ReceiverNotReady(_)) || !self.next_may_be_sent(access) {
+        let Cursor { at, packet } = self.cursor;
+        let is_blocked = self.blocked.is_some_and(|blocked| blocked <= at);
+        if matches!(self.timer, Timer::ReceiverNotReady(_)) || is_blocked {
             return Ok(None);
         }
-        let Cursor { entry: at, packet } = self.cursor;
-        let Some(entry) = self.queue.get(at) else {
+        let Some(sequence) = access.sequence(at) else {
             return Ok(None);
         };
-        let first = if at == self.started {
-            self.next_psn
+        let psn = sequence.first.plus(packet);
+        let packets = if at < self.started {
+            1
         } else {
-            entry.first
+            sequence.packets
         };
-        let psn = first.plus(packet);
-        let (mut headers, payload) = self.packet(entry, packet, psn);
-        headers.bth.ack_request = self.asks_for_acknowledgement(entry, packet, psn);
+        if !self.within_window(psn, packets) {
+            return Ok(None);
+        }
+        let Some(request) = access.request(at) else {
+            return Ok(None);
+        };
+        let (mut headers, payload) = self.packet(&request, packet, psn);
+        headers.bth.ack_request = self.asks_for_acknowledgement(sequence, packet, psn);
 
-        let id = entry.request.id;
         let length = headers.packet_length(payload.length as usize);
         let place = headers.emit_around(payload.length as usize, buffer)?;
-        if !place.is_empty() && access.gather(id, payload.offset, place).is_err() {
-            self.block(at, Status::LocalProtection, access);
+        if !place.is_empty() && access.gather(at, payload.offset, place).is_err() {
+            self.block(at, access);
             return Ok(None);
         }
-        self.sent(now, headers.bth.ack_request);
+        self.sent(now, sequence, headers.bth.ack_request);
         Ok(Some(length))
-    }
-
-    /// Returns whether order, fence, limits and window permit the packet at the cursor.
-    fn next_may_be_sent(&mut self, access: &mut impl RequesterAccess) -> bool {
-        let Cursor { entry: at, packet } = self.cursor;
-        let Some(entry) = self.queue.get(at) else {
-            return false;
-        };
-        if entry.blocked.is_some() {
-            return false;
-        }
-        let (first, packets) = (entry.first, entry.packets);
-        if at < self.started {
-            return self.within_window(first.plus(packet), 1);
-        }
-        match self
-            .outstanding
-            .may_start(entry.answer(), entry.request.fence)
-        {
-            Start::Now => {}
-            Start::AfterAll | Start::AfterOne => return false,
-            Start::Never => {
-                self.block(at, Status::LocalQpOperation, access);
-                return false;
-            }
-        }
-        self.within_window(self.next_psn, packets)
     }
 
     /// Returns whether a packet fits the congestion window, and all PSNs of its message fit the PSN
@@ -104,32 +82,22 @@ impl Requester {
         ahead < self.congestion.window() && ahead + packets <= Psn::WINDOW
     }
 
-    /// Ends a request that cannot be executed, after all earlier ones.
-    fn block(&mut self, at: usize, status: Status, access: &mut impl RequesterAccess) {
-        if at == 0 {
-            self.fail(status, access);
-        } else if let Some(entry) = self.queue.get_mut(at) {
-            entry.blocked = Some(status);
+    /// Ends a request whose bytes cannot be read, after all earlier ones.
+    fn block(&mut self, at: usize, access: &mut impl ReliableRequesterAccess) {
+        match at {
+            0 => self.fail(Status::LocalProtection, access),
+            _ => self.blocked = Some(at),
         }
     }
 
     /// Updates the state after a packet was made.
-    fn sent(&mut self, now: Instant, ack_request: bool) {
-        let Cursor { entry: at, packet } = self.cursor;
-        let Some(entry) = self.queue.get_mut(at) else {
-            return;
-        };
-        let answer = entry.answer();
-        if at == self.started {
-            entry.first = self.next_psn;
-            self.next_psn = entry.end();
-            self.started += 1;
-            self.outstanding.start(answer);
-        }
+    fn sent(&mut self, now: Instant, sequence: Sequence, ack_request: bool) {
+        let Cursor { at, packet } = self.cursor;
+        self.started = self.started.max(at + 1);
         // A request that is answered by data uses all its PSNs with one packet.
-        let whole = answer == Answer::Response || packet + 1 == entry.packets;
-        let psn = entry.first.plus(packet);
-        let end = if whole { entry.end() } else { psn.next() };
+        let whole = sequence.answer == Answer::Response || packet + 1 == sequence.packets;
+        let psn = sequence.first.plus(packet);
+        let end = if whole { sequence.end() } else { psn.next() };
         if ack_request && self.is_measured_by(psn) {
             self.round_trip.sent(end, now);
         }
@@ -138,12 +106,12 @@ impl Requester {
         }
         let next = if whole {
             Cursor {
-                entry: at + 1,
+                at: at + 1,
                 packet: 0,
             }
         } else {
             Cursor {
-                entry: at,
+                at,
                 packet: packet + 1,
             }
         };
@@ -164,21 +132,20 @@ impl Requester {
     /// Returns whether the packet requests an acknowledgement: at the end of each message, every
     /// [`ACKNOWLEDGE_EVERY`] packets, at the end of the window, where transmission stops without an
     /// answer, and at the end of a retransmission.
-    fn asks_for_acknowledgement(&self, entry: &Entry, packet: u32, psn: Psn) -> bool {
+    fn asks_for_acknowledgement(&self, sequence: Sequence, packet: u32, psn: Psn) -> bool {
         self.resume.is_some_and(|resume| resume.after == 1)
-            || entry.answer() == Answer::Response
-            || packet + 1 == entry.packets
+            || sequence.answer == Answer::Response
+            || packet + 1 == sequence.packets
             || self.since_ack_request + 1 >= ACKNOWLEDGE_EVERY
             || !self.within_window(psn.next(), 1)
     }
 
-    fn packet(&self, entry: &Entry, packet: u32, psn: Psn) -> (Headers, Payload) {
-        let request = &entry.request;
+    fn packet(&self, request: &SendRequest, packet: u32, psn: Psn) -> (Headers, Payload) {
         let mut extensions = Extensions::NONE;
         let mut solicits = false;
         let (operation, payload) = match request.operation {
             Operation::Send(tail) => {
-                let segment = self.segments(entry).get(0, packet);
+                let segment = self.segments(request).get(0, packet);
                 solicits = segment.ends();
                 (
                     packets::send(segment.place, tail, &mut extensions),
@@ -186,7 +153,7 @@ impl Requester {
                 )
             }
             Operation::Write { remote, immediate } => {
-                let segment = self.segments(entry).get(0, packet);
+                let segment = self.segments(request).get(0, packet);
                 solicits = segment.ends() && immediate.is_some();
                 let (place, length) = (segment.place, request.length);
                 let wire = packets::write(place, remote, length, immediate, &mut extensions);
