@@ -3,8 +3,8 @@
 use crate::Failure;
 use crate::bar::Bar;
 use crate::interrupt;
-use verbena_calibrate::predictions::Predictions;
 use crate::profiles::Profiles;
+use verbena_calibrate::predictions::Predictions;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};
 use verbena_report::chart::line::{LineChart, Mark, Reference, Series};
