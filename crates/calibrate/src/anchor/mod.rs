@@ -204,6 +204,8 @@ fn figure(
         place: String::new(),
         system: system.name.clone(),
         benchmark: benchmark.to_owned(),
+        mpi: None,
+        stand_in: false,
         inline: settings.inline,
         transport: settings.transport.clone(),
         signal_every: settings.signal_every,

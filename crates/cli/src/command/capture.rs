@@ -15,7 +15,6 @@ use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use verbena_bench::temporary::Directory;
-use verbena_hca_net::capture::collect::Collector;
 use verbena_inspect::capture::{Destination, Writer};
 use verbena_run::supervise::{self, SIGHUP, SIGINT, SIGTERM};
 
