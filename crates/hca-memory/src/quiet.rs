@@ -3,7 +3,7 @@
 //! The moving thread must not touch them either. UCX registers whole pages around buffers of
 //! malloc(3), so the pages may contain the heap's own data, the adapter's data, or a lock.
 //! Therefore, while pages are held: nothing is allocated or freed; no lock is taken whose holder
-//! may be waiting for a held page; and only the stack and memory of [`verbena_hca_os::apart`] is
+//! may be waiting for a held page; and only the stack and memory of [`verbena_hca_os::page_box`] is
 //! used, where the arena lies with everything it needs. In the crate's tests an allocation during a
 //! hold ends the process.
 //!

@@ -12,7 +12,7 @@ use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
 use crate::handle::{Handle, Object};
-use crate::{context, door, outcome, pd};
+use crate::{arguments, context, outcome, pd};
 
 /// An address handle.
 pub struct AhObject {
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn ibv_create_ah(
 ) -> *mut ibv_ah {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_ah", unsafe {
-        door::input(attributes).and_then(|attributes| create(pd, attributes))
+        arguments::input(attributes).and_then(|attributes| create(pd, attributes))
     })
 }
 
@@ -101,9 +101,9 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_init_ah_from_wc", unsafe {
         context::device(context).and_then(|device| {
-            let wc = door::input(wc)?;
+            let wc = arguments::input(wc)?;
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
-            door::output(attributes, way_back(device, port, wc, grh)?)
+            arguments::output(attributes, way_back(device, port, wc, grh)?)
         })
     })
 }
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
 ) -> *mut ibv_ah {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_ah_from_wc", unsafe {
-        door::input(wc).and_then(|wc| {
+        arguments::input(wc).and_then(|wc| {
             let grh = grh.as_ref().filter(|_| wc.wc_flags & IBV_WC_GRH != 0);
             let device = context::device(pd::context_of(pd))?;
             create(pd, &way_back(device, port, wc, grh)?)

@@ -15,7 +15,7 @@ use verbena_hca_os::refused;
 use crate::acknowledge::{Delivered, Guard};
 use crate::current_completion::Current;
 use crate::handle::{Handle, Object};
-use crate::{door, outcome};
+use crate::{arguments, outcome};
 
 /// A completion queue.
 pub struct CqObject {
@@ -157,8 +157,9 @@ pub unsafe fn acknowledge_asynchronous(cq: *mut ibv_cq) {
 /// `cq` must be null or live; `wc` must have `count` elements.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
-    let result =
-        unsafe { of(cq).and_then(|handle| Ok(handle.object.cq.poll(door::array_mut(wc, count)?))) };
+    let result = unsafe {
+        of(cq).and_then(|handle| Ok(handle.object.cq.poll(arguments::array_mut(wc, count)?)))
+    };
     outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
 }
 
@@ -182,7 +183,7 @@ pub unsafe extern "C" fn modify_cq(cq: *mut ibv_cq, attributes: *mut ibv_modify_
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_modify_cq", unsafe {
         of(cq).and_then(|handle| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             if attributes.attr_mask >= IBV_CQ_ATTR_RESERVED {
                 return Err(refused!(
                     EOPNOTSUPP,

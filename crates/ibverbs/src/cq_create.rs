@@ -10,7 +10,7 @@ use crate::acknowledge::Delivered;
 use crate::cq::{CqObject, count_in_channel, guard, not_a_size};
 use crate::current_completion::Current;
 use crate::handle::Handle;
-use crate::{channel, context, cq_ex, door, outcome, pd};
+use crate::{arguments, channel, context, cq_ex, outcome, pd};
 
 /// Creates a completion queue.
 ///
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn create_cq_ex(
     const KNOWN_FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_cq_ex", unsafe {
-        door::input(attributes).and_then(|attributes| {
+        arguments::input(attributes).and_then(|attributes| {
             if attributes.comp_mask & !KNOWN != 0 {
                 return Err(refused!(
                     EINVAL,

@@ -5,7 +5,7 @@ use verbena_abi::*;
 
 use crate::cq::{CqObject, guard, of};
 use crate::handle::Handle;
-use crate::{channel, door, outcome};
+use crate::{arguments, channel, outcome};
 
 /// Waits for the next event of the channel, or fails with EAGAIN if its descriptor does not block.
 ///
@@ -28,8 +28,8 @@ pub unsafe extern "C" fn ibv_get_cq_event(
                 }
             })?;
             let queue = cookie as *mut ibv_cq_ex;
-            door::output(cq, queue.cast())?;
-            door::output(cq_context, (*queue).cq_context)
+            arguments::output(cq, queue.cast())?;
+            arguments::output(cq_context, (*queue).cq_context)
         })
     })
 }

@@ -12,7 +12,7 @@ use verbena_hca_os::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
-use crate::{context, door, mr, outcome, pd};
+use crate::{arguments, context, mr, outcome, pd};
 
 /// A device memory allocation.
 pub struct DmObject {
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn alloc_dm(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_dm", unsafe {
         context::of(context).and_then(|handle| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             if attributes.comp_mask != 0 || attributes.log_align_req > LOG_PAGE {
                 return Err(refused!(
                     EINVAL,
@@ -155,7 +155,7 @@ unsafe extern "C" fn memcpy_to_dm(
             handle
                 .object
                 .memory
-                .write(offset, door::array(host.cast::<u8>(), length)?)
+                .write(offset, arguments::array(host.cast::<u8>(), length)?)
         })
     })
 }
@@ -177,7 +177,7 @@ unsafe extern "C" fn memcpy_from_dm(
             handle
                 .object
                 .memory
-                .read(offset, door::array_mut(host.cast::<u8>(), length)?)
+                .read(offset, arguments::array_mut(host.cast::<u8>(), length)?)
         })
     })
 }

@@ -10,7 +10,7 @@ use crate::cq::CqObject;
 use crate::handle::Handle;
 use crate::qp::QpObject;
 use crate::srq::SrqObject;
-use crate::{context, cq, door, outcome, qp, srq};
+use crate::{arguments, context, cq, outcome, qp, srq};
 
 /// The object of an event.
 enum Element {
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
     outcome::minus_one("ibv_get_async_event", unsafe {
         context::of(context).and_then(|handle| {
             let next = handle.object.context.events.next_with(count)?;
-            door::output(event, to_c(next))
+            arguments::output(event, to_c(next))
         })
     })
 }

@@ -1,8 +1,8 @@
 //! libibverbs.so.1: the C ABI over the software channel adapter.
 //!
-//! Each exported function and each slot converts its pointers to references or EINVAL ([`door`],
-//! [`handle`]), calls the adapter (`verbena_hca`), and converts its `Result` to C's conventions
-//! ([`outcome`]). The semantics are in the adapter, the layouts in `verbena_abi`.
+//! Each exported function and each slot converts its pointers to references or EINVAL
+//! ([`arguments`], [`handle`]), calls the adapter (`verbena_hca`), and converts its `Result` to C's
+//! conventions ([`outcome`]). The semantics are in the adapter, the layouts in `verbena_abi`.
 //!
 //! **Contract.** Names and version nodes are those of `libibverbs.map`; behaviour is that of the
 //! man pages of libibverbs 44. Features that the adapter lacks return EOPNOTSUPP ([`unsupported`],
@@ -18,6 +18,7 @@
 
 pub mod acknowledge;
 pub mod ah;
+pub mod arguments;
 pub mod attributes;
 pub mod batch;
 pub mod bind;
@@ -33,7 +34,6 @@ pub mod cq_ex;
 pub mod current_completion;
 pub mod device;
 pub mod dm;
-pub mod door;
 pub mod event;
 pub mod exports;
 pub mod fork;

@@ -14,7 +14,7 @@ use verbena_hca_os::refused;
 use crate::buf::{self, ibv_buf};
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
-use crate::{door, outcome, pd};
+use crate::{arguments, outcome, pd};
 
 /// A memory region.
 pub struct MrObject {
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     attributes: *mut MrInitAttr,
 ) -> *mut ibv_mr {
     // SAFETY: the caller promises null, live or valid pointers.
-    let checked = unsafe { door::input(attributes) }.and_then(|asked| {
+    let checked = unsafe { arguments::input(attributes) }.and_then(|asked| {
         if asked.comp_mask & WITH_BUFFER != 0 {
             // SAFETY: the bit says that the structure is the longer one.
             let buffer = unsafe { (*attributes.cast::<MrInitAttrOfBuffer>()).buf };
@@ -465,7 +465,7 @@ pub unsafe extern "C" fn advise_mr(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_advise_mr", unsafe {
         pd::of(pd).and_then(|pd| {
-            let list = door::array(list, count)?;
+            let list = arguments::array(list, count)?;
             if flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 || list.is_empty() {
                 return Err(refused!(
                     EINVAL,

@@ -12,7 +12,7 @@ use verbena_hca_os::refused;
 
 use crate::exports::Exports;
 use crate::handle::{Handle, Object};
-use crate::{context, door, outcome};
+use crate::{arguments, context, outcome};
 
 /// A protection domain, or a parent domain.
 pub struct PdObject {
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_parent_domain", unsafe {
         context::of(context).and_then(|_| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             if attributes.comp_mask & !KNOWN != 0 {
                 return Err(refused!(
                     EOPNOTSUPP,
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn alloc_td(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_alloc_td", unsafe {
         context::of(context).and_then(|_| {
-            let mask = door::input(attributes)?.comp_mask;
+            let mask = arguments::input(attributes)?.comp_mask;
             if mask != 0 {
                 return Err(refused!(
                     EINVAL,

@@ -10,7 +10,7 @@ use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
 use crate::bind::{self, binding, show_key};
-use crate::{ah, door, mw, outcome, qp, srq};
+use crate::{ah, arguments, mw, outcome, qp, srq};
 
 /// Posts a list of send requests. Stops at the first refused request, and stores its address in
 /// `bad`.
@@ -64,7 +64,7 @@ unsafe fn post_one(poster: &mut Poster<'_>, kind: ibv_qp_type, wr: &ibv_send_wr)
             opcode: wr.opcode,
             flags: wr.send_flags,
             immediate: wr.imm.imm_data,
-            sges: door::array(wr.sg_list, wr.num_sge)?,
+            sges: arguments::array(wr.sg_list, wr.num_sge)?,
             remote_address: 0,
             rkey: 0,
             compare_add: 0,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn bind_mw(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_bind_mw", unsafe {
         qp::of(qp).and_then(|handle| {
-            let bind = door::input(bind)?;
+            let bind = arguments::input(bind)?;
             let object = mw::of(window)?;
             if object.kind() != IBV_MW_TYPE_1 {
                 return Err(refused!(
@@ -215,7 +215,7 @@ unsafe fn post_receives(
     // SAFETY: callers promise a list of valid requests.
     unsafe {
         while let Some(request) = next.as_ref() {
-            let posted = door::array(request.sg_list, request.num_sge)
+            let posted = arguments::array(request.sg_list, request.num_sge)
                 .and_then(|sges| post(request.wr_id, sges));
             if let Err(error) = posted {
                 return refuse(call, error, next, bad);

@@ -14,7 +14,7 @@ use verbena_hca_os::refused;
 use crate::acknowledge::{Delivered, Guard};
 use crate::batch::Batch;
 use crate::handle::{Handle, Object};
-use crate::{door, outcome};
+use crate::{arguments, outcome};
 
 /// A queue pair.
 pub struct QpObject {
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn ibv_modify_qp(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_modify_qp", unsafe {
         of(qp).and_then(|handle| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             handle.object.qp.modify(attributes, mask)?;
             if mask & IBV_QP_STATE != 0 {
                 (&raw mut (*qp).state).write(attributes.qp_state);
@@ -128,8 +128,8 @@ pub unsafe extern "C" fn ibv_query_qp(
                 qp_type: (*qp).qp_type,
                 sq_sig_all: c_int::from(handle.object.signal_all),
             };
-            door::output(attributes, now)?;
-            door::output(init, made)?;
+            arguments::output(attributes, now)?;
+            arguments::output(init, made)?;
             (&raw mut (*qp).state).write(now.qp_state);
             Ok(())
         })
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn ibv_attach_mcast(
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_attach_mcast", unsafe {
-        of(qp).and_then(|handle| handle.object.qp.attach(*door::input(gid)?))
+        of(qp).and_then(|handle| handle.object.qp.attach(*arguments::input(gid)?))
     })
 }
 
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn ibv_detach_mcast(
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_detach_mcast", unsafe {
-        of(qp).and_then(|handle| handle.object.qp.detach(*door::input(gid)?))
+        of(qp).and_then(|handle| handle.object.qp.detach(*arguments::input(gid)?))
     })
 }
 
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn ibv_set_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_ece(_qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
-    match unsafe { door::output(ece, ibv_ece::default()) } {
+    match unsafe { arguments::output(ece, ibv_ece::default()) } {
         Ok(()) => {
             outcome::absent(Errno(libc::EOPNOTSUPP));
             libc::EOPNOTSUPP

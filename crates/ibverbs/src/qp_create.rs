@@ -12,7 +12,7 @@ use crate::acknowledge::Delivered;
 use crate::batch::Batch;
 use crate::handle::Handle;
 use crate::qp::{Opened, QpObject, guard, of, open_queue_pairs};
-use crate::{context, cq, door, outcome, pd, qp_ex, srq, xrcd};
+use crate::{arguments, context, cq, outcome, pd, qp_ex, srq, xrcd};
 
 /// Creates a queue pair; stores its actual sizes in the attributes.
 ///
@@ -25,7 +25,7 @@ pub unsafe extern "C" fn ibv_create_qp(
 ) -> *mut ibv_qp {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_qp", unsafe {
-        door::in_out(attributes).and_then(|attributes| {
+        arguments::in_out(attributes).and_then(|attributes| {
             pd::of(pd)?;
             let mut extended = extend(attributes);
             extended.pd = pd;
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn create_qp_ex(
 ) -> *mut ibv_qp {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_qp_ex", unsafe {
-        door::in_out(attributes).and_then(|attributes| create(context, attributes))
+        arguments::in_out(attributes).and_then(|attributes| create(context, attributes))
     })
 }
 
@@ -194,7 +194,7 @@ pub unsafe extern "C" fn open_qp(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_open_qp", unsafe {
         context::of(context).and_then(|_| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             let mask = attributes.comp_mask;
             if mask >= IBV_QP_OPEN_ATTR_RESERVED
                 || mask & NEEDED != NEEDED

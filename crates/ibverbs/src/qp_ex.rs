@@ -312,7 +312,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
     // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         if let Some(work) = work(qp) {
-            match crate::door::array(list, count) {
+            match crate::arguments::array(list, count) {
                 Ok(list) => work.set_buffers(list),
                 Err(error) => work.fail(|| error),
             }
@@ -337,7 +337,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
     // SAFETY: the header passes the structure and the program's valid arguments.
     unsafe {
         if let Some(work) = work(qp) {
-            match crate::door::array(list, count) {
+            match crate::arguments::array(list, count) {
                 Ok(list) => work.set_inline(
                     list.iter()
                         .map(|buffer| (buffer.addr.cast_const().cast(), buffer.length)),

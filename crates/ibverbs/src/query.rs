@@ -10,7 +10,7 @@ use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
-use crate::{attributes, context, door, outcome};
+use crate::{arguments, attributes, context, outcome};
 
 /// Returns the host's number of a port of the device that `context` has opened.
 ///
@@ -35,7 +35,8 @@ pub unsafe extern "C" fn ibv_query_device(
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_device", unsafe {
-        context::device(context).and_then(|device| door::output(attributes, device.attributes()))
+        context::device(context)
+            .and_then(|device| arguments::output(attributes, device.attributes()))
     })
 }
 
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn query_device_ex(
                     "comp_mask of the input is not 0: set it to 0"
                 ));
             }
-            door::output_sized(attributes, size, &attributes::device_ex(device))
+            arguments::output_sized(attributes, size, &attributes::device_ex(device))
         })
     })
 }
@@ -96,7 +97,7 @@ pub unsafe extern "C" fn query_port(
     outcome::errno_value("ibv_query_port", unsafe {
         port_of(context, port).and_then(|port| {
             context::of(context)?.object.context.process.look_at_ports();
-            door::output_sized(attributes, size, &device::port_attributes(port))
+            arguments::output_sized(attributes, size, &device::port_attributes(port))
         })
     })
 }
@@ -113,7 +114,7 @@ pub unsafe extern "C" fn ibv_query_port_speed(
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_port_speed", unsafe {
-        port_of(context, port).and_then(|port| door::output(speed, device::rate(port).speed))
+        port_of(context, port).and_then(|port| arguments::output(speed, device::rate(port).speed))
     })
 }
 
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn ibv_query_gid(
         port_of(context, port).and_then(|port| {
             let index = check_index(index, GIDS)?;
             // An empty entry of the table reads as zeros.
-            door::output(gid, gid_at(port, index).unwrap_or_default())
+            arguments::output(gid, gid_at(port, index).unwrap_or_default())
         })
     })
 }
@@ -155,7 +156,7 @@ pub unsafe fn gid_type(context: *mut ibv_context, port: u8, index: u32, kind: *m
     outcome::minus_one("ibv_query_gid_type", unsafe {
         port_of(context, port)
             .and_then(|_| check_index(index, GIDS))
-            .and_then(|_| door::output(kind, number))
+            .and_then(|_| arguments::output(kind, number))
     })
 }
 
@@ -195,7 +196,7 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
                 let index = check_index(index, GIDS)?;
                 // ibv_query_gid_ex(3): ENODATA for an empty entry.
                 let found = gid_entry(port, index).ok_or(Errno(libc::ENODATA))?;
-                door::output_sized(entry, size, &found)
+                arguments::output_sized(entry, size, &found)
             })
     })
 }
@@ -230,7 +231,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
                 for (place, entry) in found.iter().enumerate() {
                     // The program's entries are `size` bytes apart, independent of the size known
                     // here.
-                    door::output_sized(entries.wrapping_byte_add(place * size), size, entry)?;
+                    arguments::output_sized(entries.wrapping_byte_add(place * size), size, entry)?;
                 }
                 Ok(found.len() as ssize_t)
             })
@@ -252,7 +253,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
     outcome::minus_one("ibv_query_pkey", unsafe {
         port_of(context, port)
             .and_then(|_| check_index(index, PKEYS))
-            .and_then(|_| door::output(pkey, PKEY.to_be()))
+            .and_then(|_| arguments::output(pkey, PKEY.to_be()))
     })
 }
 
@@ -295,7 +296,7 @@ pub unsafe extern "C" fn query_rt_values(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_rt_values_ex", unsafe {
         context::of(context).and_then(|_| {
-            let values = door::in_out(values)?;
+            let values = arguments::in_out(values)?;
             // Unknown values are not filled in, as in the man page.
             let known = values.comp_mask & IBV_VALUES_MASK_RAW_CLOCK;
             if known != 0 {

@@ -11,7 +11,7 @@ use verbena_hca_os::refused;
 
 use crate::acknowledge::{Delivered, Guard};
 use crate::handle::{Handle, Object};
-use crate::{context, cq, door, outcome, pd, xrcd};
+use crate::{arguments, context, cq, outcome, pd, xrcd};
 
 /// A shared receive queue.
 pub struct SrqObject {
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn ibv_create_srq(
 ) -> *mut ibv_srq {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_srq", unsafe {
-        door::in_out(attributes)
+        arguments::in_out(attributes)
             .and_then(|attributes| create(pd, attributes.srq_context, &mut attributes.attr, None))
     })
 }
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn create_srq_ex(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_create_srq_ex", unsafe {
         context::of(context)
-            .and_then(|_| door::in_out(attributes))
+            .and_then(|_| arguments::in_out(attributes))
             .and_then(|attributes| create_ex(attributes))
     })
 }
@@ -199,7 +199,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_modify_srq", unsafe {
         of(srq).and_then(|srq| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             if mask & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0 {
                 return Err(refused!(
                     EINVAL,
@@ -221,7 +221,7 @@ pub unsafe extern "C" fn ibv_modify_srq(
 pub unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attributes: *mut ibv_srq_attr) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_srq", unsafe {
-        of(srq).and_then(|srq| door::output(attributes, srq.query()))
+        of(srq).and_then(|srq| arguments::output(attributes, srq.query()))
     })
 }
 
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_i
                 EINVAL,
                 "a basic shared receive queue has no number: create it with IBV_SRQT_XRC"
             )),
-            of_srq => door::output(number, of_srq),
+            of_srq => arguments::output(number, of_srq),
         })
     })
 }

@@ -9,7 +9,7 @@ use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
 use crate::handle::{Handle, Object};
-use crate::{context, door, outcome};
+use crate::{arguments, context, outcome};
 
 /// An XRC domain.
 pub struct XrcdObject {
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn open_xrcd(
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::pointer("ibv_open_xrcd", unsafe {
         context::of(context).and_then(|handle| {
-            let attributes = door::input(attributes)?;
+            let attributes = arguments::input(attributes)?;
             if attributes.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
                 return Err(refused!(
                     EOPNOTSUPP,

@@ -2,7 +2,7 @@
 //! file.
 
 use crate::gather::{Figure, Row, key, rows};
-use crate::meaning::CACHED_BANDWIDTH;
+use crate::older_records::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use verbena_measure::compare::{
@@ -302,7 +302,7 @@ fn meant(metric: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meaning::in_words_of_today;
+    use crate::older_records::with_current_names;
     use verbena_measure::result::{Conduct, Metric, Point};
 
     #[test]
@@ -332,7 +332,7 @@ mod tests {
             ..Point::default()
         };
         Loaded {
-            points: vec![in_words_of_today(point)],
+            points: vec![with_current_names(point)],
             ..Loaded::default()
         }
     }

@@ -1,7 +1,7 @@
 //! Combines the launches of a run: one row for each benchmark and set of parameters, with one
 //! figure per launch. The combined figure is the median over launches (rule 8).
 
-use crate::pool;
+use crate::pooled_distribution;
 use crate::run_directory::Loaded;
 use serde::Serialize;
 use std::cmp::Ordering;
@@ -285,7 +285,7 @@ fn figure(points: &[&Point], first: &Metric) -> Figure {
     let value = sample.as_ref().map_or(f64::NAN, |sample| sample.median());
     let over = sample.as_ref().and_then(launches::interval);
     let summaries: Option<Vec<&Summary>> = metrics.iter().map(|m| m.summary.as_ref()).collect();
-    let pooled = summaries.and_then(|summaries| pool::pooled(&summaries));
+    let pooled = summaries.and_then(|summaries| pooled_distribution::pooled(&summaries));
     let nearest = metrics
         .iter()
         .min_by(|a, b| (a.value - value).abs().total_cmp(&(b.value - value).abs()))

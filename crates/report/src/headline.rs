@@ -2,7 +2,7 @@
 //! rate, many pairs, and memory.
 
 use crate::gather::{Figure, Row, findings};
-use crate::meaning::CACHED_BANDWIDTH;
+use crate::older_records::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use serde::Serialize;
 use verbena_measure::compare::Better;

@@ -2,7 +2,7 @@
 //! keeps its results.
 
 use crate::error::{Error, Result};
-use crate::meaning::in_words_of_today;
+use crate::older_records::with_current_names;
 use crate::schema::{End, Line, Run, VERSION};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -172,7 +172,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Loaded> {
         };
         match serde_json::from_str(line).map_err(|error| wrong(index + 1, told(error)))? {
             Line::Run(_) => return Err(wrong(index + 1, "a second run in one file".to_owned())),
-            Line::Point(point) => loaded.points.push(in_words_of_today(*point)),
+            Line::Point(point) => loaded.points.push(with_current_names(*point)),
             Line::Failure(failure) => loaded.failures.push(failure),
             Line::Finding(finding) => loaded.findings.push(finding),
             Line::End(end) => loaded.end = Some(end),

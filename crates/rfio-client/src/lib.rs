@@ -15,8 +15,8 @@ pub mod fork_guard;
 mod input;
 pub mod open_flags;
 pub mod options;
-mod pool;
 mod session;
+mod session_pool;
 mod stream;
 
 pub use address::{Address, Location};

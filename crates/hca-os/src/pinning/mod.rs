@@ -16,7 +16,7 @@
 //!
 //! The check runs while other threads may not touch pages of this process
 //! ([`crate::userfault::Held`]), among them the heap's. So it uses only the stack and the
-//! contents of a [`Pinning`], which is not on the heap either ([`crate::apart`]). It allocates
+//! contents of a [`Pinning`], which is not on the heap either ([`crate::page_box`]). It allocates
 //! and frees nothing, and takes no lock whose holder may be waiting for such a page.
 //!
 //! Not detected: a ring or device whose descriptor this process has handed over and closed, and the

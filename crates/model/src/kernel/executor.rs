@@ -8,8 +8,8 @@
 //! used: the kernel knows which task it polls, and the awaited object stores that number. A future
 //! of this kernel works only inside a task of its [`Sim`].
 
+use super::activity_pool::{Activity, ActivityPool};
 use super::calendar::{Calendar, PartitionNumber, TaskId};
-use super::pool::{Activity, Pool};
 use super::prefetch;
 use super::time::Time;
 use super::trace::Trace;
@@ -52,7 +52,7 @@ struct Inner {
     ready: RefCell<VecDeque<TaskId>>,
     tasks: RefCell<Vec<Slot>>,
     free: RefCell<Vec<TaskId>>,
-    pool: Pool,
+    pool: ActivityPool,
     trace: Trace,
 }
 
@@ -97,7 +97,7 @@ impl Sim {
             ready: RefCell::new(VecDeque::new()),
             tasks: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
-            pool: Pool::default(),
+            pool: ActivityPool::default(),
             trace: Trace::default(),
         }))
     }

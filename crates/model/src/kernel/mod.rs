@@ -6,10 +6,10 @@
 //! the picosecond. A large simulation may be divided into partitions (`place` in the code) that run
 //! in turn, see `calendar`.
 
+mod activity_pool;
 mod calendar;
 mod draw;
 mod executor;
-mod pool;
 mod prefetch;
 mod server;
 mod space;

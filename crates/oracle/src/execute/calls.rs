@@ -1,7 +1,7 @@
 //! Makes a program's calls on the library. Those that create and destroy objects are in `regions`,
 //! `queues` and `pairs`.
 
-use super::made::errno;
+use super::created::errno;
 use super::worker::Worker;
 use crate::program::{Action, Operation, Service};
 use crate::reference::memory::pattern;

@@ -3,8 +3,8 @@
 
 mod binds;
 mod calls;
+mod created;
 pub mod hosts;
-mod made;
 mod message;
 mod modify;
 mod objects;

@@ -1,6 +1,6 @@
 //! Calls about queue pairs.
 
-use super::made::errno;
+use super::created::errno;
 use super::message::Fact;
 use super::objects::QueuePair;
 use super::post::access_bits;

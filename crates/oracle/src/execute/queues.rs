@@ -1,6 +1,6 @@
 //! Calls about completion queues, shared receive queues and XRC domains.
 
-use super::made::keep;
+use super::created::keep;
 use super::message::Fact;
 use super::worker::Worker;
 use crate::program::{Action, SrqId};

@@ -1,6 +1,6 @@
 //! Calls about protection domains, regions and windows.
 
-use super::made::keep;
+use super::created::keep;
 use super::message::Fact;
 use super::post::access_bits;
 use super::worker::Worker;

@@ -5,7 +5,7 @@ use super::shown::Shown;
 use crate::chart::panel::{Axis, Line, Mark, Multiples, Panel};
 use crate::chart::scale::Kind;
 use crate::gather::{Row, Voted, findings};
-use crate::meaning::CACHED_BANDWIDTH;
+use crate::older_records::CACHED_BANDWIDTH;
 use verbena_measure::result::{Parameters, Value};
 use verbena_measure::unit;
 

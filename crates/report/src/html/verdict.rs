@@ -2,7 +2,7 @@
 
 use crate::chart::escape;
 use crate::gather::{Figure, Row, Voted, findings, rows};
-use crate::meaning::CACHED_BANDWIDTH;
+use crate::older_records::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use crate::summary::kind::{Kind, is_of_host};
 use crate::summary::{MeasuredBound, sentence};

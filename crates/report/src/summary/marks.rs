@@ -3,7 +3,7 @@
 
 use super::kind::{Kind, is_of_host};
 use crate::headline::{Headline, Subject};
-use crate::meaning::CACHED_BANDWIDTH;
+use crate::older_records::CACHED_BANDWIDTH;
 use serde::Serialize;
 use verbena_measure::compare::Better;
 use verbena_measure::unit;

@@ -23,7 +23,7 @@ use crate::bounds::EXTENTS;
 use crate::connection::{MultiplexedConnection, PipelinedReads, PipelinedWrites, SharedFile};
 use crate::error::Error;
 use crate::options::Options;
-use crate::pool::{PooledSession, SessionPool};
+use crate::session_pool::{PooledSession, SessionPool};
 
 /// A server, and how to connect to it.
 #[derive(Debug, Clone)]

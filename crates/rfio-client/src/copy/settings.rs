@@ -8,7 +8,7 @@ use super::filter::{ExistingFiles, Filter};
 use super::rate_limit::RateLimit;
 use super::sessions::SessionCount;
 use crate::options::Options;
-use crate::pool::SessionPool;
+use crate::session_pool::SessionPool;
 
 /// How to treat a partial file of an earlier attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

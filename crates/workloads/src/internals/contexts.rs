@@ -7,7 +7,7 @@
 
 use crate::agreement::{Outcome, attempt};
 use crate::context::{Context, Mode, Record, Sweep};
-use crate::internals::narrow::{Purpose, narrow};
+use crate::internals::knee_search::{Purpose, narrow_knee};
 use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
@@ -40,7 +40,7 @@ pub async fn active<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
         let numbers = [middle; 2];
         measure(context, numbers, pair, "active", Purpose::Search).await
     };
-    let knee = narrow(curve, between).await?;
+    let knee = narrow_knee(curve, between).await?;
     report(context, knee, "context-knee", "queue pairs");
     Ok(())
 }

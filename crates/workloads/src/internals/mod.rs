@@ -3,8 +3,8 @@
 
 pub mod contexts;
 pub mod footprint;
+mod knee_search;
 pub mod loopback;
-mod narrow;
 pub mod registration;
 pub mod scatter;
 pub mod translation;

@@ -5,7 +5,7 @@ use crate::agreement::{Outcome, attempt};
 use crate::bandwidth::size::{Ways, bound};
 use crate::context::{Context, Mode, Sweep};
 use crate::internals::contexts::report;
-use crate::internals::narrow::{Purpose, narrow};
+use crate::internals::knee_search::{Purpose, narrow_knee};
 use crate::latency::ping_pong::emit;
 use crate::parameters;
 use crate::pattern::{Checked, checking_pass};
@@ -128,7 +128,7 @@ pub async fn footprint<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
         }
     }
     let between = async |middle| pages_point(context, middle, pair, Purpose::Search).await;
-    let knee = narrow(curve, between).await?;
+    let knee = narrow_knee(curve, between).await?;
     report(context, knee, "translation-knee", "pages");
     Ok(())
 }

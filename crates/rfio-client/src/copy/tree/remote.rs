@@ -29,7 +29,7 @@ use super::request_window::RequestWindow;
 use crate::address::Address;
 use crate::connection::{MultiplexedConnection, Operation, PendingOperation};
 use crate::error::Error;
-use crate::pool::PooledSession;
+use crate::session_pool::PooledSession;
 
 /// Directories that are listed together; their pages are held in memory at the same time.
 const TOGETHER: usize = 16;

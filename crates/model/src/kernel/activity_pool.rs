@@ -14,7 +14,7 @@ pub(super) trait Activity {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()>;
 
     /// Drops the activity and returns its memory to the pool.
-    fn end(self: Pin<Box<Self>>, pool: &Pool);
+    fn end(self: Pin<Box<Self>>, pool: &ActivityPool);
 }
 
 impl<F: Future<Output = ()> + 'static> Activity for Option<F> {
@@ -23,7 +23,7 @@ impl<F: Future<Output = ()> + 'static> Activity for Option<F> {
         activity.expect("an ended box is in the pool").poll(context)
     }
 
-    fn end(mut self: Pin<Box<Self>>, pool: &Pool) {
+    fn end(mut self: Pin<Box<Self>>, pool: &ActivityPool) {
         self.set(None);
         pool.give_back(self);
     }
@@ -54,9 +54,9 @@ impl Hasher for AsItIs {
 
 /// Boxes of finished activities, by type.
 #[derive(Default)]
-pub(super) struct Pool(RefCell<HashMap<TypeId, Box<dyn Any>, BuildHasherDefault<AsItIs>>>);
+pub(super) struct ActivityPool(RefCell<HashMap<TypeId, Box<dyn Any>, BuildHasherDefault<AsItIs>>>);
 
-impl Pool {
+impl ActivityPool {
     /// Boxes `future`, reusing memory if possible.
     pub fn boxed<F: Future<Output = ()> + 'static>(&self, future: F) -> Pin<Box<dyn Activity>> {
         match self.with(|boxes: &mut Boxes<F>| boxes.pop()) {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn memory_of_ended_tasks_is_reused_only_by_their_kind() {
-        let (pool, held) = (Pool::default(), Rc::new(()));
+        let (pool, held) = (ActivityPool::default(), Rc::new(()));
         let address = |task: &Pin<Box<dyn Activity>>| std::ptr::from_ref(&**task).cast::<u8>();
         let one = pool.boxed(holding(&held));
         let first = address(&one);

@@ -17,7 +17,7 @@ const CHANGED: [&str; 5] = [
 ];
 
 /// Returns a point with today's names.
-pub fn in_words_of_today(mut point: Point) -> Point {
+pub fn with_current_names(mut point: Point) -> Point {
     let is_older = point.conduct.reader.is_none() && CHANGED.contains(&point.benchmark.as_str());
     let of_one_buffer = point
         .metrics

@@ -20,7 +20,7 @@ pub enum Purpose {
 ///
 /// # Errors
 /// Those of `measure`.
-pub async fn narrow(
+pub async fn narrow_knee(
     mut curve: Vec<(f64, f64)>,
     measure: impl AsyncFn(usize) -> Result<Option<f64>>,
 ) -> Result<Option<Knee>> {

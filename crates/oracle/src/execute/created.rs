@@ -13,11 +13,11 @@ pub(super) fn errno() -> i32 {
 pub(super) fn keep<K: std::hash::Hash + Eq, T>(
     table: &mut std::collections::HashMap<K, *mut T>,
     id: K,
-    made: *mut T,
+    created: *mut T,
 ) -> i32 {
-    if made.is_null() {
+    if created.is_null() {
         return errno();
     }
-    table.insert(id, made);
+    table.insert(id, created);
     0
 }
