@@ -2,7 +2,7 @@
 //!
 //! A request that is executed at once while the queue is empty leaves no state except its
 //! completion. Others wait in `pending`, in order: first those that were sent and await an
-//! answer, then those not begun.
+//! answer, then those not begun. Over RoCE the packet requester works on the sent ones in place.
 
 mod answer;
 mod capture;

@@ -179,6 +179,7 @@ struct RequesterBuffers<'a> {
 
 impl RequesterBuffers<'_> {
     /// Returns the sent request at a position of the state machine.
+    #[inline]
     fn sent(&self, at: usize) -> Option<&PendingRequest> {
         match at < self.send.sent {
             true => self.send.pending.get(self.ended + at),
@@ -205,6 +206,7 @@ impl RequesterBuffers<'_> {
 }
 
 impl RequesterAccess for RequesterBuffers<'_> {
+    #[inline]
     fn request(&self, at: usize) -> Option<Request> {
         self.queue_pair.packet_request(&self.sent(at)?.request())
     }
@@ -221,6 +223,7 @@ impl RequesterAccess for RequesterBuffers<'_> {
 }
 
 impl ReliableRequesterAccess for RequesterBuffers<'_> {
+    #[inline]
     fn sequence(&self, at: usize) -> Option<Sequence> {
         let one = self.sent(at)?;
         Some(Sequence {
@@ -241,6 +244,7 @@ impl ReliableRequesterAccess for RequesterBuffers<'_> {
 
 impl Qp {
     /// Returns a request as a state machine executes it; None for a local one.
+    #[inline]
     pub(super) fn packet_request(&self, request: &SendRequest<'_>) -> Option<Request> {
         let operation = operation(request)?;
         Some(Request {
@@ -284,6 +288,7 @@ fn is_word(operation: Operation) -> bool {
 }
 
 /// Returns the state machine's operation for a request; None for a local one.
+#[inline]
 fn operation(request: &SendRequest<'_>) -> Option<Operation> {
     let remote = Remote {
         address: request.remote_address,

@@ -234,6 +234,7 @@ impl PendingRequest {
         }]);
     }
 
+    #[inline]
     pub(crate) fn request(&self) -> SendRequest<'_> {
         SendRequest {
             wr_id: self.wr_id,
