@@ -171,7 +171,7 @@ fn template(all: &clap::Command) -> StyledStr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::demo;
+    use crate::command::demo;
     use std::collections::BTreeSet;
 
     fn visible() -> Vec<clap::Command> {

@@ -11,7 +11,6 @@
 mod adapter_options;
 mod command;
 mod command_line;
-mod demo;
 mod exit;
 mod expect;
 mod failure;

@@ -1,7 +1,7 @@
 //! Programs on the software adapter, or with traced verbs calls.
 //!
 //! [`libraries`] finds the adapter's shared objects, and [`environment`] has the variables with
-//! which a program loads them. [`obstacle`] detects programs that cannot load them. [`supervise`]
+//! which a program loads them. [`obstacle()`] detects programs that cannot load them. [`supervise`]
 //! runs a program to its end and forwards signals to it. [`trace`] receives the verbs calls of a
 //! program from the tracer (`crates/tracer`).
 #![forbid(unsafe_code)]

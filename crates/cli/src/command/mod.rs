@@ -7,7 +7,7 @@ mod capture;
 mod closed_loop;
 mod compare;
 mod completions;
-mod demo;
+pub(crate) mod demo;
 mod doctor;
 mod evaluate;
 mod explain;

@@ -80,14 +80,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .map_err(Failure::system("receive the calls"))?;
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
-    let hearing = thread::spawn(move || listener.hear(&end));
+    let receiving = thread::spawn(move || listener.receive(&end));
     let status = supervise::run(command, || options::name(&arguments.command));
     ended.store(true, Ordering::Release);
-    let heard = hearing.join().expect("hearing does not panic");
+    let received = receiving.join().expect("receiving does not panic");
     // An error of the program takes precedence over one of its trace.
     let status = status?;
-    let heard = heard.map_err(Failure::system("print the calls"))?;
-    match heard.table.is_empty() {
+    let received = received.map_err(Failure::system("print the calls"))?;
+    match received.table.is_empty() {
         true => eprintln!(
             "verbena: no verbs call was traced; programs that are linked statically or set \
              LD_PRELOAD themselves cannot be traced"
@@ -95,11 +95,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         // In one write, because other processes may write to the same stream. Errors are ignored:
         // without a reader nothing is lost.
         false => {
-            let _ = io::stderr().write_all(heard.table.to_string().as_bytes());
+            let _ = io::stderr().write_all(received.table.to_string().as_bytes());
         }
     }
-    if let Some(nonsense) = heard.nonsense {
-        eprintln!("verbena: {nonsense}");
+    if let Some(invalid) = received.invalid {
+        eprintln!("verbena: {invalid}");
     }
     Ok(Exit::of_child(status))
 }

@@ -85,7 +85,7 @@ const PAGE: usize = 4096;
 const WHOLE: usize = WORD + PAGE;
 
 /// Time limit; no step takes longer on a working machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// Sleep between polls, which leaves the processor to the peer.
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -227,7 +227,7 @@ impl End {
         self.pair
             .post_one(&mut self.scratch, work, segment, SendTarget::Connected)
             .map_err(|error| error.to_string())?;
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let completion = self.poll(until)?;
             // The posted receive is flushed with the queue pair.
@@ -262,7 +262,7 @@ impl End {
 
     /// Waits for the posted request and, for a send, for the peer's message.
     fn complete(&mut self, operation: Operation) -> Result<(), String> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         let (mut done, mut arrived) = (false, operation != Operation::Send || self.arrived);
         while !(done && arrived) {
             let completion = self.poll(until)?;
@@ -288,7 +288,7 @@ impl End {
             match found.first().filter(|_| count > 0) {
                 Some(completion) => return Ok(*completion),
                 None if Instant::now() > until => {
-                    return Err(format!("did not complete within {PATIENCE:?}"));
+                    return Err(format!("did not complete within {TIMEOUT:?}"));
                 }
                 None => std::thread::sleep(PAUSE),
             }

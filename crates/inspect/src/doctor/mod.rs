@@ -19,7 +19,7 @@ mod trial;
 pub use end::{LENGTH, Operation};
 pub use finding::{Examination, Finding, State};
 pub use probe::Probe;
-pub use trial::{Taken, Trial, told};
+pub use trial::{Taken, Trial, message_or};
 
 use verbena_run::libraries;
 

@@ -16,7 +16,7 @@ use super::probe::Probe;
 use crate::info::Answer;
 
 /// Time without an answer after which a process counts as hung. Each step takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The paths taken, by name of the operation.
 pub type Taken = BTreeMap<&'static str, BTreeSet<String>>;
@@ -28,14 +28,14 @@ pub type Taken = BTreeMap<&'static str, BTreeSet<String>>;
 /// States what failed.
 pub fn run(end: Probe, path: Option<&str>) -> Result<Taken, String> {
     let path = path.map(|path| ("VERBENA_PATH", path.to_owned()));
-    let mut trial = Trial::start(end, path.as_slice(), PATIENCE)?;
+    let mut trial = Trial::start(end, path.as_slice(), TIMEOUT)?;
     let outcome = trial.exchange();
     let said = trial.end();
-    outcome.map_err(|reason| told(said, reason))
+    outcome.map_err(|reason| message_or(said, reason))
 }
 
 /// Returns a process's own message, which is more precise, or else the reason.
-pub fn told(said: [String; 2], reason: String) -> String {
+pub fn message_or(said: [String; 2], reason: String) -> String {
     let said = said.into_iter().find(|words| !words.is_empty());
     said.unwrap_or(reason)
 }
@@ -47,7 +47,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Starts both processes with additional variables. A process silent for `patience` counts as
+    /// Starts both processes with additional variables. A process silent for `timeout` counts as
     /// hung.
     ///
     /// # Errors
@@ -56,14 +56,14 @@ impl Trial {
     pub fn start(
         end: Probe,
         variables: &[(&str, String)],
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Trial, String> {
         let start = || {
             let mut command = end.command().map_err(|error| error.to_string())?;
             for (name, value) in variables {
                 command.env(name, value);
             }
-            Side::start(command, patience)
+            Side::start(command, timeout)
         };
         Ok(Trial {
             ends: [start()?, start()?],
@@ -89,8 +89,8 @@ impl Trial {
         for operation in Operation::ALL {
             let name = operation.name();
             let before = counted([first, second])?;
-            order([first, second], name)?;
-            order([first, second], &format!("{CHECK}{name}"))?;
+            command_both([first, second], name)?;
+            command_both([first, second], &format!("{CHECK}{name}"))?;
             let after = counted([first, second])?;
             let grown = after
                 .into_iter()
@@ -108,8 +108,8 @@ impl Trial {
     /// States what failed.
     pub fn mistake(&mut self) -> Result<String, String> {
         self.connect()?;
-        self.ends[0].tell(MISTAKE)?;
-        self.ends[0].hear()
+        self.ends[0].send(MISTAKE)?;
+        self.ends[0].receive()
     }
 
     fn connect(&mut self) -> Result<(), String> {
@@ -117,9 +117,9 @@ impl Trial {
             return Ok(());
         }
         let [first, second] = &mut self.ends;
-        let (one, other) = (first.hear()?, second.hear()?);
-        first.tell(&other)?;
-        second.tell(&one)?;
+        let (one, other) = (first.receive()?, second.receive()?);
+        first.send(&other)?;
+        second.send(&one)?;
         done([first, second])?;
         self.are_connected = true;
         Ok(())
@@ -136,16 +136,16 @@ impl Trial {
 }
 
 /// Sends the same command to both and waits for both answers.
-fn order(ends: [&mut Side; 2], line: &str) -> Result<(), String> {
+fn command_both(ends: [&mut Side; 2], line: &str) -> Result<(), String> {
     let [first, second] = ends;
-    first.tell(line)?;
-    second.tell(line)?;
+    first.send(line)?;
+    second.send(line)?;
     done([first, second])
 }
 
 fn done(ends: [&mut Side; 2]) -> Result<(), String> {
     for end in ends {
-        let line = end.hear()?;
+        let line = end.receive()?;
         if line != DONE {
             return Err(format!(
                 "a test process printed unexpected output: {line:?}"
@@ -180,44 +180,44 @@ fn counted(ends: [&mut Side; 2]) -> Result<BTreeMap<String, u64>, String> {
 struct Side {
     child: Child,
     /// Closing it ends the process.
-    orders: Option<ChildStdin>,
+    commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
-    patience: Duration,
+    timeout: Duration,
     given_up: bool,
 }
 
 impl Side {
-    fn start(mut command: Command, patience: Duration) -> Result<Side, String> {
+    fn start(mut command: Command, timeout: Duration) -> Result<Side, String> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .map_err(|error| format!("cannot start a process: {error}"))?;
-        let orders = child.stdin.take();
+        let commands = child.stdin.take();
         let answers = child.stdout.take().map(BufReader::new);
         Ok(Side {
             child,
-            orders,
-            patience,
+            commands,
+            timeout,
             given_up: false,
             answers: answers.ok_or("a pipe is missing")?,
         })
     }
 
-    fn tell(&mut self, line: &str) -> Result<(), String> {
-        let orders = self
-            .orders
+    fn send(&mut self, line: &str) -> Result<(), String> {
+        let commands = self
+            .commands
             .as_mut()
             .ok_or("the test process has been stopped")?;
-        writeln!(orders, "{line}").map_err(|error| format!("a process ended: {error}"))
+        writeln!(commands, "{line}").map_err(|error| format!("a process ended: {error}"))
     }
 
     /// Reads the next line of its output.
-    fn hear(&mut self) -> Result<String, String> {
-        if self.answers.buffer().is_empty() && !self.speaks()? {
+    fn receive(&mut self) -> Result<String, String> {
+        if self.answers.buffer().is_empty() && !self.has_output()? {
             self.give_up();
-            let seconds = self.patience.as_secs();
+            let seconds = self.timeout.as_secs();
             return Err(format!("a test process did not answer for {seconds} s"));
         }
         let mut line = String::new();
@@ -233,9 +233,9 @@ impl Side {
         let _ = self.child.kill();
     }
 
-    /// Waits until output or its end can be read; false after `patience`.
-    fn speaks(&self) -> Result<bool, String> {
-        let limit = Timespec::try_from(self.patience).map_err(|error| error.to_string())?;
+    /// Waits until output or its end can be read; false after `timeout`.
+    fn has_output(&self) -> Result<bool, String> {
+        let limit = Timespec::try_from(self.timeout).map_err(|error| error.to_string())?;
         loop {
             let mut answers = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
             match poll(&mut answers, Some(&limit)) {
@@ -249,7 +249,7 @@ impl Side {
     /// Waits for the process to end. Returns its standard error or, if that is empty, the signal
     /// that ended it, unless this process sent it.
     fn end(mut self) -> String {
-        drop(self.orders.take());
+        drop(self.commands.take());
         let mut said = String::new();
         if let Some(mut errors) = self.child.stderr.take() {
             let _ = errors.read_to_string(&mut said);
@@ -271,7 +271,7 @@ mod tests {
         let mut command = Command::new("sleep");
         command.arg("infinity");
         let mut side = Side::start(command, Duration::from_millis(10)).unwrap();
-        let said = side.hear().unwrap_err();
+        let said = side.receive().unwrap_err();
         assert!(said.contains("did not answer"), "{said}");
         assert_eq!(side.end(), "");
     }

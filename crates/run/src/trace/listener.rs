@@ -20,7 +20,7 @@ pub struct Listener {
     lines: Option<Lines>,
     table: Table,
     /// The first malformed record.
-    nonsense: Option<String>,
+    invalid: Option<String>,
 }
 
 /// The calls to print, a line each.
@@ -53,11 +53,11 @@ impl Lines {
 }
 
 /// The calls of a program that has ended.
-pub struct Heard {
+pub struct Received {
     /// Their summary.
     pub table: Table,
     /// The first malformed record.
-    pub nonsense: Option<String>,
+    pub invalid: Option<String>,
 }
 
 impl Listener {
@@ -73,7 +73,7 @@ impl Listener {
             socket,
             lines,
             table: Table::default(),
-            nonsense: None,
+            invalid: None,
         })
     }
 
@@ -83,7 +83,7 @@ impl Listener {
     /// # Errors
     ///
     /// Fails if lines cannot be written or the socket cannot be read.
-    pub fn hear(mut self, ended: &AtomicBool) -> io::Result<Heard> {
+    pub fn receive(mut self, ended: &AtomicBool) -> io::Result<Received> {
         let mut buffer = vec![0; LONGEST];
         loop {
             // Read before the socket, so that datagrams sent before the end are still received.
@@ -102,9 +102,9 @@ impl Listener {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Heard {
+        Ok(Received {
             table: self.table,
-            nonsense: self.nonsense,
+            invalid: self.invalid,
         })
     }
 
@@ -117,8 +117,8 @@ impl Listener {
                     None => Ok(()),
                 }
             }
-            Err(nonsense) => {
-                self.nonsense.get_or_insert_with(|| nonsense.to_string());
+            Err(invalid) => {
+                self.invalid.get_or_insert_with(|| invalid.to_string());
                 Ok(())
             }
         }

@@ -34,13 +34,13 @@ pub struct Record {
 /// A datagram that is not a record.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid record of a call: {0:?}")]
-pub struct Nonsense(String);
+pub struct InvalidRecord(String);
 
 impl FromStr for Record {
-    type Err = Nonsense;
+    type Err = InvalidRecord;
 
-    fn from_str(text: &str) -> Result<Record, Nonsense> {
-        read(text).ok_or_else(|| Nonsense(text.chars().take(80).collect()))
+    fn from_str(text: &str) -> Result<Record, InvalidRecord> {
+        read(text).ok_or_else(|| InvalidRecord(text.chars().take(80).collect()))
     }
 }
 
