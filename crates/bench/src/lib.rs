@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod anchors;
 pub mod bar;
 pub mod counters;
 pub mod descendants;
@@ -23,6 +24,7 @@ pub mod interrupt;
 pub mod job;
 mod job_session;
 pub mod local;
+pub mod machines;
 mod measure;
 mod model_runner;
 pub mod model_target;

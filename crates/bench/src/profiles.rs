@@ -11,6 +11,9 @@ pub struct Profiles {
     pub set: Vec<String>,
     /// Directories of further profiles, which replace shipped ones of the same name.
     pub directories: Vec<PathBuf>,
+    /// Measurements of the machine that a model of it is corrected by: files, or figures such as
+    /// `latency.write:8=1.88us`.
+    pub anchors: Vec<String>,
 }
 
 impl Profiles {

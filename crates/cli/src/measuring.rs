@@ -3,10 +3,11 @@
 use crate::failure::Failure;
 use crate::host;
 use crate::number;
-use crate::profiles::ProfileOptions;
+use crate::profiles::{AnchorOptions, ProfileOptions};
 use std::time::Duration;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::ports::PortName;
+use verbena_bench::profiles::Profiles;
 use verbena_bench::route::RouteOptions;
 use verbena_bench::target::Target;
 use verbena_bench_mpi::Mpi;
@@ -57,8 +58,8 @@ pub struct MeasureArguments {
 
     /// Choose what to measure; may be repeated
     ///
-    /// `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; for mpi.* also `tcp` and
-    /// `shm`.
+    /// `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`, `machine:NAME`; for mpi.*
+    /// also `tcp` and `shm`.
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
@@ -139,6 +140,9 @@ pub struct MeasureArguments {
     #[command(flatten)]
     pub profiles: ProfileOptions,
 
+    #[command(flatten)]
+    pub anchors: AnchorOptions,
+
     /// Compute models on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     pub threads: usize,
@@ -157,6 +161,7 @@ impl MeasureArguments {
     ///
     /// Names the option.
     pub fn check(&self) -> Result<(), Failure> {
+        self.anchors.check(&self.targets)?;
         match &self.label {
             Some(label) if label.trim().is_empty() => {
                 Err(Failure::Input("--label needs a word".to_owned()))
@@ -203,7 +208,10 @@ impl MeasureArguments {
             transports: self.transports.clone(),
             inline: self.inline,
             seed: self.seed,
-            profiles: self.profiles.profiles(),
+            profiles: Profiles {
+                anchors: self.anchors.anchors.clone(),
+                ..self.profiles.profiles()
+            },
             threads: self.threads,
             exchange: self.exchange.clone(),
         }

@@ -115,10 +115,10 @@ fn write(
     replace(&path, &profile).map_err(system("write the profile"))?;
     let library = library.and([(format!("{name}.toml").as_str(), profile.as_str())]);
     let machine = library.and_then(|library| Machine::of(&library, &name));
-    let target = Found::Model(Box::new(ModelTarget {
-        machine: machine.map_err(|error| Failure::Input(error.to_string()))?,
-        fidelity: Fidelity::Packet,
-    }));
+    let target = Found::Model(Box::new(ModelTarget::new(
+        machine.map_err(|error| Failure::Input(error.to_string()))?,
+        Fidelity::Packet,
+    )));
     let options = MeasureOptions {
         pairs: Some(vec![1]),
         transports: Some(vec!["rc".to_owned()]),

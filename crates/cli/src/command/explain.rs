@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
-use crate::profiles::ProfileOptions;
+use crate::profiles::{AnchorOptions, ProfileOptions, print_remarks};
 use verbena_bench::target::{Found, Target};
 use verbena_calibrate::explain::{Explained, explain};
 use verbena_measure::unit;
@@ -22,7 +22,7 @@ pub struct Arguments {
     /// Benchmark, e.g. latency.write; `verbena list` shows all
     benchmark: String,
 
-    /// Choose the model: model:PROFILE[:message]
+    /// Choose the model: model:PROFILE[:message] or machine:NAME
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
@@ -47,6 +47,9 @@ pub struct Arguments {
     #[command(flatten)]
     profiles: ProfileOptions,
 
+    #[command(flatten)]
+    anchors: AnchorOptions,
+
     /// Write the timelines to this HTML file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -63,7 +66,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let name = &arguments.benchmark;
         Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     })?;
-    let Found::Model(model) = arguments.profiles.find(&arguments.target)? else {
+    let anchors = &arguments.anchors;
+    anchors.check(std::slice::from_ref(&arguments.target))?;
+    let Found::Model(model) = anchors.find(&arguments.profiles, &arguments.target)? else {
         let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
              profiles";
         return Err(Failure::Input(text.to_owned()));
@@ -82,6 +87,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         let text = format!("{} measures nothing on {}", benchmark.name, model.label());
         return Err(Failure::Input(text));
     }
+    print_remarks([model.as_ref()]);
     let mut operations = Vec::new();
     for one in &explained {
         let title = title(benchmark.name, one);

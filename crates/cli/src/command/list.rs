@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
 use crate::style::{Style, styled};
+use verbena_bench::machines;
 use verbena_bench::service::catalogue as service;
 use verbena_bench_mpi::{app, catalogue as mpi};
 use verbena_fabric::model::Machine;
@@ -28,6 +29,8 @@ pub struct Arguments {
 struct Everything {
     benchmarks: Vec<Listed>,
     models: Vec<Modelled>,
+    /// Saved machines of the user.
+    machines: Vec<Modelled>,
 }
 
 #[derive(Serialize)]
@@ -62,6 +65,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let everything = Everything {
         benchmarks: benchmarks().map(listed).collect(),
         models: systems.collect(),
+        machines: saved(),
     };
     match arguments.json {
         true => {
@@ -71,6 +75,23 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         false => table(&everything),
     }
     Ok(Exit::Success)
+}
+
+/// Returns the saved machines; none if they cannot be read.
+fn saved() -> Vec<Modelled> {
+    let Ok(directory) = machines::directory() else {
+        return Vec::new();
+    };
+    let names = machines::names(&directory).unwrap_or_default();
+    let about = |name: &String| match machines::load(&directory, name) {
+        Ok(saved) => super::machine::about(&saved),
+        Err(failure) => format!("not usable: {failure}"),
+    };
+    let saved = names.into_iter().map(|name| Modelled {
+        about: about(&name),
+        name,
+    });
+    saved.collect()
 }
 
 /// Returns all benchmarks, including those of MPI, applications and the file service.
@@ -104,5 +125,12 @@ fn table(everything: &Everything) {
     outln!("{}", styled(Style::Bold, heading));
     for model in &everything.models {
         outln!("  {:<28} {}", model.name, model.about);
+    }
+    if !everything.machines.is_empty() {
+        let heading = "Saved machines (--on machine:NAME)";
+        outln!("{}", styled(Style::Bold, heading));
+        for machine in &everything.machines {
+            outln!("  {:<28} {}", machine.name, machine.about);
+        }
     }
 }

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::profiles::ProfileOptions;
+use crate::profiles::{AnchorOptions, ProfileOptions, print_remarks};
 use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use verbena_bench::model_target::ModelTarget;
@@ -29,6 +29,7 @@ pub struct Arguments {
 
     /// Choose the model: model:PROFILE[:message]; may be repeated
     ///
+    /// machine:NAME is a machine of `verbena machine add`.
     /// Several models are compared with the first.
     #[arg(long = "on", value_name = "TARGET", required = true)]
     targets: Vec<Target>,
@@ -48,6 +49,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     profiles: ProfileOptions,
+
+    #[command(flatten)]
+    anchors: AnchorOptions,
 }
 
 /// Replays the trace or schedule and prints the time it took.
@@ -57,14 +61,19 @@ pub struct Arguments {
 /// Fails if a source cannot be read or a target is not a model.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
+    let (anchors, profiles) = (&arguments.anchors, &arguments.profiles);
+    anchors.check(&arguments.targets)?;
     let models = arguments
         .targets
         .iter()
-        .map(|target| match arguments.profiles.find(target)? {
+        .map(|target| match anchors.find(profiles, target)? {
             Found::Model(model) => Ok(*model),
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
+    if !arguments.json {
+        print_remarks(&models);
+    }
     let nodes = arguments.nodes;
     let sources = arguments.sources.iter().map(|path| Source::open(path));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;

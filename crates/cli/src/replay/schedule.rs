@@ -28,6 +28,9 @@ struct Told {
     nanoseconds: f64,
     /// End of each rank.
     ends: Vec<f64>,
+    /// Anchors of the model, and how well it fits them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    anchors: Vec<String>,
 }
 
 /// Runs the schedule on each model and prints the times.
@@ -81,7 +84,7 @@ fn within(file: &Path, fault: &verbena_replay::goal::Fault) -> Failure {
 fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcome) -> Told {
     let (bytes, messages) = schedule.sent();
     Told {
-        system: model.machine.name().to_owned(),
+        system: model.name().to_owned(),
         ranks: schedule.ranks,
         nodes,
         operations: schedule.size(),
@@ -89,6 +92,7 @@ fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcom
         bytes,
         nanoseconds: outcome.last().nanos(),
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
+        anchors: model.remarks.clone(),
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::output::outln;
 use crate::style::{Style, styled};
 use crate::terminal;
+use verbena_bench::model_target::{ANCHORS, BETWEEN};
 use verbena_measure::unit;
 use verbena_report::gather::{Figure, Row, rows};
 use verbena_report::run_directory::Loaded;
@@ -15,6 +16,7 @@ const WIDE: usize = 118;
 
 pub fn print(run: &Loaded) {
     let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
+    print_anchors(run);
     let mut last = String::new();
     for row in rows(run) {
         if row.benchmark != last {
@@ -43,6 +45,15 @@ pub fn print(run: &Loaded) {
         };
         let reason = styled(style, &failure.reason);
         outln!("{}{point}: {reason}", failure.benchmark);
+    }
+}
+
+/// Prints the anchors of a run on an anchored model.
+pub fn print_anchors(run: &Loaded) {
+    if let Some(anchors) = run.run.environment.get(ANCHORS) {
+        for remark in anchors.split(BETWEEN) {
+            outln!("{}: {remark}", run.run.label);
+        }
     }
 }
 

@@ -145,6 +145,9 @@ struct Told {
     nanoseconds: f64,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
+    /// Anchors of the model, and how well it fits them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    anchors: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -278,7 +281,9 @@ fn replay_on(
     }
     // Timelines are as long as the trace, and only one at a time is needed.
     outcome.timelines = Vec::new();
-    let told = told(directory, &run, &Summary::of(trace), &outcome);
+    let mut told = told(directory, &run, &Summary::of(trace), &outcome);
+    model.name().clone_into(&mut told.system);
+    told.anchors.clone_from(&model.remarks);
     Ok(Replayed { told, outcome })
 }
 
@@ -336,6 +341,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             wire,
             crossings: outcome.chain.crossings(),
         },
+        anchors: Vec::new(),
     }
 }
 
