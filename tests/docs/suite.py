@@ -72,12 +72,16 @@ def links(path: Path, _place: Place) -> Outcome:
 
 @cache
 def known(program: str, subcommand: str = "") -> frozenset[str] | None:
-    """Returns the options of a program or a command of it, long and short; None if the command does not exist."""
-    words = [str(VERBENA.with_name(program)), *([subcommand] if subcommand else []), "--help"]
+    """Returns the options of a program or a command of it (and those of its own commands), long and short; None if the
+    command does not exist."""
+    words = [str(VERBENA.with_name(program)), *subcommand.split(), "--help"]
     helped = subprocess.run(words, capture_output=True, text=True, check=False, timeout=SECONDS)
     if helped.returncode != 0:
         return None
-    return frozenset(re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", helped.stdout))
+    options = re.findall(r"(?<![\w-])(--?[A-Za-z][\w-]*)", helped.stdout)
+    commands = helped.stdout.partition("Commands:")[2].partition("\n\n")[0]
+    inner = [name for name in re.findall(r"^  ([a-z-]+)", commands, re.M) if name != "help"] if subcommand else []
+    return frozenset(options).union(*(known(program, f"{subcommand} {name}") or () for name in inner))
 
 
 def options(path: Path, _place: Place) -> Outcome:

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adapter;
+pub mod anchors;
 pub mod bar;
 pub mod counters;
 pub mod demo;
@@ -26,6 +27,7 @@ pub mod interrupt;
 pub mod job;
 mod job_session;
 pub mod local;
+pub mod machines;
 mod measure;
 mod model_runner;
 pub mod model_target;

@@ -5,6 +5,12 @@ use std::collections::BTreeMap;
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_model::profile::System;
 
+/// Name of the anchors in a run's environment.
+pub const ANCHORS: &str = "anchors";
+
+/// Separates the remarks there.
+pub const BETWEEN: &str = " | ";
+
 /// A modelled machine.
 #[derive(Debug, Clone)]
 pub struct ModelTarget {
@@ -12,22 +18,45 @@ pub struct ModelTarget {
     pub machine: Machine,
     /// Whether packets or whole messages are simulated.
     pub fidelity: Fidelity,
+    /// Name of the saved machine that it models, if any.
+    pub saved: Option<String>,
+    /// Anchors, and how well the model fits them; empty for a model without.
+    pub remarks: Vec<String>,
 }
 
 impl ModelTarget {
+    /// Returns a model without anchors.
+    pub fn new(machine: Machine, fidelity: Fidelity) -> ModelTarget {
+        ModelTarget {
+            machine,
+            fidelity,
+            saved: None,
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Returns the name of the saved machine, or of the profile.
+    pub fn name(&self) -> &str {
+        self.saved.as_deref().unwrap_or(self.machine.name())
+    }
+
     /// Returns its name in reports.
     pub fn label(&self) -> String {
+        let anchored = match self.remarks.is_empty() {
+            true => "",
+            false => "anchored ",
+        };
         match self.fidelity {
-            Fidelity::Packet => format!("{} (model)", self.machine.name()),
-            Fidelity::Message => format!("{} (model, by messages)", self.machine.name()),
+            Fidelity::Packet => format!("{} ({anchored}model)", self.name()),
+            Fidelity::Message => format!("{} ({anchored}model, by messages)", self.name()),
         }
     }
 
     /// Returns the name of its directory in that of a run on several targets.
     pub fn directory(&self) -> String {
         match self.fidelity {
-            Fidelity::Packet => format!("model-{}", self.machine.name()),
-            Fidelity::Message => format!("model-{}-message", self.machine.name()),
+            Fidelity::Packet => format!("model-{}", self.name()),
+            Fidelity::Message => format!("model-{}-message", self.name()),
         }
     }
 
@@ -52,6 +81,9 @@ impl ModelTarget {
             ("fidelity".to_owned(), word(self.fidelity).to_owned()),
             ("verbena".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ]);
+        if !self.remarks.is_empty() {
+            out.insert(ANCHORS.to_owned(), self.remarks.join(BETWEEN));
+        }
         let Some(system) = self.machine.system() else {
             return out;
         };

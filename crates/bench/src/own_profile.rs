@@ -111,10 +111,10 @@ impl OwnProfile {
         replace(&directory.join(&file), &profile).map_err(system("write the profile"))?;
         let library = self.library.and([(file.as_str(), profile.as_str())]);
         let machine = library.and_then(|library| Machine::of(&library, &name));
-        let target = Found::Model(Box::new(ModelTarget {
-            machine: machine.map_err(|error| Failure::Input(error.to_string()))?,
-            fidelity: Fidelity::Packet,
-        }));
+        let target = Found::Model(Box::new(ModelTarget::new(
+            machine.map_err(|error| Failure::Input(error.to_string()))?,
+            Fidelity::Packet,
+        )));
         let options = MeasureOptions {
             threads: self.threads,
             ..options()

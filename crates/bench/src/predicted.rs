@@ -3,11 +3,13 @@
 use crate::Failure;
 use crate::model_target::ModelTarget;
 use crate::profiles::Profiles;
+use verbena_calibrate::anchor::meaning;
 use verbena_calibrate::interval::{Interval, Intervals, Subject};
 use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Point, Predicted, Value};
 use verbena_measure::warning::Warning;
+use verbena_model::correction::{Correction, Corrections, Operation};
 use verbena_model::profile::{ProfileKind, Recorded};
 
 /// Payload in bytes of a packet in an Ethernet frame of 1500 B.
@@ -45,7 +47,7 @@ pub fn small_packets(
 pub struct Predicting {
     intervals: Intervals,
     adapter: String,
-    basis: Basis,
+    corrections: Corrections,
 }
 
 impl Predicting {
@@ -66,7 +68,7 @@ impl Predicting {
         Ok(Some(Predicting {
             intervals,
             adapter: names.adapter.clone(),
-            basis: Basis::Blind,
+            corrections: system.corrections.clone(),
         }))
     }
 
@@ -75,14 +77,33 @@ impl Predicting {
         &self.intervals
     }
 
+    /// Returns whether the operation is anchored.
+    fn basis(&self, operation: Option<Operation>) -> Basis {
+        let none = Correction::default();
+        match operation.is_some_and(|one| self.corrections.of(one) != none) {
+            true => Basis::Anchored,
+            false => Basis::Blind,
+        }
+    }
+
+    /// Returns the subject of a figure of MPI messages on the system.
+    pub fn messages(&self, figure: FigureKind, bytes: u64) -> Subject {
+        self.subject((figure, Layer::Mpi), Some(Operation::Mpi), bytes)
+    }
+
     /// Returns the subject of a figure of the system.
-    pub fn subject(&self, figure: FigureKind, layer: Layer, bytes: u64) -> Subject {
+    fn subject(
+        &self,
+        (figure, layer): (FigureKind, Layer),
+        operation: Option<Operation>,
+        bytes: u64,
+    ) -> Subject {
         Subject {
             figure,
             layer,
             size: SizeClass::of(bytes),
             adapter: Some(self.adapter.clone()),
-            basis: self.basis,
+            basis: self.basis(operation),
         }
     }
 
@@ -93,7 +114,9 @@ impl Predicting {
             return None;
         }
         let layer = Layer::of(benchmark)?;
-        let subject = self.subject(FigureKind::of_unit(unit), layer, bytes);
+        let operation = meaning(benchmark, None).map(|(_, operation)| operation);
+        let operation = operation.or((layer == Layer::Mpi).then_some(Operation::Mpi));
+        let subject = self.subject((FigureKind::of_unit(unit), layer), operation, bytes);
         self.intervals.interval(&subject)
     }
 
@@ -174,10 +197,8 @@ mod tests {
 
     fn model(name: &str) -> ModelTarget {
         let library = Profiles::default().library().expect("is shipped");
-        ModelTarget {
-            machine: Machine::of(&library, name).expect("is shipped"),
-            fidelity: Fidelity::Packet,
-        }
+        let machine = Machine::of(&library, name).expect("is shipped");
+        ModelTarget::new(machine, Fidelity::Packet)
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub struct Profiles {
     pub directories: Vec<PathBuf>,
     /// The fabric that connects the nodes of every system, if it is not its own.
     pub fabric: Option<Topology>,
+    /// Measurements of the machine that a model of it is corrected by: files, or figures such as
+    /// `latency.write:8=1.88us`.
+    pub anchors: Vec<String>,
 }
 
 impl Profiles {

@@ -1,15 +1,17 @@
-//! Targets of benchmarks: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; and
-//! `tcp` and `shm`, the transports of MPI libraries that need no adapter.
+//! Targets of benchmarks: `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`,
+//! `machine:NAME[:message]`; and `tcp` and `shm`, the transports of MPI libraries that need no
+//! adapter.
 
 use crate::Failure;
+use crate::anchors;
 use crate::host::Host;
+use crate::machines;
 use crate::model_target::ModelTarget;
 use crate::profiles::Profiles;
 use crate::resolved::{Port, Resolved};
-use crate::suggestion::did_you_mean;
 use std::path::PathBuf;
 use std::str::FromStr;
-use verbena_fabric::model::{Fidelity, Machine};
+use verbena_fabric::model::Fidelity;
 use verbena_verbs::Library;
 
 /// A requested target.
@@ -30,7 +32,7 @@ pub enum Target {
     SharedMemory,
     /// A timing model.
     Model {
-        /// Name of its profile.
+        /// Name of its profile; of a saved machine `machine:NAME`.
         profile: String,
         /// Whether packets or whole messages are simulated.
         fidelity: Fidelity,
@@ -64,7 +66,7 @@ impl FromStr for Target {
                     .map(str::to_owned);
                 Ok(Target::Hardware { device, port })
             }
-            ("model", Some(profile)) if !profile.is_empty() => {
+            ("model" | "machine", Some(name)) if !name.is_empty() => {
                 let fidelity = match port {
                     None | Some("packet") => Fidelity::Packet,
                     Some("message") => Fidelity::Message,
@@ -72,16 +74,24 @@ impl FromStr for Target {
                         return Err(format!("{other:?} is neither `packet` nor `message`"));
                     }
                 };
-                let profile = profile.to_owned();
+                let profile = match kind {
+                    "machine" => format!("{}{name}", machines::PREFIX),
+                    _ => name.to_owned(),
+                };
                 Ok(Target::Model { profile, fidelity })
             }
             ("model", _) => Err(
                 "no model given; `verbena list` names the profiles, e.g. model:connectx-ddr"
                     .to_owned(),
             ),
+            ("machine", _) => Err(
+                "no machine given; `verbena machine list` names the saved ones, e.g. \
+                 machine:mycluster"
+                    .to_owned(),
+            ),
             _ => Err(format!(
                 "{kind:?} is not a target; use `software`, `hardware[:DEVICE[:PORT]]`, \
-                 `model:PROFILE`, or `tcp` or `shm` for mpi.*"
+                 `model:PROFILE`, `machine:NAME`, or `tcp` or `shm` for mpi.*"
             )),
         }
     }
@@ -123,16 +133,8 @@ impl Target {
             Target::SharedMemory => return Ok(without_adapter("shm", "memory")),
             Target::Model { profile, fidelity } => {
                 let library = profiles.library()?;
-                let machine = Machine::of(&library, profile).map_err(|error| {
-                    if Machine::names(&library).any(|name| name == profile.as_str()) {
-                        return Failure::Input(error.to_string());
-                    }
-                    let meant = did_you_mean(profile, Machine::names(&library));
-                    let reason = error.reason;
-                    Failure::Input(format!("no model {profile:?}{meant}: {reason}"))
-                })?;
-                let fidelity = *fidelity;
-                return Ok(Found::Model(Box::new(ModelTarget { machine, fidelity })));
+                let model = anchors::find(&library, profile, *fidelity, &profiles.anchors)?;
+                return Ok(Found::Model(Box::new(model)));
             }
         };
         let loaded = Library::open(&library).map_err(|e| Failure::Suite(e.to_string()))?;
@@ -195,6 +197,13 @@ mod tests {
             "model:connectx-ddr:message".parse(),
             model(Fidelity::Message)
         );
+        assert_eq!(
+            "machine:mine".parse(),
+            Ok(Target::Model {
+                profile: "machine:mine".to_owned(),
+                fidelity: Fidelity::Packet,
+            })
+        );
         assert_eq!("tcp".parse(), Ok(Target::Tcp));
         assert_eq!("shm".parse(), Ok(Target::SharedMemory));
         for wrong in [
@@ -204,6 +213,8 @@ mod tests {
             "modell",
             "model",
             "model:",
+            "machine",
+            "machine:",
             "model:connectx-ddr:coarse",
             "software:x",
             "hardware:a:b",

@@ -2,10 +2,10 @@
 
 use crate::interval::{Intervals, coverage};
 use crate::methods::{Part, Table, decompose, decomposition_text};
-use crate::residual::{Basis, Residuals, compute, text as file_text};
+use crate::residual::{Basis, ResidualError, Residuals, compute, text as file_text};
 use serde_json::{Value, json};
 use verbena_model::profile::Library;
-use verbena_reproduce::validation::{Failure, Validated};
+use verbena_reproduce::validation::Validated;
 
 /// The quality of the predictions, from computed validation curves.
 #[derive(Debug, Clone)]
@@ -22,9 +22,14 @@ impl Predictions {
     ///
     /// # Errors
     ///
-    /// Fails if the curves' sources cannot be read, or a system is not in the library.
-    pub fn of(library: &Library, validated: &[Validated]) -> Result<Predictions, Failure> {
-        Ok(Predictions::of_residuals(compute(library, validated)?))
+    /// As [`compute`].
+    pub fn of(
+        library: &Library,
+        validated: &[Validated],
+        threads: usize,
+    ) -> Result<Predictions, ResidualError> {
+        let residuals = compute(library, validated, threads)?;
+        Ok(Predictions::of_residuals(residuals))
     }
 
     /// Returns the quality of the predictions with these residuals.

@@ -1,5 +1,6 @@
 //! Explanations of operations add up and attribute time to the right cause.
 
+use verbena_calibrate::anchor::{anchored, parse};
 use verbena_calibrate::explain::{Explained, explain};
 use verbena_fabric::model::Fidelity;
 use verbena_model::profile::{Library, Overrides};
@@ -70,4 +71,23 @@ fn write_and_send_latencies_are_half_a_round_trip() {
         let one_way = one.one_way.map(|time| one.took.0 / time.0);
         assert_eq!(one_way, (ways == 2).then_some(2), "{benchmark}");
     }
+}
+
+#[test]
+fn an_anchor_is_a_stage() {
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    let anchor = parse("latency.write:8=1.88us").expect("an anchor");
+    let model = anchored(&library, "connectx6-hdr", &[anchor]).expect("anchored");
+    let options = Options {
+        sizes: Some(vec![8]),
+        transports: Some(vec!["rc".to_owned()]),
+        ..Options::default()
+    };
+    let benchmark = find("latency.write").expect("a benchmark");
+    let all = explain(&model.system, benchmark, options, Fidelity::Packet).expect("it ends");
+    let held = time_of(&all[0], stage::ANCHOR) as f64 / 1e3;
+    let offset = model.fits[0].offset;
+    assert!((held - 2.0 * offset).abs() < 0.01, "{held} {offset}");
+    let one_way = all[0].one_way.expect("a ping-pong").micros();
+    assert!((one_way / 1.88 - 1.0).abs() < 1e-3, "{one_way}");
 }

@@ -25,7 +25,7 @@ fn differs(stored: &Residuals, computed: &Residuals) -> bool {
 fn stored_residuals_are_those_of_the_profiles() {
     let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
     let validated = of_shipped(&library, 2).expect("the curves can be computed");
-    let computed = Predictions::of(&library, &validated).expect("systems are there");
+    let computed = Predictions::of(&library, &validated, 2).expect("systems are there");
     println!("{}", computed.text());
     let stored = shipped().expect("the file can be read");
     let all = computed.residuals();

@@ -33,6 +33,7 @@ const GROUPS: [Group; 5] = [
             "record",
             "import",
             "replay",
+            "machine",
             "closed-loop",
             "fabric",
         ],
@@ -85,7 +86,14 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
     ("reproduce", &["verbena reproduce", "verbena reproduce memfree --out claims"]),
     ("record", &["verbena record --out trace -- mpirun -n 4 ./my_mpi_program"]),
     ("import", &["verbena import --out trace scorep/traces.otf2"]),
-    ("replay", &["verbena replay trace --on model:connectx6-hdr"]),
+    ("replay", &[
+        "verbena replay trace --on model:connectx6-hdr",
+        "verbena replay trace --on model:connectx6-hdr --anchor osu.txt",
+    ]),
+    ("machine", &[
+        "verbena machine add mycluster --from osu.txt --like connectx6-hdr",
+        "verbena bench latency.write --on machine:mycluster",
+    ]),
     ("closed-loop", &["verbena closed-loop app.nas-is --processes 2"]),
     ("fabric", &["verbena fabric show topology.txt", "ibnetdiscover | verbena fabric show -"]),
     ("doctor", &["verbena doctor", "verbena doctor --json"]),

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::host;
 use crate::number;
-use crate::profiles::{FabricOptions, ProfileOptions};
+use crate::profiles::{AnchorOptions, FabricOptions, ProfileOptions};
 use std::time::Duration;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::ports::PortName;
@@ -57,8 +57,8 @@ pub struct MeasureArguments {
 
     /// Choose what to measure; may be repeated
     ///
-    /// `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`; for mpi.* also `tcp` and
-    /// `shm`.
+    /// `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`, `machine:NAME`; for mpi.*
+    /// also `tcp` and `shm`.
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
@@ -142,6 +142,9 @@ pub struct MeasureArguments {
     #[command(flatten)]
     pub fabric: FabricOptions,
 
+    #[command(flatten)]
+    pub anchors: AnchorOptions,
+
     /// Compute models on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
     pub threads: usize,
@@ -160,6 +163,7 @@ impl MeasureArguments {
     ///
     /// Names the option.
     pub fn check(&self) -> Result<(), Failure> {
+        self.anchors.check(&self.targets)?;
         match &self.label {
             Some(label) if label.trim().is_empty() => {
                 Err(Failure::Input("--label needs a word".to_owned()))
@@ -213,7 +217,9 @@ impl MeasureArguments {
             transports: self.transports.clone(),
             inline: self.inline,
             seed: self.seed,
-            profiles: self.fabric.added_to(self.profiles.profiles())?,
+            profiles: self
+                .fabric
+                .added_to(self.anchors.added_to(self.profiles.profiles()))?,
             threads: self.threads,
             exchange: self.exchange.clone(),
         })

@@ -2,9 +2,11 @@
 
 use crate::failure::Failure;
 use crate::host::HOST;
+use crate::output::outln;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use verbena_bench::fabric_files::FabricFiles;
+use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_bench::target::{Found, Target};
 use verbena_model::profile::Library;
@@ -25,12 +27,65 @@ pub struct ProfileOptions {
     pub profiles: Vec<PathBuf>,
 }
 
+/// Measurements that correct a model.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct AnchorOptions {
+    /// Correct the model by a measurement; may be repeated
+    ///
+    /// A file with output of perftest or the OSU benchmarks, results of `verbena bench --out`, or a
+    /// figure such as latency.write:8=1.88us or bandwidth.write:64=330MB/s. Of each curve one short
+    /// message is used; the rest is compared.
+    #[arg(long = "anchor", value_name = "FILE|FIGURE")]
+    pub anchors: Vec<String>,
+}
+
+impl AnchorOptions {
+    /// Checks that anchors have one model to correct.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are anchors and not exactly one of the targets is a model.
+    pub fn check(&self, targets: &[Target]) -> Result<(), Failure> {
+        let is_model = |target: &&Target| matches!(target, Target::Model { .. });
+        match targets.iter().filter(is_model).count() {
+            _ if self.anchors.is_empty() => Ok(()),
+            1 => Ok(()),
+            0 => Err(Failure::Input(
+                "--anchor corrects a model: use --on model:PROFILE".to_owned(),
+            )),
+            _ => Err(Failure::Input(
+                "--anchor is of one machine, and several models are given; save each machine with \
+                 `verbena machine add` and use --on machine:NAME"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Adds the anchors to profiles.
+    pub fn added_to(&self, profiles: Profiles) -> Profiles {
+        Profiles {
+            anchors: self.anchors.clone(),
+            ..profiles
+        }
+    }
+}
+
+/// Prints the remarks of anchored models.
+pub fn print_remarks<'a>(models: impl IntoIterator<Item = &'a ModelTarget>) {
+    for model in models {
+        for remark in &model.remarks {
+            outln!("{}: {remark}", model.label());
+        }
+    }
+}
+
 impl ProfileOptions {
     pub fn profiles(&self) -> Profiles {
         Profiles {
             set: self.set.clone(),
             directories: self.profiles.clone(),
             fabric: None,
+            anchors: Vec::new(),
         }
     }
 

@@ -407,7 +407,7 @@ impl Process {
             }
         };
         let arrival = match plan.is_none() {
-            true => rings,
+            true => pair.in_order(rings),
             false => self.corrected(pair, (&plan, saved), rings),
         };
         let pair = pair.clone();

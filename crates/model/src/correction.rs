@@ -5,12 +5,13 @@
 //! - **Latency**: how much later than modelled a message takes effect. A message is held for a
 //!   positive time when its doorbell has reached the adapter. A negative time is taken from the
 //!   fixed delays on the way, in this order: the doorbell's flight, the sending pipeline, the
-//!   receiving pipeline, the way from the bus to where a processor sees the data. What exceeds them
-//!   is not applied (`unmet` in [`crate::adapter::Plan`]).
+//!   receiving pipeline, the way from the bus to where a processor sees the data. An excess over
+//!   them is not applied (`unmet` in [`crate::adapter::Plan`]).
 //! - **Occupancy**: how much longer than modelled a message occupies the processor that posts it. A
 //!   positive time follows the doorbell, so it delays later messages and not its own. A negative
-//!   one is taken from posting, and from the interval of the adapter's engines; the message's
-//!   doorbell arrives when it would have arrived without, so its latency remains.
+//!   one is taken from each serial step of a stream: posting, the interval of the adapter's
+//!   engines, and the fetch of an entry's remainder. The doorbell's arrival remains, and with it
+//!   the message's latency.
 //!
 //! A message of an MPI library is corrected likewise: it is matched later by its latency, or its
 //! library's overhead is shorter on both sides; occupancy follows the sender's work, or is taken
@@ -56,7 +57,7 @@ pub struct Correction {
     pub occupancy: Offset,
 }
 
-/// An operation with a correction of its own.
+/// An operation that is corrected separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// RDMA writes.

@@ -6,7 +6,7 @@ use super::{Anchor, AnchorError, Anchored, Settings, Unit, anchor_system, figure
 use serde::Serialize;
 use std::fmt::Write;
 use verbena_model::correction::Operation;
-use verbena_model::profile::{Library, Overrides, System};
+use verbena_model::profile::{Library, System};
 use verbena_reproduce::validation::{self as curves, Curve};
 use verbena_reproduce::workers::in_order;
 
@@ -17,6 +17,8 @@ pub struct AnchoredCurve {
     pub curve: Curve,
     /// Index of its point that is an anchor; `None` if its benchmark has none.
     pub anchor: Option<usize>,
+    /// Whether the model has anchors, of this curve or of others beside it.
+    pub is_anchored: bool,
     /// The model's figures without anchors.
     pub blind: Vec<f64>,
     /// The anchored model's figures.
@@ -81,31 +83,35 @@ fn settings_of(curve: &Curve) -> Settings {
 /// give an anchor for both.
 fn is_beside(one: &Curve, other: &Curve) -> bool {
     let source = |curve: &Curve| curve.id.split('.').next().map(str::to_owned);
-    let operation = |curve: &Curve| meaning_of(curve).map(|(_, operation)| operation);
+    // A benchmark that gives no anchor itself may be of an operation that others anchor.
+    let operation = |curve: &Curve| match meaning_of(curve) {
+        Some((_, operation)) => Some(operation),
+        None => curve
+            .benchmark
+            .starts_with("mpi.")
+            .then_some(Operation::Mpi),
+    };
     source(one) == source(other)
         && one.system == other.system
         && one.profile == other.profile
+        && one.mpi == other.mpi
         && operation(one) == operation(other)
 }
 
-/// Returns the anchors that apply to a curve: its own, and that of the other unit beside it.
+/// Returns the anchors that apply to a curve, one latency and one rate at most: its own, and those
+/// beside it.
 fn anchors_for(curve: &Curve, all: &[Curve]) -> Vec<Anchor> {
-    let Some((_, own)) = anchor_of(curve) else {
-        return Vec::new();
-    };
-    let others = all.iter().filter(|other| is_beside(curve, other));
-    let mut others = others.filter_map(anchor_of).map(|(_, anchor)| anchor);
-    let other = others.find(|anchor| anchor.unit != own.unit);
-    std::iter::once(own).chain(other).collect()
-}
-
-/// Returns a validation curve's system, with the values that its source states.
-fn system_of(library: &Library, curve: &Curve) -> Result<System, AnchorError> {
-    let settings = curve.profile.iter();
-    let overrides = settings.fold(Overrides::none(), |all, (path, value)| {
-        all.with(path, *value)
-    });
-    Ok(library.with(&overrides)?.system(&curve.system)?)
+    let beside = all.iter().filter(|other| is_beside(curve, other));
+    let all: Vec<Anchor> = std::iter::once(curve)
+        .chain(beside)
+        .filter_map(anchor_of)
+        .map(|(_, anchor)| anchor)
+        .collect();
+    let first = |unit: Unit| all.iter().find(|anchor| anchor.unit == unit).cloned();
+    [Unit::Micros, Unit::Megabytes]
+        .into_iter()
+        .filter_map(first)
+        .collect()
 }
 
 /// Returns the anchored model of each curve.
@@ -120,7 +126,8 @@ pub fn models(
 ) -> Result<Vec<Anchored>, AnchorError> {
     let models = in_order(threads, all.len(), |number| {
         let curve = &all[number];
-        anchor_system(&system_of(library, curve)?, &anchors_for(curve, all))
+        let system = curves::system_of(library, curve)?;
+        anchor_system(&system, &anchors_for(curve, all))
     });
     models.into_iter().collect()
 }
@@ -165,6 +172,7 @@ pub fn of_curves(
             AnchoredCurve {
                 curve: curve.clone(),
                 anchor: anchor_of(curve).map(|(index, _)| index),
+                is_anchored: !anchors_for(curve, all).is_empty(),
                 blind,
                 anchored,
                 warnings: model.warnings,

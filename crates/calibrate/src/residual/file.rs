@@ -37,7 +37,8 @@ struct Stored {
     host: String,
     library: Option<String>,
     rate: f64,
-    anchor: usize,
+    /// The point at which the model is anchored; absent if others of its machine anchor it.
+    anchor: Option<usize>,
     blind: Vec<f64>,
     anchored: Vec<f64>,
 }
@@ -83,8 +84,9 @@ impl Stored {
     /// Returns the residuals of a curve; `None` if it has other points.
     fn of(&self, curve: &Curve, setup: Option<String>) -> Option<Residuals> {
         let count = curve.points.len();
-        let is_its =
-            self.blind.len() == count && self.anchored.len() == count && self.anchor < count;
+        let is_its = self.blind.len() == count
+            && self.anchored.len() == count
+            && self.anchor.is_none_or(|at| at < count);
         if !is_its {
             return None;
         }
@@ -93,7 +95,7 @@ impl Stored {
             published: curve.points[number].1,
             blind: self.blind[number],
             anchored: self.anchored[number],
-            is_anchor: number == self.anchor,
+            is_anchor: self.anchor == Some(number),
         };
         Some(Residuals {
             id: curve.id.clone(),
@@ -132,9 +134,9 @@ pub fn text(residuals: &[Residuals]) -> String {
         }
         let _ = writeln!(
             out,
-            "rate = {}\nanchor = {}\nblind = [{}]\nanchored = [{}]",
+            "rate = {}\n{}blind = [{}]\nanchored = [{}]",
             rounded(one.rate),
-            anchor.unwrap_or(0),
+            anchor.map_or(String::new(), |at| format!("anchor = {at}\n")),
             list(|point| point.blind),
             list(|point| point.anchored)
         );

@@ -12,14 +12,13 @@ pub use class::{Era, FigureKind, Layer, SizeClass};
 pub use file::{FileError, Shipped, shipped, text};
 pub use published::{PublishedFigure, published};
 
+use crate::anchor::{AnchorError, AnchoredCurve, of_curves};
 use serde::Serialize;
 use verbena_model::profile::{Error, Library};
 use verbena_reproduce::validation::{Curve, Failure, Validated, shipped as sources};
 
 /// Set-up of a source that states none.
 const PLAIN: &str = "bare metal";
-/// Smallest message in bytes that serves as anchor.
-const ANCHOR: u64 = 8;
 
 /// A point of a curve; figures in the curve's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -149,37 +148,55 @@ impl Residuals {
 /// Share of a modelled time that a negative offset leaves.
 const LEAST_LEFT: f64 = 0.1;
 
-/// Returns the position of the point that serves as anchor: the smallest message of at least
-/// 8 bytes, which every measurement program prints; of a curve of shorter ones, the largest.
-pub fn anchor_of(points: &[(u64, f64)]) -> usize {
-    let numbered = || points.iter().enumerate();
-    let long = numbered().filter(|(_, (bytes, _))| *bytes >= ANCHOR);
-    let chosen = long
-        .min_by_key(|(_, (bytes, _))| *bytes)
-        .or_else(|| numbered().max_by_key(|(_, (bytes, _))| *bytes));
-    chosen.map_or(0, |(number, _)| number)
+/// Why residuals cannot be computed.
+#[derive(Debug, thiserror::Error)]
+pub enum ResidualError {
+    /// The curves' sources cannot be read, or a system is not in the library.
+    #[error(transparent)]
+    Curves(#[from] Failure),
+    /// A model cannot be anchored.
+    #[error(transparent)]
+    Anchor(#[from] AnchorError),
 }
 
-/// Returns the residuals of computed curves.
+/// Returns the residuals of computed curves; anchored models are computed on `threads` threads.
 ///
 /// # Errors
 ///
-/// Fails if the curves' sources cannot be read, or a system is not in the library.
-pub fn compute(library: &Library, validated: &[Validated]) -> Result<Vec<Residuals>, Failure> {
-    let sources = sources()?;
-    let of_one = |one: &Validated| {
+/// Fails if the curves' sources cannot be read, a system is not in the library, or a model cannot
+/// be anchored.
+pub fn compute(
+    library: &Library,
+    validated: &[Validated],
+    threads: usize,
+) -> Result<Vec<Residuals>, ResidualError> {
+    let sources = sources().map_err(Failure::from)?;
+    let counted = || validated.iter().filter(|one| counts(&one.curve));
+    let curves: Vec<Curve> = counted().map(|one| one.curve.clone()).collect();
+    let anchored = of_curves(library, &curves, threads)?;
+    let of_one = |(one, anchored): (&Validated, &AnchoredCurve)| {
         let is_its = |curve: &Curve| curve.id == one.curve.id;
         let source = sources.iter().find(|s| s.curves.iter().any(is_its));
         let setup = source.and_then(|source| source.setup.clone());
-        Ok(blind_and_anchored(
-            Described::of(library, &one.curve)?,
-            &one.curve,
-            setup,
-            &one.model,
-        ))
+        let described = Described::of(library, &one.curve).map_err(Failure::from)?;
+        Ok(described.residuals(&one.curve, setup, points(one, anchored)))
     };
-    let counted = validated.iter().filter(|one| counts(&one.curve));
-    counted.map(of_one).collect()
+    counted().zip(&anchored).map(of_one).collect()
+}
+
+/// Returns the points of a curve, computed blind and anchored.
+fn points(blind: &Validated, anchored: &AnchoredCurve) -> Vec<ResidualPoint> {
+    let point = |number: usize| {
+        let (bytes, published) = blind.curve.points[number];
+        ResidualPoint {
+            bytes,
+            published,
+            blind: blind.model[number],
+            anchored: anchored.anchored[number],
+            is_anchor: anchored.anchor == Some(number),
+        }
+    };
+    (0..blind.curve.points.len()).map(point).collect()
 }
 
 /// Returns whether a curve tells the error of predictions: it is of a modelled adapter, and between
@@ -213,31 +230,6 @@ impl Described {
     }
 }
 
-fn blind_and_anchored(
-    described: Described,
-    curve: &Curve,
-    setup: Option<String>,
-    model: &[f64],
-) -> Residuals {
-    let anchor = anchor_of(&curve.points);
-    let point =
-        |(number, ((bytes, published), blind)): (usize, (&(u64, f64), &f64))| ResidualPoint {
-            bytes: *bytes,
-            published: *published,
-            blind: *blind,
-            anchored: *blind,
-            is_anchor: number == anchor,
-        };
-    let points = curve.points.iter().zip(model).enumerate();
-    let mut residuals = described.residuals(curve, setup, points.map(point).collect());
-    let offset = residuals.offset_at(&residuals.points[anchor]);
-    let shifted: Vec<f64> = residuals.shifted(offset).collect();
-    for (point, figure) in residuals.points.iter_mut().zip(shifted) {
-        point.anchored = figure;
-    }
-    residuals
-}
-
 impl Described {
     fn residuals(
         self,
@@ -264,14 +256,6 @@ impl Described {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_anchor_is_the_smallest_message_of_at_least_8_bytes() {
-        assert_eq!(anchor_of(&[(2, 1.0), (8, 1.0), (16, 1.0)]), 1);
-        assert_eq!(anchor_of(&[(32, 1.0), (16, 1.0)]), 1);
-        assert_eq!(anchor_of(&[(1, 1.0), (2, 1.0)]), 1);
-        assert_eq!(anchor_of(&[]), 0);
-    }
-
     fn curve(unit: &str, benchmark: &str, points: &[(u64, f64)]) -> Curve {
         Curve {
             id: "source.curve".to_owned(),
@@ -289,47 +273,40 @@ mod tests {
         }
     }
 
-    fn residuals(curve: &Curve, model: &[f64]) -> Residuals {
+    #[test]
+    fn the_anchor_has_no_residual_of_the_anchored_model() {
+        let curve = curve("us", "latency.write", &[(2, 2.0), (8, 2.0), (1024, 3.5)]);
+        let blind = Validated {
+            curve: curve.clone(),
+            model: vec![1.5, 1.5, 3.0],
+        };
+        let anchored = AnchoredCurve {
+            curve: curve.clone(),
+            anchor: Some(1),
+            is_anchored: true,
+            blind: blind.model.clone(),
+            anchored: vec![2.0, 2.0, 3.5],
+            warnings: Vec::new(),
+        };
         let described = Described {
             adapter: "connectx".to_owned(),
             host: "pcie2".to_owned(),
             library: None,
             rate: 1000.0,
         };
-        blind_and_anchored(described, curve, None, model)
-    }
-
-    #[test]
-    fn an_anchor_shifts_every_latency_by_the_same_time() {
-        let curve = curve("us", "latency.write", &[(2, 2.0), (8, 2.0), (1024, 3.5)]);
-        let anchored = residuals(&curve, &[1.5, 1.5, 3.0]);
-        let figures: Vec<f64> = anchored.points.iter().map(|point| point.anchored).collect();
-        assert_eq!(figures, [2.0, 2.0, 3.5]);
-        let given: Vec<bool> = anchored
+        let residuals = described.residuals(&curve, None, points(&blind, &anchored));
+        let given: Vec<bool> = residuals
             .points
             .iter()
             .map(|point| point.is_anchor)
             .collect();
         assert_eq!(given, [false, true, false]);
-        assert_eq!(anchored.points[1].log_ratio(Basis::Anchored), None);
-        assert!(anchored.points[1].log_ratio(Basis::Blind).unwrap() > 0.28);
-        assert_eq!(anchored.error([1.0, 2.0, 3.5].into_iter()), 0.5 / 3.0);
-    }
-
-    #[test]
-    fn an_anchor_shifts_the_time_between_the_messages_of_a_stream() {
-        // 8 B every 4 us instead of 2, so 1000 B every 6 us instead of 4.
-        let curve = curve("MB/s", "bandwidth.write", &[(8, 2.0), (1000, 166.0)]);
-        let anchored = residuals(&curve, &[4.0, 250.0]);
-        assert_eq!(anchored.points[0].anchored, 2.0);
-        assert!((anchored.points[1].anchored - 1000.0 / 6.0).abs() < 1e-9);
-        // A shorter time does not exceed the link, 1000 MB/s.
-        let faster = curve_of_a_fast_stream();
-        assert_eq!(faster.points[1].anchored, 1000.0);
-    }
-
-    fn curve_of_a_fast_stream() -> Residuals {
-        let curve = curve("MB/s", "bandwidth.write", &[(8, 80.0), (1000, 990.0)]);
-        residuals(&curve, &[8.0, 900.0])
+        assert_eq!(residuals.points[1].log_ratio(Basis::Anchored), None);
+        assert_eq!(residuals.points[2].log_ratio(Basis::Anchored), Some(0.0));
+        assert!(residuals.points[1].log_ratio(Basis::Blind).unwrap() > 0.28);
+        assert_eq!(residuals.error([1.0, 2.0, 3.5].into_iter()), 0.5 / 3.0);
+        // A constant shifts every latency by the same time.
+        let shifted: Vec<f64> = residuals.shifted(0.5).collect();
+        assert_eq!(shifted, [2.0, 2.0, 3.5]);
     }
 }

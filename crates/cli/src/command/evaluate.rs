@@ -14,6 +14,7 @@ use crate::interrupt;
 use crate::measuring::MeasureArguments;
 use crate::reproduction;
 use crate::summary::measured;
+use crate::tables::points::print_anchors;
 use verbena_bench::adapter;
 use verbena_bench::bar::Bar;
 use verbena_bench::expected::Expecting;
@@ -90,7 +91,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let options = arguments.options.options()?;
     let mpi = arguments.options.mpi();
     let engine = mpi.engine();
-    let mut runs = engine.measure(&all, &options, Some(&out), |_| ())?;
+    let mut runs = engine.measure(&all, &options, Some(&out), print_anchors)?;
     if runs.is_empty() && !interrupt::is_wanted() {
         return Ok(Exit::Success);
     }

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
-use crate::profiles::{FabricOptions, ProfileOptions, find_in};
+use crate::profiles::{AnchorOptions, FabricOptions, ProfileOptions, find_in, print_remarks};
 use verbena_bench::predicted::Predicting;
 use verbena_bench::target::{Found, Target};
 use verbena_calibrate::explain::{Explained, explain, explain_messages};
@@ -25,7 +25,7 @@ pub struct Arguments {
     /// Benchmark, e.g. latency.write; `verbena list` shows all
     benchmark: String,
 
-    /// Choose the model: model:PROFILE[:message]
+    /// Choose the model: model:PROFILE[:message] or machine:NAME
     #[arg(long = "on", value_name = "TARGET")]
     target: Target,
 
@@ -53,6 +53,9 @@ pub struct Arguments {
     #[command(flatten)]
     fabric: FabricOptions,
 
+    #[command(flatten)]
+    anchors: AnchorOptions,
+
     /// Write the timelines to this HTML file
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -65,7 +68,11 @@ pub struct Arguments {
 /// Fails if the benchmark or model is unknown, the model does not support the benchmark, or the
 /// page cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let profiles = arguments.fabric.added_to(arguments.profiles.profiles())?;
+    arguments
+        .anchors
+        .check(std::slice::from_ref(&arguments.target))?;
+    let profiles = arguments.anchors.added_to(arguments.profiles.profiles());
+    let profiles = arguments.fabric.added_to(profiles)?;
     let Found::Model(model) = find_in(&arguments.target, &profiles)? else {
         let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
              profiles";
@@ -107,6 +114,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Err(Failure::Input(text));
     }
     let predicting = Predicting::of(&model, &arguments.profiles.profiles())?;
+    print_remarks([model.as_ref()]);
     let mut operations = Vec::new();
     for one in &explained {
         let title = title(&arguments.benchmark, one);

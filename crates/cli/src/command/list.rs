@@ -7,6 +7,7 @@ use crate::failure::Failure;
 use crate::output::{json, outln};
 use crate::profiles::ProfileOptions;
 use crate::style::{Style, styled};
+use verbena_bench::machines;
 use verbena_bench_mpi::benchmarks;
 use verbena_bench_mpi::report::described;
 use verbena_fabric::model::Machine;
@@ -27,6 +28,8 @@ pub struct Arguments {
 struct Everything {
     benchmarks: Vec<Described>,
     models: Vec<Modelled>,
+    /// Saved machines of the user.
+    machines: Vec<Modelled>,
 }
 
 #[derive(Serialize)]
@@ -59,12 +62,32 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let everything = Everything {
         benchmarks: benchmarks().map(described).collect(),
         models: systems.collect(),
+        machines: saved(),
     };
     match arguments.json {
         true => json(&everything),
         false => table(&everything),
     }
     Ok(Exit::Success)
+}
+
+/// Returns the saved machines; none if they cannot be read.
+fn saved() -> Vec<Modelled> {
+    let Ok(directory) = machines::directory() else {
+        return Vec::new();
+    };
+    let names = machines::names(&directory).unwrap_or_default();
+    let about = |name: &String| match machines::load(&directory, name) {
+        Ok(saved) => super::machine::about(&saved),
+        Err(failure) => format!("not usable: {failure}"),
+    };
+    let saved = names.into_iter().map(|name| Modelled {
+        about: about(&name),
+        name,
+        assumed: None,
+        inherited: None,
+    });
+    saved.collect()
 }
 
 fn table(everything: &Everything) {
@@ -85,5 +108,12 @@ fn table(everything: &Everything) {
             _ => String::new(),
         };
         outln!("  {:<28} {}{values}", model.name, model.about);
+    }
+    if !everything.machines.is_empty() {
+        let heading = "Saved machines (--on machine:NAME)";
+        outln!("{}", styled(Style::Bold, heading));
+        for machine in &everything.machines {
+            outln!("  {:<28} {}", machine.name, machine.about);
+        }
     }
 }

@@ -17,6 +17,7 @@ mod history;
 mod import;
 mod info;
 mod list;
+mod machine;
 mod manual;
 mod port;
 mod record;
@@ -77,6 +78,8 @@ pub enum Command {
     Info(info::Arguments),
     /// List benchmarks and models
     List(list::Arguments),
+    /// Save machines as models with your measurements
+    Machine(machine::Arguments),
     /// Write manual pages and completions for `make install`
     #[command(hide = true, name = "__manual")]
     Manual(manual::Arguments),
@@ -128,6 +131,7 @@ impl Command {
             Command::Demo(arguments) => demo::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),
             Command::DoctorProbe(arguments) => doctor::probe(arguments),
+            Command::Machine(arguments) => machine::run(arguments),
             Command::Manual(arguments) => manual::run(arguments),
             Command::Evaluate(arguments) => evaluate::run(arguments),
             Command::History(arguments) => history::run(arguments),

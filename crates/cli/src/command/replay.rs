@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::profiles::{FabricOptions, ProfileOptions, find_in};
+use crate::profiles::{AnchorOptions, FabricOptions, ProfileOptions, find_in, print_remarks};
 use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use verbena_bench::model_target::ModelTarget;
@@ -29,6 +29,7 @@ pub struct Arguments {
 
     /// Choose the model: model:PROFILE[:message]; may be repeated
     ///
+    /// machine:NAME is a machine of `verbena machine add`.
     /// Several models are compared with the first.
     #[arg(long = "on", value_name = "TARGET", required = true)]
     targets: Vec<Target>,
@@ -53,6 +54,9 @@ pub struct Arguments {
 
     #[command(flatten)]
     fabric: FabricOptions,
+
+    #[command(flatten)]
+    anchors: AnchorOptions,
 }
 
 /// Replays the trace or schedule and prints the time it took.
@@ -62,7 +66,9 @@ pub struct Arguments {
 /// Fails if a source cannot be read or a target is not a model.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
-    let profiles = arguments.fabric.added_to(arguments.profiles.profiles())?;
+    arguments.anchors.check(&arguments.targets)?;
+    let profiles = arguments.anchors.added_to(arguments.profiles.profiles());
+    let profiles = arguments.fabric.added_to(profiles)?;
     let models = arguments
         .targets
         .iter()
@@ -72,6 +78,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
     arguments.profiles.report_basis(&arguments.targets)?;
+    if !arguments.json {
+        print_remarks(&models);
+    }
     let nodes = arguments.nodes;
     let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;

@@ -105,7 +105,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     out!("{}", table::text(&results, validated.as_deref()));
     let predictions = validated
         .as_deref()
-        .map(|curves| Predictions::of(&library, curves));
+        .map(|curves| Predictions::of(&library, curves, arguments.threads));
     let predictions = predictions.transpose().map_err(|error| input(&error))?;
     if let Some(predictions) = &predictions {
         out!("{}", predictions.text());
@@ -208,13 +208,12 @@ impl Task<'_> {
 
     /// Computes the held-out curves and writes their residuals.
     fn residuals(&self, file: &Path) -> Result<Exit, Failure> {
-        let input = |error: validation::Failure| Failure::Input(error.to_string());
         let Some(validated) = self.run("held-out curves", of_shipped_curves) else {
             return Ok(stopped("nothing was computed before that"));
         };
-        let predictions = validated
-            .and_then(|validated| Predictions::of(self.library, &validated))
-            .map_err(input)?;
+        let validated = validated.map_err(|error| Failure::Input(error.to_string()))?;
+        let predictions = Predictions::of(self.library, &validated, self.threads)
+            .map_err(|error| Failure::Input(error.to_string()))?;
         replace(file, &predictions.file()).map_err(|source| Failure::System {
             doing: "write the residuals",
             source,

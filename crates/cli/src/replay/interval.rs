@@ -73,7 +73,7 @@ impl Judge {
             return Ok(None);
         };
         let size = bytes / messages.max(1);
-        let subject = predicting.subject(FigureKind::Latency, Layer::Mpi, size);
+        let subject = predicting.messages(FigureKind::Latency, size);
         Ok(Some(Judge {
             interval: predicting.intervals().interval(&subject),
             intervals: predicting.intervals().clone(),

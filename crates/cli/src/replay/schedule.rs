@@ -33,6 +33,9 @@ struct Told {
     interval: Option<ToldInterval>,
     /// End of each rank.
     ends: Vec<f64>,
+    /// Anchors of the model, and how well it fits them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    anchors: Vec<String>,
 }
 
 /// Runs the schedule on each model and prints the times.
@@ -94,7 +97,7 @@ fn within(file: &Path, fault: &verbena_replay::goal::Fault) -> Failure {
 fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcome) -> Told {
     let (bytes, messages) = schedule.sent();
     Told {
-        system: model.machine.name().to_owned(),
+        system: model.name().to_owned(),
         ranks: schedule.ranks,
         nodes,
         operations: schedule.size(),
@@ -103,6 +106,7 @@ fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcom
         nanoseconds: outcome.last().nanos(),
         interval: None,
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
+        anchors: model.remarks.clone(),
     }
 }
 

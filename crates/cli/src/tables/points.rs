@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use crate::output::outln;
 use crate::style::{Style, styled};
 use crate::terminal;
+use verbena_bench::model_target::{ANCHORS, BETWEEN};
 use verbena_measure::unit;
 use verbena_report::gather::{Figure, Row, rows};
 use verbena_report::run_directory::Loaded;
@@ -17,6 +18,7 @@ const WIDE: usize = 118;
 
 pub fn print(run: &Loaded) {
     let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
+    print_anchors(run);
     let mut last = String::new();
     let rows = rows(run);
     for row in &rows {
@@ -73,6 +75,15 @@ fn print_origins(run: &Loaded, rows: &[Row]) {
             "no interval of {}: no published curve is of this kind",
             names.join(", ")
         );
+    }
+}
+
+/// Prints the anchors of a run on an anchored model.
+pub fn print_anchors(run: &Loaded) {
+    if let Some(anchors) = run.run.environment.get(ANCHORS) {
+        for remark in anchors.split(BETWEEN) {
+            outln!("{}: {remark}", run.run.label);
+        }
     }
 }
 

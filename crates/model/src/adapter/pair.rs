@@ -86,7 +86,7 @@ pub struct Pair {
     pub(super) queue: RefCell<VecDeque<Box<Queued>>>,
     /// Whether a task is processing the queue.
     pub(super) working: Cell<bool>,
-    /// Arrival of its last corrected doorbell.
+    /// Arrival of its last doorbell.
     rung: Cell<Time>,
     /// Earliest time of its next work request at an engine.
     pub(super) next_request: Cell<Time>,
@@ -104,6 +104,8 @@ pub struct Pair {
     responder: OnceCell<Semaphore>,
     /// Serialises fetches of the remainder of an entry.
     rests: OnceCell<Semaphore>,
+    /// Duration of the last such fetch.
+    rest: Cell<Time>,
     pub(super) receives: Rc<ReceiveQueue>,
     /// Rate control, if the adapter has congestion control.
     pub(super) paced: Option<Box<Paced>>,
@@ -139,6 +141,7 @@ impl Pair {
             answered: Gate::new(sim),
             responder: OnceCell::new(),
             rests: OnceCell::new(),
+            rest: Cell::default(),
             receives,
             paced: Paced::of(adapter, transport).map(Box::new),
         })
@@ -186,7 +189,8 @@ impl Pair {
         &self.adapter
     }
 
-    /// Returns the arrival of a corrected doorbell, which does not overtake the previous one.
+    /// Returns the arrival of a doorbell, which does not overtake the previous one even if that is
+    /// held by a correction.
     pub(crate) fn in_order(&self, arrival: Time) -> Time {
         let arrival = arrival.max(self.rung.get());
         self.rung.set(arrival);
@@ -210,9 +214,10 @@ impl Pair {
             };
             let fetch = (entry > 0 && self.fetches_ahead()).then(|| {
                 let own = self.clone();
-                self.adapter
+                let sooner = adapter.plan(request.kind, self.transport).adapter;
+                adapter
                     .sim
-                    .spawn(async move { own.fetch_entry(entry).await })
+                    .spawn(async move { own.fetch_entry(entry, sooner).await })
             });
             self.queue.borrow_mut().push_back(Box::new(Queued {
                 request,
@@ -232,10 +237,11 @@ impl Pair {
         !self.adapter.serial() || (present == Some(self.id) && !self.queue.borrow().is_empty())
     }
 
-    /// Reads a work queue entry, in two steps if its length is not known in advance.
-    pub(super) async fn fetch_entry(&self, entry: u64) {
+    /// Reads a work queue entry, in two steps if its length is not known in advance. The next entry
+    /// waits for the second step by `sooner` less than that takes.
+    pub(super) async fn fetch_entry(&self, entry: u64, sooner: Time) {
         self.fetch_first(entry).await;
-        self.fetch_rest(entry).await;
+        self.fetch_rest(entry, sooner).await;
     }
 
     /// Reads the part of an entry that is read before its length is known.
@@ -248,14 +254,27 @@ impl Pair {
     }
 
     /// Reads the remainder of an entry, one entry at a time.
-    async fn fetch_rest(&self, entry: u64) {
+    async fn fetch_rest(&self, entry: u64, sooner: Time) {
         let bytes = entry.next_multiple_of(64);
         if let Some(first) = self.adapter.profile.send.first_fetch
             && first.0 < bytes
         {
             let made = || Semaphore::new(&self.adapter.sim, 1);
-            let _turn = self.rests.get_or_init(made).acquire().await;
+            let turn = self.rests.get_or_init(made).acquire().await;
+            let sim = &self.adapter.sim;
+            let begun = sim.now();
+            // The duration of a fetch is not known before it ends: that of the last one counts.
+            let kept = (sooner > Time::ZERO).then(|| begun + self.rest.get().since(sooner));
+            let turn = match kept {
+                Some(until) => {
+                    sim.start_at(until, async move { drop(turn) });
+                    None
+                }
+                None => Some(turn),
+            };
             self.read_entry(bytes - first.0).await;
+            self.rest.set(sim.now() - begun);
+            drop(turn);
         }
     }
 

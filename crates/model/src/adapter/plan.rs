@@ -21,8 +21,10 @@ pub struct Plan {
     pub placement: Time,
     /// Processor time after a message.
     pub after: Time,
-    /// Taken from posting, and from the engines' interval.
+    /// Taken from posting.
     pub posting: Time,
+    /// Taken from the serial steps of a queue pair in the adapter.
+    pub adapter: Time,
     /// Part of a negative latency that the path does not have.
     pub unmet: Time,
     /// Part of a negative occupancy that posting does not have.
@@ -74,7 +76,8 @@ impl Plan {
             }
             Bus::Pcix(pcix) => (pcix.bridge, pcix.bridge),
         };
-        let mut occupancy = correction.occupancy.removed();
+        plan.adapter = correction.occupancy.removed();
+        let mut occupancy = plan.adapter;
         plan.posting = taken(&mut occupancy, host.cpu.post + host.cpu.doorbell);
         plan.unmet_occupancy = occupancy;
         let mut latency = correction.latency.removed();

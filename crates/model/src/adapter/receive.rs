@@ -127,7 +127,7 @@ impl Pair {
         let turn = self.take_turn(Work::Arrived).await;
         if turn.as_ref().is_some_and(|turn| turn.changed) {
             // The request's entry is needed again; it was dropped at the switch of queue pairs.
-            self.fetch_entry(FIRST_OF_ENTRY).await;
+            self.fetch_entry(FIRST_OF_ENTRY, Time::ZERO).await;
         }
         sim.sleep(adapter.profile.engines.packet).await;
         drop(turn);

@@ -73,7 +73,7 @@ impl Pair {
     pub(super) async fn note_more(self: Rc<Self>) {
         let turn = self.take_turn(Work::Arrived).await;
         if turn.as_ref().is_some_and(|turn| turn.changed) {
-            self.fetch_entry(FIRST_OF_ENTRY).await;
+            self.fetch_entry(FIRST_OF_ENTRY, Time::ZERO).await;
         }
     }
 
@@ -82,7 +82,10 @@ impl Pair {
         let sim = &adapter.sim;
         match queued.fetch {
             Some(fetch) => fetch.await,
-            None if queued.entry > 0 => Box::pin(self.fetch_entry(queued.entry)).await,
+            None if queued.entry > 0 => {
+                let sooner = adapter.plan(queued.request.kind, self.transport).adapter;
+                Box::pin(self.fetch_entry(queued.entry, sooner)).await;
+            }
             None => (),
         }
         let request = queued.request;
@@ -145,7 +148,7 @@ impl Pair {
         let sim = &adapter.sim;
         let engines = &adapter.profile.engines;
         let passes = engines.request();
-        let sooner = adapter.plan(kind, self.transport).posting;
+        let sooner = adapter.plan(kind, self.transport).adapter;
         let interval = engines.interval.unwrap_or_default().since(sooner);
         let occupies = interval.max(passes);
         sim.sleep_until(self.next_request.get()).await;

@@ -29,7 +29,7 @@ impl Plan {
         let mut occupancy = correction.occupancy.removed();
         plan.overhead = taken(&mut occupancy, mpi.overhead);
         plan.unmet_occupancy = occupancy;
-        // What both sides do not compute any more, the message is under way instead.
+        // The message is under way for the time that both sides compute less.
         let flight = plan.overhead * 2 + correction.latency.added();
         let mut latency = correction.latency.removed();
         let from_flight = taken(&mut latency, flight);

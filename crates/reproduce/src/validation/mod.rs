@@ -113,6 +113,32 @@ fn datagrams(system: &System, curve: &Curve, bytes: u64) -> f64 {
     bandwidth(system, stream).sent
 }
 
+/// Returns a curve's system, with the values and the library that its source states.
+///
+/// # Errors
+///
+/// Returns an error if the system, the library or a value is invalid.
+pub fn system_of(library: &Library, curve: &Curve) -> Result<System, Error> {
+    let settings = curve.profile.iter();
+    let overrides = settings.fold(Overrides::none(), |all, (path, value)| {
+        all.with(path, *value)
+    });
+    let library = library.with(&overrides)?;
+    let mut system = library.system(&curve.system)?;
+    if let Some(name) = &curve.mpi {
+        let Some(Profile::Mpi(mpi)) = library.profile(ProfileKind::Mpi, name) else {
+            return Err(Error {
+                file: "papers/validation".to_owned(),
+                line: 1,
+                key: curve.id.clone(),
+                reason: format!("no MPI profile {name:?}"),
+            });
+        };
+        system.mpi = Some(mpi.clone());
+    }
+    Ok(system)
+}
+
 /// Computes curves on `threads` threads; the result does not depend on their number.
 ///
 /// # Errors
@@ -123,26 +149,7 @@ pub fn validate(
     curves: &[Curve],
     threads: usize,
 ) -> Result<Vec<Validated>, Error> {
-    let systems = curves.iter().map(|curve| {
-        let settings = curve.profile.iter();
-        let overrides = settings.fold(Overrides::none(), |all, (path, value)| {
-            all.with(path, *value)
-        });
-        let library = library.with(&overrides)?;
-        let mut system = library.system(&curve.system)?;
-        if let Some(name) = &curve.mpi {
-            let Some(Profile::Mpi(mpi)) = library.profile(ProfileKind::Mpi, name) else {
-                return Err(Error {
-                    file: "papers/validation".to_owned(),
-                    line: 1,
-                    key: curve.id.clone(),
-                    reason: format!("no MPI profile {name:?}"),
-                });
-            };
-            system.mpi = Some(mpi.clone());
-        }
-        Ok(system)
-    });
+    let systems = curves.iter().map(|curve| system_of(library, curve));
     let systems = systems.collect::<Result<Vec<_>, Error>>()?;
     let points: Vec<(usize, u64)> = curves
         .iter()

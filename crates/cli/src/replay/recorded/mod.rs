@@ -160,6 +160,9 @@ struct Told {
     interval: Option<ToldInterval>,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
+    /// Anchors of the model, and how well it fits them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    anchors: Vec<String>,
 }
 
 impl Told {
@@ -342,6 +345,8 @@ fn replay_on(
     };
     let judge = Judge::of(model, profiles, sizes)?;
     let mut told = told(directory, &run, &summary, &outcome);
+    model.name().clone_into(&mut told.system);
+    told.anchors.clone_from(&model.remarks);
     told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
     Ok(Replayed {
         told,
@@ -405,6 +410,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             wire,
             crossings: outcome.chain.crossings(),
         },
+        anchors: Vec::new(),
     }
 }
 

@@ -152,7 +152,7 @@ impl Examined<'_> {
             let machine = Machine::of(&library, model.machine.name());
             let model = ModelTarget {
                 machine: machine.map_err(|error| Failure::Input(error.to_string()))?,
-                fidelity: model.fidelity,
+                ..model.clone()
             };
             replay_on(&model, self.trace, self.nodes, self.options, &profiles)
         });
