@@ -68,7 +68,7 @@ impl Predicting {
         Ok(Some(Predicting {
             intervals,
             adapter: names.adapter.clone(),
-            corrections: system.corrections.clone(),
+            corrections: system.corrections,
         }))
     }
 
