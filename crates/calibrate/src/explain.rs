@@ -126,7 +126,7 @@ pub fn explain_messages(
         let took = traced.end - traced.start;
         Explained {
             parameters: Parameters::from([("size".to_owned(), Value::from(bytes as usize))]),
-            one_way: answered.then(|| Time(took.0 / 2)),
+            one_way: answered.then_some(Time(took.0 / 2)),
             took,
             shares: shares(&traced),
             spans: relative(&traced),
