@@ -10,7 +10,7 @@ use crate::stage;
 
 /// Memory from which the adapter reads an eager message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum From {
+pub(super) enum Source {
     /// A copy in a buffer of the library.
     Copy,
     /// The sender's buffer.
@@ -19,14 +19,14 @@ pub(super) enum From {
 
 impl Mpi {
     /// Returns whether a message goes without a rendezvous, and from which memory.
-    pub(super) fn eagerly(&self, bytes: u64, blocking: bool) -> Option<From> {
+    pub(super) fn eagerly(&self, bytes: u64, blocking: bool) -> Option<Source> {
         let own = |value: Option<Bytes>| value.filter(|_| blocking);
         let eager = own(self.blocking_eager).unwrap_or(self.eager);
         let zero_copy = own(self.blocking_zero_copy).or(self.zero_copy);
         let can = self.channel != Channel::Socket;
         let from = match can && zero_copy.is_some_and(|least| bytes >= least.0) {
-            true => From::Buffer,
-            false => From::Copy,
+            true => Source::Buffer,
+            false => Source::Copy,
         };
         (bytes <= eager.0).then_some(from)
     }
@@ -58,8 +58,8 @@ impl Rank {
         }
     }
 
-    pub(super) async fn send_eagerly(&self, to: usize, bytes: u64, origin: Origin, from: From) {
-        let copied = from == From::Copy;
+    pub(super) async fn send_eagerly(&self, to: usize, bytes: u64, origin: Origin, from: Source) {
+        let copied = from == Source::Copy;
         if !copied {
             self.register(bytes).await;
         }
