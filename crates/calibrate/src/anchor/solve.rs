@@ -26,7 +26,8 @@ pub fn solve<E>(
     let mut reached = time(offset)?;
     let mut best = (offset, (target - reached).abs());
     let mut step = target - reached;
-    let (mut below, mut above): (Option<(f64, f64)>, Option<(f64, f64)>) = (None, None);
+    let mut below: Option<(f64, f64)> = None;
+    let mut above: Option<(f64, f64)> = None;
     for round in 0..MOST {
         let miss = target - reached;
         if miss.abs() <= tolerance {
