@@ -166,7 +166,7 @@ mod tests {
         Predicting {
             intervals: Intervals::shipped().expect("is shipped"),
             adapter: "connectx6".to_owned(),
-            basis: Basis::Blind,
+            corrections: Corrections::default(),
         }
     }
 

@@ -107,7 +107,7 @@ fn is_default(settings: &Settings) -> bool {
 }
 
 /// The benchmarks whose figures can be anchors.
-pub const BENCHMARKS: [(&str, Unit, Operation); 9] = [
+pub const BENCHMARKS: [(&str, Unit, Operation); 10] = [
     ("latency.write", Unit::Micros, Operation::Write),
     ("bandwidth.write", Unit::Megabytes, Operation::Write),
     ("latency.send", Unit::Micros, Operation::Send),
@@ -116,6 +116,7 @@ pub const BENCHMARKS: [(&str, Unit, Operation); 9] = [
     ("bandwidth.read", Unit::Megabytes, Operation::Read),
     ("mpi.latency", Unit::Micros, Operation::Mpi),
     ("mpi.bandwidth", Unit::Megabytes, Operation::Mpi),
+    ("mpi.bandwidth-both", Unit::Megabytes, Operation::Mpi),
     ("mpi.multi-pair-bandwidth", Unit::Megabytes, Operation::Mpi),
 ];
 

@@ -218,7 +218,7 @@ impl Described {
         let names = library.system_names(&curve.system)?;
         let is_mpi = Layer::of(&curve.benchmark) == Some(Layer::Mpi);
         let directions = match curve.benchmark.as_str() {
-            "mpi.bidirectional" => 2.0,
+            "mpi.bandwidth-both" => 2.0,
             _ => 1.0,
         };
         Ok(Described {

@@ -10,7 +10,7 @@ use verbena_bench::model_target::ModelTarget;
 use verbena_bench::predicted::Predicting;
 use verbena_bench::profiles::Profiles;
 use verbena_calibrate::interval::{Interval, Intervals, Subject, Verdict};
-use verbena_calibrate::residual::{FigureKind, Layer};
+use verbena_calibrate::residual::FigureKind;
 use verbena_measure::unit;
 
 /// The assumption behind the intervals of traces.

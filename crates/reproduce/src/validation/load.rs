@@ -76,7 +76,7 @@ pub struct Curve {
     pub place: String,
     /// The modelled system.
     pub system: String,
-    /// A benchmark of the suite, or `mpi.latency`, `mpi.bandwidth`, `mpi.bidirectional` between
+    /// A benchmark of the suite, or `mpi.latency`, `mpi.bandwidth`, `mpi.bandwidth-both` between
     /// two nodes, `mpi.latency-inside`, `mpi.bandwidth-inside` in one node.
     pub benchmark: String,
     /// The MPI library's profile, if it is not the system's.

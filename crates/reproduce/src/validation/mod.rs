@@ -78,7 +78,7 @@ pub fn figure(system: &System, curve: &Curve, bytes: u64) -> f64 {
         "mpi.latency-inside" => return mpi_latency(system, Ranks::Together, bytes),
         "mpi.bandwidth" => return mpi_bandwidth(system, Ranks::Apart, bytes, one),
         "mpi.bandwidth-inside" => return mpi_bandwidth(system, Ranks::Together, bytes, one),
-        "mpi.bidirectional" => return mpi_bandwidth(system, Ranks::Apart, bytes, both),
+        "mpi.bandwidth-both" => return mpi_bandwidth(system, Ranks::Apart, bytes, both),
         _ => {}
     }
     if curve.is_of_datagrams() {
