@@ -9,7 +9,7 @@ use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Point, Predicted, Value};
 use verbena_measure::warning::Warning;
-use verbena_model::correction::{Correction, Corrections, Operation};
+use verbena_model::correction::{Corrections, Offset, Operation};
 use verbena_model::profile::{ProfileKind, Recorded};
 
 /// Payload in bytes of a packet in an Ethernet frame of 1500 B.
@@ -77,46 +77,51 @@ impl Predicting {
         &self.intervals
     }
 
-    /// Returns whether the operation is anchored.
-    fn basis(&self, operation: Option<Operation>) -> Basis {
-        let none = Correction::default();
-        match operation.is_some_and(|one| self.corrections.of(one) != none) {
-            true => Basis::Anchored,
-            false => Basis::Blind,
-        }
-    }
-
-    /// Returns the subject of a figure of MPI messages on the system.
-    pub fn messages(&self, figure: FigureKind, bytes: u64) -> Subject {
-        self.subject((figure, Layer::Mpi), Some(Operation::Mpi), bytes)
-    }
-
-    /// Returns the subject of a figure of the system.
-    fn subject(
+    /// Returns the subject of a benchmark's figure, over a transport if it has one; `None` if no
+    /// published curve is of its kind.
+    pub fn subject(
         &self,
-        (figure, layer): (FigureKind, Layer),
-        operation: Option<Operation>,
+        benchmark: &str,
+        transport: Option<&str>,
+        figure: FigureKind,
         bytes: u64,
-    ) -> Subject {
-        Subject {
+    ) -> Option<Subject> {
+        let layer = Layer::of(benchmark)?;
+        let operation = match (layer, meaning(benchmark, transport)) {
+            (Layer::Mpi, _) => Operation::Mpi,
+            (Layer::Verbs, Some((_, operation))) => operation,
+            (Layer::Verbs, None) => Operation::Write,
+        };
+        let correction = self.corrections.of(operation);
+        let offset = match figure {
+            FigureKind::Latency => correction.latency,
+            FigureKind::Bandwidth => correction.occupancy,
+        };
+        Some(Subject {
             figure,
             layer,
             size: SizeClass::of(bytes),
             adapter: Some(self.adapter.clone()),
-            basis: self.basis(operation),
-        }
+            basis: match offset == Offset::default() {
+                true => Basis::Blind,
+                false => Basis::Anchored,
+            },
+        })
     }
 
     /// Returns the interval of a benchmark's figure in `unit`; `None` if no published curve is of
     /// its kind.
-    pub fn interval(&self, benchmark: &str, unit: &str, bytes: u64) -> Option<Interval> {
+    pub fn interval(
+        &self,
+        benchmark: &str,
+        transport: Option<&str>,
+        unit: &str,
+        bytes: u64,
+    ) -> Option<Interval> {
         if !matches!(unit, "ns" | "bytes/s" | "1/s") {
             return None;
         }
-        let layer = Layer::of(benchmark)?;
-        let operation = meaning(benchmark, None).map(|(_, operation)| operation);
-        let operation = operation.or((layer == Layer::Mpi).then_some(Operation::Mpi));
-        let subject = self.subject((FigureKind::of_unit(unit), layer), operation, bytes);
+        let subject = self.subject(benchmark, transport, FigureKind::of_unit(unit), bytes)?;
         self.intervals.interval(&subject)
     }
 
@@ -127,10 +132,17 @@ impl Predicting {
             _ => 0,
         };
         let Point {
-            benchmark, metrics, ..
+            benchmark,
+            metrics,
+            parameters,
+            ..
         } = point;
+        let transport = match parameters.get("transport") {
+            Some(Value::Word(word)) => Some(word.as_str()),
+            _ => None,
+        };
         for metric in metrics {
-            let interval = self.interval(benchmark, &metric.unit, bytes);
+            let interval = self.interval(benchmark, transport, &metric.unit, bytes);
             metric.predicted = interval.map(|interval| of_metric(metric, &interval));
         }
     }
@@ -161,6 +173,7 @@ fn of_metric(metric: &Metric, interval: &Interval) -> Predicted {
 mod tests {
     use super::*;
     use verbena_fabric::model::{Fidelity, Machine};
+    use verbena_model::correction::Correction;
 
     fn predicting() -> Predicting {
         Predicting {
@@ -216,7 +229,30 @@ mod tests {
 
     #[test]
     fn benchmarks_without_published_curves_have_none() {
-        assert_eq!(predicting().interval("rfio.readers", "bytes/s", 8), None);
-        assert!(predicting().interval("mpi.latency", "ns", 8).is_some());
+        let predicting = predicting();
+        assert_eq!(
+            predicting.interval("rfio.readers", None, "bytes/s", 8),
+            None
+        );
+        assert!(predicting.interval("mpi.latency", None, "ns", 8).is_some());
+    }
+
+    #[test]
+    fn corrected_operations_are_anchored_and_others_blind() {
+        let mut predicting = predicting();
+        let latency = Offset::from_nanos(100.0);
+        let correction = Correction {
+            latency,
+            ..Correction::default()
+        };
+        predicting.corrections.set(Operation::Write, correction);
+        let basis = |benchmark, figure| {
+            let subject = predicting.subject(benchmark, Some("rc"), figure, 8);
+            subject.map(|subject| subject.basis)
+        };
+        let (latency, bandwidth) = (FigureKind::Latency, FigureKind::Bandwidth);
+        assert_eq!(basis("latency.write", latency), Some(Basis::Anchored));
+        assert_eq!(basis("bandwidth.write", bandwidth), Some(Basis::Blind));
+        assert_eq!(basis("latency.send", latency), Some(Basis::Blind));
     }
 }

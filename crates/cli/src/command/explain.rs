@@ -142,7 +142,11 @@ fn interval(predicting: &Predicting, benchmark: &str, explained: &Explained) -> 
         Some(Value::Number(bytes)) => *bytes as u64,
         _ => 0,
     };
-    match predicting.interval(benchmark, "ns", bytes) {
+    let transport = match explained.parameters.get("transport") {
+        Some(Value::Word(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    match predicting.interval(benchmark, transport, "ns", bytes) {
         Some(interval) => {
             let (low, high) = interval.range(explained.took.nanos());
             format!(

@@ -84,7 +84,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let nodes = arguments.nodes;
     let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
-    let profiles = arguments.profiles.profiles();
     match sources.iter().find(|source| !source.is_trace()) {
         None => {
             let options = arguments.of_trace;

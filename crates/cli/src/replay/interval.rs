@@ -73,8 +73,8 @@ impl Judge {
             return Ok(None);
         };
         let size = bytes / messages.max(1);
-        let subject = predicting.messages(FigureKind::Latency, size);
-        Ok(Some(Judge {
+        let subject = predicting.subject("mpi.latency", None, FigureKind::Latency, size);
+        Ok(subject.map(|subject| Judge {
             interval: predicting.intervals().interval(&subject),
             intervals: predicting.intervals().clone(),
             subject,
