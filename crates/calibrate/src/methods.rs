@@ -66,8 +66,9 @@ impl Method {
             Method::TwoPoints => "LogGP through two points of the curve itself, the anchor and \
                                   the largest message"
                 .to_owned(),
-            Method::Anchored => "the model with the time of each message shifted by a constant \
-                                 that makes one point exact: the smallest message of at least 8 B"
+            Method::Anchored => "the model corrected by one latency and one rate of the operation \
+                                 on that machine, as far as its source has them: of the smallest \
+                                 message of at least 8 B, and of at least 64 B"
                 .to_owned(),
             Method::BestConstant => "the model shifted by the constant that fits the whole curve \
                                      best: the least that an anchor can leave"
