@@ -184,12 +184,12 @@ def followed(tables: str, topology: str) -> tuple[list[int], int]:
     return [lengths.get(length, 0) for length in range(max(lengths) + 1)], max(load.values())
 
 
-def shift(ranks: int) -> str:
-    """A schedule in which each rank sends 64 KiB to the rank four further."""
+def shift(ranks: int, size: int = 1 << 16) -> str:
+    """A schedule in which each rank sends `size` bytes to the rank four further."""
     lines = [f"num_ranks {ranks}"]
     for rank in range(ranks):
-        lines += [f"rank {rank} {{", f"l1: send 65536b to {(rank + HOSTS) % ranks} tag 0",
-                  f"l2: recv 65536b from {(rank - HOSTS) % ranks} tag 0", "}"]
+        lines += [f"rank {rank} {{", f"l1: send {size}b to {(rank + HOSTS) % ranks} tag 0",
+                  f"l2: recv {size}b from {(rank - HOSTS) % ranks} tag 0", "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -201,7 +201,7 @@ def modelled(place: Place) -> Outcome:
     names = re.findall(r'^Ca\s+\d+ "[^"]+"\s+# "([^"]+)"', file.read_text(), re.MULTILINE)
     names = sorted({name for name in names if "Aggregation" not in name and "mlx5" in name})
     schedule = place.directory / "shift.goal"
-    schedule.write_text(shift(len(names)))
+    schedule.write_text(shift(len(names), 1 << 20))
     command = [str(VERBENA), "replay", str(schedule), "--on", "model:connectx7-ndr:message", "--json", "--topology"]
     whole = place.run("whole", [*command, str(file)], SECONDS)
     if not whole.succeeded or printed(whole)["nodes"] != len(names):

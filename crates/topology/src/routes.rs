@@ -131,10 +131,10 @@ impl Reader {
             let entry = entry(line).ok_or_else(|| fault("invalid entry of a table"))?;
             let table = self.tables.last_mut().expect("a table is open");
             table.entries.push(entry);
-        } else if let Some(count) = last_line(line) {
+        } else if let Some((count, is_of_entries)) = last_line(line) {
             let table = self.tables.last().expect("a table is open");
             let (guid, read) = (table.guid, table.entries.len());
-            if count != read {
+            if read > count || (is_of_entries && read < count) {
                 let text = "tables have another number of entries than their last line states";
                 self.remark(text, format!("{guid:#018x}: {read} of {count}"));
             }
@@ -207,12 +207,12 @@ fn entry(line: &str) -> Option<Entry> {
     Some(Entry { lid, port, guid })
 }
 
-/// Returns the number of entries that a table's last line states.
-fn last_line(line: &str) -> Option<usize> {
-    let count = line
-        .strip_suffix(" valid lids dumped")
-        .or_else(|| line.strip_suffix(" lids dumped"))?;
-    count.parse().ok()
+/// Returns the number that a table's last line states, and whether it is that of entries: OpenSM
+/// counts destinations without a way, too, which have none.
+fn last_line(line: &str) -> Option<(usize, bool)> {
+    let entries = line.strip_suffix(" valid lids dumped");
+    let count = entries.or_else(|| line.strip_suffix(" lids dumped"))?;
+    Some((count.parse().ok()?, entries.is_some()))
 }
 
 /// Returns whether a line is empty, a comment, or a heading of a table's columns.
@@ -308,6 +308,8 @@ LID    : Port : Hops : Optimal
         let cut = &DUMP_FTS[..DUMP_FTS.find("3 valid").unwrap()];
         assert!(remarks(cut)[0].contains("no last line"));
         assert!(remarks(&DUMP_FTS.replace("3 valid", "4 valid"))[0].contains("another number"));
+        assert!(remarks(&LFTS.replace("2 lids", "1 lids"))[0].contains("another number"));
+        assert_eq!(remarks(&LFTS.replace("2 lids", "3 lids")), [""; 0]);
         assert!(remarks(&format!("{DUMP_FTS}{DUMP_FTS}"))[0].contains("several tables"));
         assert!(
             remarks(&DUMP_FTS.replace("0x0004 000", "ibwarn: 4"))[0].contains("not understood")

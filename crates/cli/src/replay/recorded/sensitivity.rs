@@ -233,7 +233,7 @@ mod tests {
         let replay = |model| replay_on(model, &trace, None, &options, &Profiles::default());
         let as_is: Vec<Replayed> = models.iter().map(|one| replay(one).unwrap()).collect();
         let changing = examined.changing(&as_is).unwrap();
-        // Each sentence names a value and its change, or why it cannot be changed: counts are whole.
+        // Each sentence names a value and its change, or why it cannot be changed.
         let is_known = |one: &String| one.contains("ed (") || one.contains(" cannot be ");
         assert!(changing.iter().all(is_known), "{changing:?}");
         let values = examined.values().unwrap();
