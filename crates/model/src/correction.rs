@@ -14,7 +14,7 @@
 //!   the message's latency.
 //!
 //! A message of an MPI library is corrected likewise: it is matched later by its latency, or its
-//! library's overhead is shorter on both sides; occupancy follows the sender's work, or is taken
+//! library's overhead and then the wake-up of a waiting rank are shorter; occupancy follows the sender's work, or is taken
 //! from the overhead on both sides. The verbs operations that carry the message have their own
 //! corrections in addition. Messages inside a node, one-sided MPI operations and atomics have none.
 //!

@@ -219,7 +219,7 @@ fn missed(fit: &Fit, operation: Operation) -> String {
     let (anchor, unit) = (&fit.anchor, fit.anchor.unit);
     let reached = rounded(fit.reached);
     let parts = match (operation, unit) {
-        (Operation::Mpi, _) => "the library's overhead",
+        (Operation::Mpi, _) => "the library's overhead and wake-up",
         (_, Unit::Micros) => "doorbell, pipelines and placement",
         (_, Unit::Megabytes) => "posting",
     };

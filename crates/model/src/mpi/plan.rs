@@ -11,6 +11,8 @@ pub struct Plan {
     pub held: Time,
     /// Taken from the overhead on each side.
     pub overhead: Time,
+    /// Taken from the time in which a waiting rank wakes up.
+    pub wakeup: Time,
     /// Processor time of the sender after a message.
     pub after: Time,
     /// Part of a negative latency that the library does not have.
@@ -36,7 +38,9 @@ impl Plan {
         plan.held = flight.since(from_flight);
         let mut each = Time(latency.0.div_ceil(2));
         plan.overhead += taken(&mut each, mpi.overhead.since(plan.overhead));
-        plan.unmet = each * 2;
+        let mut left = each * 2;
+        plan.wakeup = taken(&mut left, mpi.wakeup.unwrap_or_default());
+        plan.unmet = left;
         plan
     }
 }

@@ -71,6 +71,7 @@ impl World {
         let plan = Plan::of(cluster.system().corrections.of(Operation::Mpi), &mpi);
         let access = mpi.overhead;
         mpi.overhead = mpi.overhead.since(plan.overhead);
+        mpi.wakeup = mpi.wakeup.map(|wakeup| wakeup.since(plan.wakeup));
         let processes = nodes.iter().map(|&node| cluster.process(node)).collect();
         let mut taken: BTreeMap<usize, usize> = BTreeMap::new();
         let relations = nodes.iter().map(|node| {
