@@ -10,7 +10,7 @@ use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Point, Predicted, Value};
 use verbena_measure::warning::Warning;
 use verbena_model::correction::{Corrections, Offset, Operation};
-use verbena_model::profile::{ProfileKind, Recorded};
+use verbena_model::profile::{Channel, ProfileKind, Recorded};
 
 /// Payload in bytes of a packet in an Ethernet frame of 1500 B.
 const SMALL: u64 = 1024;
@@ -48,6 +48,8 @@ pub struct Predicting {
     intervals: Intervals,
     adapter: String,
     corrections: Corrections,
+    /// Whether messages pass through the kernel's TCP, of which there are no published curves.
+    is_tcp: bool,
 }
 
 impl Predicting {
@@ -69,6 +71,10 @@ impl Predicting {
             intervals,
             adapter: names.adapter.clone(),
             corrections: system.corrections,
+            is_tcp: system
+                .mpi
+                .as_ref()
+                .is_some_and(|mpi| mpi.channel == Channel::Socket),
         }))
     }
 
@@ -86,7 +92,7 @@ impl Predicting {
         figure: FigureKind,
         bytes: u64,
     ) -> Option<Subject> {
-        let layer = Layer::of(benchmark)?;
+        let layer = Layer::of(benchmark).filter(|_| !self.is_tcp)?;
         let operation = match (layer, meaning(benchmark, transport)) {
             (Layer::Mpi, _) => Operation::Mpi,
             (Layer::Verbs, Some((_, operation))) => operation,
@@ -180,6 +186,7 @@ mod tests {
             intervals: Intervals::shipped().expect("is shipped"),
             adapter: "connectx6".to_owned(),
             corrections: Corrections::default(),
+            is_tcp: false,
         }
     }
 
@@ -235,6 +242,14 @@ mod tests {
             None
         );
         assert!(predicting.interval("mpi.latency", None, "ns", 8).is_some());
+    }
+
+    #[test]
+    fn kernel_tcp_has_none() {
+        let profiles = Profiles::default();
+        let predicting = Predicting::of(&model("tcp-100gbe"), &profiles).unwrap();
+        let predicting = predicting.expect("is a system");
+        assert_eq!(predicting.interval("mpi.latency", None, "ns", 8), None);
     }
 
     #[test]
