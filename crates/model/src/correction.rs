@@ -14,9 +14,10 @@
 //!   the message's latency.
 //!
 //! A message of an MPI library is corrected likewise: it is matched later by its latency, or its
-//! library's overhead and then the wake-up of a waiting rank are shorter; occupancy follows the sender's work, or is taken
-//! from the overhead on both sides. The verbs operations that carry the message have their own
-//! corrections in addition. Messages inside a node, one-sided MPI operations and atomics have none.
+//! library's overhead and then the wake-up of a waiting rank are shorter; occupancy follows the
+//! sender's work, or is taken from the overhead on both sides. The verbs operations that carry the
+//! message have their own corrections in addition. Messages inside a node, one-sided MPI operations
+//! and atomics have none.
 //!
 //! Without corrections, the simulation is the same to the picosecond.
 

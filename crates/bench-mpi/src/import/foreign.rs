@@ -24,7 +24,7 @@ const CHAKRA: Foreign = Foreign {
 };
 const MSCCL: Foreign = Foreign {
     name: "an algorithm of MSCCL",
-    remedy: "write it as a GOAL schedule for verbena replay",
+    remedy: "replay it without import: verbena replay FILE --bytes SIZE --on model:PROFILE",
 };
 const PAJE: Foreign = Foreign {
     name: "a Paje trace",

@@ -1,5 +1,5 @@
-//! `verbena replay`: replays a recorded MPI program, or a message schedule in GOAL's text format,
-//! on a timing model.
+//! `verbena replay`: replays a recorded MPI program, or a message schedule in GOAL's text format or
+//! as an algorithm of MSCCL, on a timing model.
 
 use std::path::PathBuf;
 
@@ -12,6 +12,7 @@ use crate::replay::source::Source;
 use crate::replay::{recorded, schedule};
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::target::{Found, Target};
+use verbena_measure::unit;
 
 const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
                         `verbena list` names the profiles";
@@ -23,7 +24,7 @@ pub struct Arguments {
     ///
     /// A trace is a directory, or a file with all ranks. Several are replayed in order, e.g. of the
     /// same program on more ranks. A schedule is a file in GOAL's format, e.g. from LogGOPSim's
-    /// schedgen.
+    /// schedgen, or an algorithm of MSCCL (XML), with --bytes.
     #[arg(value_name = "TRACE|FILE", required = true)]
     sources: Vec<PathBuf>,
 
@@ -39,6 +40,10 @@ pub struct Arguments {
     /// Several numbers, e.g. 16,64,256, are replayed one after the other.
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
     nodes: Vec<usize>,
+
+    /// Set the size of the buffer of an MSCCL algorithm, e.g. 4M
+    #[arg(long, value_name = "SIZE", value_parser = unit::read_size)]
+    bytes: Option<u64>,
 
     #[command(flatten)]
     of_trace: recorded::Options,
@@ -85,6 +90,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
     match sources.iter().find(|source| !source.is_trace()) {
+        None if arguments.bytes.is_some() => Err(Failure::Input(schedule::NO_BUFFER.to_owned())),
         None => {
             let options = arguments.of_trace;
             recorded::run(sources, models, &nodes, options, profiles, arguments.json)
@@ -100,7 +106,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 }
             };
             let schedule = sources.remove(0);
-            schedule::run(schedule, models, nodes, profiles, arguments.json)
+            let sizes = (nodes, arguments.bytes);
+            schedule::run(schedule, models, sizes, profiles, arguments.json)
         }
         Some(schedule) => {
             let file = schedule.path().display();

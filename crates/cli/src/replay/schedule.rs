@@ -1,4 +1,5 @@
-//! Replays a schedule of sends, receives and calculations, in GOAL's text format.
+//! Replays a schedule of sends, receives and calculations, in GOAL's text format or as
+//! an algorithm of MSCCL.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,12 @@ use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_measure::unit;
-use verbena_replay::goal::{Ends as Outcome, Failure as Refusal, Schedule, run as replay};
+use verbena_replay::goal::{
+    Ends as Outcome, Failure as Refusal, Schedule, is_msccl, run as replay,
+};
+
+/// The error for `--bytes` with anything else than an algorithm of MSCCL.
+pub const NO_BUFFER: &str = "only algorithms of MSCCL take --bytes";
 
 #[derive(Serialize)]
 struct Told {
@@ -46,7 +52,7 @@ struct Told {
 pub fn run(
     source: Source,
     models: Vec<ModelTarget>,
-    nodes: Option<usize>,
+    (nodes, bytes): (Option<usize>, Option<u64>),
     profiles: Profiles,
     json: bool,
 ) -> Result<Exit, Failure> {
@@ -57,7 +63,7 @@ pub fn run(
     let ran = interrupt::unless_interrupted(move || -> Result<(), Failure> {
         let file = &source.path().to_owned();
         let text = source.schedule()?;
-        let schedule = Schedule::read(&text).map_err(|fault| within(file, &fault))?;
+        let schedule = read(file, &text, bytes)?;
         let nodes = nodes.unwrap_or(schedule.ranks);
         for model in &models {
             let outcome = replay(model.system()?, &schedule, nodes, model.fidelity);
@@ -87,6 +93,21 @@ pub fn run(
         false => told.iter().for_each(table),
     }
     Ok(concluded(told.len(), count))
+}
+
+/// Reads a schedule in either format.
+fn read(file: &Path, text: &str, bytes: Option<u64>) -> Result<Schedule, Failure> {
+    let schedule = match (is_msccl(text), bytes) {
+        (true, Some(bytes)) => Schedule::of_msccl(text, bytes),
+        (false, None) => Schedule::read(text),
+        (true, None) => {
+            let file = file.display();
+            let reason = format!("{file} is an algorithm of MSCCL: add --bytes SIZE, its buffer");
+            return Err(Failure::Input(reason));
+        }
+        (false, Some(_)) => return Err(Failure::Input(NO_BUFFER.to_owned())),
+    };
+    schedule.map_err(|fault| within(file, &fault))
 }
 
 /// Names the file with a fault in the schedule.
@@ -132,5 +153,34 @@ fn table(told: &Told) {
             interval.range(),
             interval.origin()
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALGORITHM: &str = "<algo nchunksperloop=\"1\" ngpus=\"1\"><gpu id=\"0\"/></algo>";
+
+    #[test]
+    fn an_algorithm_needs_the_size_of_its_buffer_and_nothing_else_takes_one() {
+        let read = |text, bytes| read(Path::new("ring.xml"), text, bytes);
+        let goal = "num_ranks 1\nrank 0 {\n}\n";
+        assert_eq!(read(ALGORITHM, Some(8)).unwrap().ranks, 1);
+        assert_eq!(read(goal, None).unwrap().ranks, 1);
+        for (text, bytes, reason) in [
+            (
+                ALGORITHM,
+                None,
+                "ring.xml is an algorithm of MSCCL: add --bytes",
+            ),
+            (goal, Some(8), "only algorithms of MSCCL"),
+            ("<algo>", Some(8), "ring.xml, line 1: "),
+        ] {
+            let Err(Failure::Input(told)) = read(text, bytes) else {
+                panic!("{text} is read");
+            };
+            assert!(told.contains(reason), "{told}");
+        }
     }
 }

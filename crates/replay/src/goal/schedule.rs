@@ -1,5 +1,6 @@
 //! A schedule: the operations of each rank and their dependencies.
 
+use super::msccl;
 use super::text::{Fault, read};
 use std::collections::BTreeMap;
 
@@ -77,6 +78,16 @@ impl Schedule {
         Ok(schedule)
     }
 
+    /// Reads an algorithm of MSCCL (XML) that transfers a buffer of `bytes` bytes in one loop.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`Fault`] with the line if the text is invalid, the sends and receives of a
+    /// connection differ, or steps wait for each other in a cycle.
+    pub fn of_msccl(text: &str, bytes: u64) -> Result<Schedule, Fault> {
+        msccl::read(text, bytes)
+    }
+
     /// Returns the number of operations of all ranks.
     pub fn size(&self) -> usize {
         self.operations.values().map(Vec::len).sum()
@@ -98,7 +109,7 @@ impl Schedule {
 const TOLD: usize = 8;
 
 /// Refuses operations that wait for each other.
-fn refuse_circles(operations: &[Operation]) -> Result<(), Fault> {
+pub(super) fn refuse_circles(operations: &[Operation]) -> Result<(), Fault> {
     let mut lacking: Vec<usize> = operations.iter().map(|one| one.before().count()).collect();
     let after = followers(operations, Operation::before);
     let mut ready: Vec<usize> = (0..operations.len()).filter(|&n| lacking[n] == 0).collect();

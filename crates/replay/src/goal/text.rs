@@ -20,10 +20,11 @@ use super::schedule::{Action, Operation, Schedule};
 use super::words::{Word, Words};
 use std::collections::{BTreeMap, HashMap};
 
-const MOST_RANKS: u64 = 1 << 20;
+/// Maximum number of ranks.
+pub(super) const MOST_RANKS: u64 = 1 << 20;
 /// Maximum bytes of all messages and nanoseconds of all calculations together: virtual time in
 /// picoseconds must not overflow.
-const MOST_BYTES: u64 = 1 << 45;
+pub(super) const MOST_BYTES: u64 = 1 << 45;
 const MOST_NANOS: u64 = 1_000_000_000_000_000;
 
 /// An error in a text, with its line.
