@@ -83,7 +83,10 @@ fn every_curve_can_be_computed() {
         );
         // Units and operations are the published ones: large messages are nowhere off by a factor
         // of two, and small ones, of which a measurement's first are the slowest, not by a factor
-        // of three.
+        // of three. A stand-in's errors are those of the substitution.
+        if result.curve.stand_in {
+            continue;
+        }
         let errors = result.errors();
         assert!(errors[errors.len() - 1].abs() < 1.0, "{result:?}");
         assert!(errors[0].abs() < 2.5, "{result:?}");
