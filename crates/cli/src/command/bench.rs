@@ -55,8 +55,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
-    let targets = &arguments.options.targets;
-    arguments.options.profiles.report_basis(targets)?;
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
         &arguments.options.options()?,
@@ -90,6 +88,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     };
     if !arguments.json {
         measured::print(&runs, report.as_deref())?;
+        let options = &arguments.options;
+        options.profiles.report_basis(&options.targets)?;
     }
     Ok(verdict(&runs))
 }

@@ -78,7 +78,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
              profiles";
         return Err(Failure::Input(text.to_owned()));
     };
-    arguments.profiles.report_basis([&arguments.target])?;
     let unknown = || {
         let name = &arguments.benchmark;
         Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
@@ -115,6 +114,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let predicting = Predicting::of(&model, &arguments.profiles.profiles())?;
     print_remarks([model.as_ref()]);
+    arguments.profiles.report_basis([&arguments.target])?;
     let mut operations = Vec::new();
     for one in &explained {
         let title = title(&arguments.benchmark, one);

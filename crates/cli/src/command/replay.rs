@@ -82,15 +82,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             _ => Err(Failure::Input(NO_MODEL.to_owned())),
         })
         .collect::<Result<Vec<ModelTarget>, Failure>>()?;
-    arguments.profiles.report_basis(&arguments.targets)?;
     if !arguments.json {
         print_remarks(&models);
     }
-    let nodes = arguments.nodes;
+    let (nodes, bytes) = (arguments.nodes, arguments.bytes);
     let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
     let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
-    match sources.iter().find(|source| !source.is_trace()) {
-        None if arguments.bytes.is_some() => Err(Failure::Input(schedule::NO_BUFFER.to_owned())),
+    let exit = match sources.iter().find(|source| !source.is_trace()) {
+        None if bytes.is_some() => return Err(Failure::Input(schedule::NO_BUFFER.to_owned())),
         None => {
             let options = arguments.of_trace;
             recorded::run(sources, models, &nodes, options, profiles, arguments.json)
@@ -106,8 +105,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 }
             };
             let schedule = sources.remove(0);
-            let sizes = (nodes, arguments.bytes);
-            schedule::run(schedule, models, sizes, profiles, arguments.json)
+            schedule::run(schedule, models, (nodes, bytes), profiles, arguments.json)
         }
         Some(schedule) => {
             let file = schedule.path().display();
@@ -115,7 +113,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 "{file} is not a trace; only traces (directories, or files that begin with \
                  VMPITS1) can be replayed several at once"
             );
-            Err(Failure::Input(text))
+            return Err(Failure::Input(text));
         }
+    }?;
+    if !arguments.json {
+        arguments.profiles.report_basis(&arguments.targets)?;
     }
+    Ok(exit)
 }
