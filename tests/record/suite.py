@@ -254,7 +254,8 @@ def by_ranks(place: Place, all_told: list[dict]) -> Outcome | None:
     if not told.succeeded or json.loads(told.output) != all_told * 2:
         return failed("two traces differ from each alone", told.evidence())
     table = place.run("replay", command, SECONDS)
-    rows = [line.split() for line in table.output.splitlines()]
+    # Intervals and verdicts follow after an empty line.
+    rows = [line.split() for line in table.output.split("\n\n")[0].splitlines()]
     ranks = str(all_told[0]["ranks"])
     ratios = [f"{one['nanoseconds'] / all_told[0]['nanoseconds']:.3f}x" for one in all_told]
     if len(rows) != 3 or any(row[:3] != [str(trace), ranks, ranks] or row[5::3] != ratios for row in rows[1:]):
