@@ -1,4 +1,4 @@
-//! A box in pages of its own, without any of the program's data beside the value.
+//! A box on separate pages, which contain no other data of the program.
 //!
 //! So it is not affected when the program registers or protects whole pages of the heap.
 

@@ -47,10 +47,17 @@ pub enum NetworkError {
     /// An adapter is requested twice.
     #[error("{0} is named twice")]
     Twice(String),
+    /// The tables of paths would need too much memory.
+    #[error("{0} switches with {1} adapters are too many: at most {MOST_PAIRS} pairs are possible")]
+    TooMany(usize, usize),
     /// No path joins two requested adapters.
     #[error("no path leads from {0} to {1}")]
     Apart(String, String),
 }
+
+/// Maximum number of switches times switches and adapters: paths need a table of that size. It is
+/// enough for 5,000 switches with 20,000 adapters.
+const MOST_PAIRS: usize = 1 << 27;
 
 /// Collects remarks.
 #[derive(Default)]
@@ -89,6 +96,11 @@ impl Network {
         };
         if chosen.len() < 2 {
             return Err(NetworkError::TooFew(chosen.len()));
+        }
+        let switches = links.switches.len();
+        let pairs = switches.checked_mul(switches + chosen.len());
+        if pairs.is_none_or(|pairs| pairs > MOST_PAIRS) {
+            return Err(NetworkError::TooMany(switches, chosen.len()));
         }
         let uplink = |adapter: &usize| links.uplinks[adapter];
         Ok(Network {
@@ -411,6 +423,18 @@ Switch 8 "S-3" # "alone" base port 0 lid 3 lmc 0
             "no path leads from n2 mlx5_0 to n9 mlx5_0"
         );
         assert!(error(&["n10"]).starts_with("1 adapters"));
+    }
+
+    #[test]
+    fn more_switches_than_paths_can_be_kept_of_are_refused() {
+        let mut text = TWO.to_owned();
+        for switch in 100..20_000 {
+            text.push_str(&format!(
+                "\nSwitch 8 \"S-{switch:x}\"\n[1] \"S-1\"[{switch}]\n"
+            ));
+        }
+        let refused = Network::of(&read(&text), None).unwrap_err();
+        assert!(matches!(refused, NetworkError::TooMany(..)), "{refused}");
     }
 
     #[test]

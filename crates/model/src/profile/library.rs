@@ -22,7 +22,7 @@ pub struct Library {
     overrides: Overrides,
     profiles: BTreeMap<Name, Profile>,
     recorded: Vec<Recorded>,
-    /// Topology of every system, instead of its own.
+    /// Topology that replaces that of every system.
     fabric: Option<Topology>,
     /// By profile, the values that it takes from earlier generations.
     inherited: BTreeMap<Name, Vec<Inherited>>,
@@ -69,8 +69,8 @@ impl Library {
         })
     }
 
-    /// Connects the nodes of every system as in `fabric`, regardless of its own topology. Settings
-    /// and directories are added before.
+    /// Replaces the topology of every system by `fabric`. Settings and directories must have been
+    /// added before.
     #[must_use]
     pub fn connected_as(self, fabric: Topology) -> Library {
         Library {
