@@ -18,6 +18,8 @@ from harness.place import Place
 from harness.process import Process, wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
+from .late import starting_late
+
 TITLE = "librdmacm, rsockets, perftest -R and libfabric over the connection manager"
 REQUIRES = [Tool("rping", "rdmacm-utils"), Tool("ib_write_bw", "perftest"),
             Tool("fi_pingpong", "libfabric-bin"), COMPILER, VERBS_HEADERS,
@@ -83,7 +85,7 @@ def cases() -> list[Case]:
         found += c_program.table(Path(__file__).resolve().parent / source, [""], SECONDS,
                                  libraries=("-lrdmacm", "-libverbs", "-pthread"))
     return [*found, Case("nobody listens", "", no_listener), Case("the port is taken", "", taken),
-            Case("the server is killed", "", killed), Case("an idle client is killed", "", idle_killed)]
+            Case("perftest -R -q 4, whose listeners start late", "", late), Case("the server is killed", "", killed), Case("an idle client is killed", "", idle_killed)]
 
 
 def listens(place: Place) -> bool:
@@ -132,6 +134,13 @@ def perftest(options: list[str], path: str, place: Place) -> Outcome:
     command = run(*options, "-R", "-F", "-d", DEVICE, "-n", "500")
     ready = lambda _process: listens(place)  # noqa: E731
     return converse(place, command, [*command, HERE], ready, path).outcome()
+
+
+def late(place: Place) -> Outcome:
+    """A server that tells its client to connect before it listens again, and is slow."""
+    command = ["ib_write_bw", "-q", "4", "-R", "-F", "-d", DEVICE, "-n", "500"]
+    server = run(*map(str, starting_late(command)))
+    return converse(place, server, run(*command, HERE), lambda _process: listens(place), PATHS[0]).outcome()
 
 
 def multicast(path: str, place: Place) -> Outcome:

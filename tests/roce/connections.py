@@ -18,6 +18,8 @@ from harness.outcome import Outcome, failed, passed
 from harness.pair import Exchange, finish
 from harness.process import Process, wait_for_any
 
+from rdmacm.late import starting_late
+
 from .hosts import Host, Hosts, Wire
 
 SECONDS = 60
@@ -109,6 +111,7 @@ def cases(on_hosts: Callable[..., Callable]) -> list[Case]:
     for options in PERFTEST + (MORE_PERFTEST if WHOLE else []):
         name = " ".join([options[0], "-R", *options[1:]])
         found.append(Case(name, "IPv4", on_hosts(partial(perftest, options))))
+    found.append(Case("ib_write_bw -R -q 4, whose listeners start late", "", on_hosts(late)))
     for name in LOSSY:
         for seed in SEEDS:
             found.append(Case(name, LOSS if seed == 1 else f"{LOSS}, seed {seed}",
@@ -225,6 +228,12 @@ def perftest(options: list[str], hosts: Hosts) -> Outcome:
     count = 5 if hosts.wire else 500
     command = [*options, "-R", "-F", "-d", DEVICE, "-n", count]
     return converse(hosts, command, [*command, hosts.members[0].address]).outcome()
+
+
+def late(hosts: Hosts) -> Outcome:
+    """A server that tells its client to connect before it listens again, and is slow."""
+    command = ["ib_write_bw", "-q", 4, "-R", "-F", "-d", DEVICE, "-n", 500]
+    return converse(hosts, starting_late(command), [*command, hosts.members[0].address]).outcome()
 
 
 def rping(hosts: Hosts, host: Host, count: int, port: int = 7174) -> list[str]:

@@ -30,9 +30,9 @@ use verbena_wire::mad::cm;
 /// Number of requests that may wait for a listener.
 const MOST_UNCLAIMED: usize = 256;
 
-/// How long they wait, in nanoseconds. A kernel would refuse at once; but on a busy machine a
-/// program that listens again just in time for the next connection (perftest with `-R`) is slower
-/// than there.
+/// How long they wait, in nanoseconds, at least; longer where a process listened a moment ago
+/// ([`crate::closed_port`]). A kernel would refuse at once; but on a busy machine a program that
+/// starts to listen just in time for a connection is slower than there.
 const PATIENCE: u64 = 1_000_000_000;
 
 /// Interval at which they are offered again, in nanoseconds.
@@ -144,10 +144,20 @@ impl State {
                     let _ = peer_transport.forward(&cm_mad);
                 }
             }
-            Err(Errno(libc::ECONNREFUSED)) if clock::now() < deadline => {
+            Err(Errno(libc::ECONNREFUSED))
+                if clock::now() < deadline
+                    || self
+                        .ports
+                        .recent_listener(request.space, request.destination.port())
+                        .is_some() =>
+            {
                 let unclaimed = &mut self.connections.unclaimed;
-                if unclaimed.len() < MOST_UNCLAIMED {
+                let waiting = unclaimed.len();
+                if waiting < MOST_UNCLAIMED {
                     unclaimed.push((deadline, cm_mad));
+                }
+                // One alarm for all of them: each offers all.
+                if waiting == 0 {
                     self.set_alarm(clock::now() + ROUND, Alarm::Unclaimed);
                 }
             }

@@ -41,6 +41,7 @@ pub mod address;
 pub mod alarm;
 pub mod at_exit;
 pub mod channel;
+mod closed_port;
 pub mod command;
 pub mod connection_state;
 pub mod connection_table;

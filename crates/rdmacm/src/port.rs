@@ -11,9 +11,11 @@
 //! two loopback addresses may share a port here.
 
 use crate::address;
+use crate::closed_port;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 use rustix::io::Errno as Os;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Pid;
 use std::fs::File;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -70,6 +72,8 @@ pub struct Port {
     locks: Vec<(OwnedFd, String)>,
     space: u16,
     claim: PortRequest,
+    /// Whether the program chose the number.
+    is_chosen: bool,
     listens: bool,
 }
 
@@ -100,7 +104,10 @@ impl Ports {
             match self.hold(space, candidate) {
                 Err(Errno(libc::EADDRINUSE | libc::EADDRNOTAVAIL)) => (),
                 Err(error) => return Err(error),
-                Ok(port) => return Ok((port, candidate.address)),
+                Ok(mut port) => {
+                    port.is_chosen = false;
+                    return Ok((port, candidate.address));
+                }
             }
         }
         Err(Errno(libc::EADDRNOTAVAIL))
@@ -117,6 +124,7 @@ impl Ports {
             locks: Vec::new(),
             space,
             claim,
+            is_chosen: true,
             listens: false,
         };
         for family in claim.families() {
@@ -168,6 +176,12 @@ impl Ports {
             }
         }
         Err(Errno(libc::ECONNREFUSED))
+    }
+
+    /// Returns the living process that stopped listening at `port` a moment ago: see
+    /// [`closed_port`].
+    pub fn recent_listener(&self, space: u16, port: u16) -> Option<Pid> {
+        closed_port::recent_listener(&self.directory, space, port)
     }
 
     fn connect_to(&self, name: &str) -> rustix::io::Result<UnixStream> {
@@ -251,6 +265,7 @@ impl Port {
         renameat(&self.directory, &*making, &self.directory, &*socket)
             .map_err(|error| Errno(error.raw_os_error()))?;
         self.listens = true;
+        closed_port::forget(&self.directory, self.space, self.claim.address.port());
         Ok(listener)
     }
 }
@@ -272,6 +287,9 @@ impl Port {
 impl Drop for Port {
     fn drop(&mut self) {
         if self.listens {
+            if self.is_chosen {
+                closed_port::record(&self.directory, self.space, self.claim.address.port());
+            }
             self.remove(&socket_name(self.space, self.claim));
         }
         for (file, name) in &self.locks {
@@ -334,6 +352,11 @@ mod tests {
 
     impl Drop for Scratch {
         fn drop(&mut self) {
+            for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+                if entry.file_name().to_string_lossy().ends_with(".closed") {
+                    let _ = std::fs::remove_file(entry.path());
+                }
+            }
             let removed = std::fs::remove_dir(&self.0);
             assert!(
                 std::thread::panicking() || removed.is_ok(),
@@ -490,6 +513,9 @@ mod tests {
             let listener = port.listen().unwrap();
             ports.connect(TCP, target).unwrap();
             assert!(listener.accept().is_ok(), "{bound}");
+            assert_eq!(ports.recent_listener(TCP, 7471), None, "{bound}");
+            drop(port);
+            assert!(ports.recent_listener(TCP, 7471).is_some(), "{bound}");
         }
         assert_eq!(
             ports.connect(TCP, target).err(),

@@ -68,9 +68,9 @@ pub fn listen(command: &Command<'_>, state: &mut State) -> Result<()> {
     Ok(())
 }
 
-/// How long a request waits for its listener. A fabric would refuse at once; but it is slower than
-/// a socket, and some programs listen again for their next connection just in time for a fabric
-/// (perftest with `-R`).
+/// How long a request waits for its listener, at least; longer where a process listened a moment
+/// ago ([`crate::closed_port`]). A fabric would refuse at once; but it is slower than a socket, and
+/// some programs listen for their next connection just in time for a fabric.
 const LISTENER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Requests a connection, or a datagram service. A missing listener is reported by an event.
@@ -84,12 +84,29 @@ pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
         let asked = ask(command, &mut service.lock())?;
         match asked {
             Ok(()) => return Ok(()),
-            Err(error) if error.0 == libc::ECONNREFUSED && Instant::now() < deadline => {
+            Err(error)
+                if error.0 == libc::ECONNREFUSED
+                    && (Instant::now() < deadline || awaits_listener(command, service)?) =>
+            {
                 thread::sleep(Duration::from_millis(1));
             }
             Err(error) => return unreachable(command, &mut service.lock(), error),
         }
     }
+}
+
+/// Returns whether another process may listen again at the destination. This one could not
+/// meanwhile if the program has one thread.
+fn awaits_listener(command: &Command<'_>, service: &Service) -> Result<bool> {
+    let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
+    let mut state = service.lock();
+    let identifier = state.identifier(command.channel, wanted.id)?;
+    let space = identifier.space.number();
+    let Some(destination) = identifier.destination else {
+        return Ok(false);
+    };
+    let process = state.ports.recent_listener(space, destination.port());
+    Ok(process.is_some_and(|process| process != rustix::process::getpid()))
 }
 
 /// Makes one attempt. The inner result is the attempt's.
