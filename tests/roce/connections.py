@@ -227,7 +227,13 @@ def perftest(options: list[str], hosts: Hosts) -> Outcome:
     """perftest, its connection made by the connection manager."""
     count = 5 if hosts.wire else 500
     command = [*options, "-R", "-F", "-d", DEVICE, "-n", count]
-    return converse(hosts, command, [*command, hosts.members[0].address]).outcome()
+    ended = converse(hosts, command, [*command, hosts.members[0].address])
+    # The server's last message closes the run, and the client exits with its arrival. If its acknowledgement is lost,
+    # nobody is left to repeat it: the server's retries end (12 is IBV_WC_RETRY_EXC_ERR), as on an adapter of silicon.
+    words = "Bad wc status 12", "Failed to close connection between server and client"
+    if hosts.wire and ended.client and ended.client.succeeded and all(text in ended.server.output for text in words):
+        return passed("the last acknowledgement was lost")
+    return ended.outcome()
 
 
 def late(hosts: Hosts) -> Outcome:

@@ -66,14 +66,19 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory and the registry file in it, creating missing parts. None when the last
-    /// leaving process has removed one of them meanwhile.
+    /// Opens the directory and the registry file in it, creating missing parts if `create` is set.
+    /// None where one of them is missing: the last leaving process may have removed it meanwhile.
     ///
     /// # Errors
-    /// EPERM when the directory belongs to another user or is open to others; the system's.
-    pub(super) fn open(path: &Path) -> Result<Option<(Directory, File)>> {
-        make(path)?;
-        match open_file(path) {
+    /// EPERM when the directory belongs to another user or is open to others; ENOENT when it does
+    /// not exist and is not created; the system's.
+    pub(super) fn open(path: &Path, create: bool) -> Result<Option<(Directory, File)>> {
+        if create {
+            make(path)?;
+        } else {
+            check(&fs::symlink_metadata(path)?)?;
+        }
+        match open_file(path, create) {
             Ok((handle, file)) => {
                 let path = path.to_owned();
                 Ok(Some((Directory { path, handle }, file)))
@@ -132,12 +137,12 @@ fn is_socket(name: &str) -> bool {
     })
 }
 
-fn open_file(path: &Path) -> std::io::Result<(File, File)> {
+fn open_file(path: &Path, create: bool) -> std::io::Result<(File, File)> {
     let handle = File::open(path)?;
     let file = OpenOptions::new()
         .read(true)
         .write(true)
-        .create(true)
+        .create(create)
         .truncate(false)
         .mode(0o600)
         .open(within(&handle, FILE))?;
@@ -158,6 +163,11 @@ fn make(path: &Path) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
     };
+    check(&metadata)
+}
+
+/// Checks that only this user has access to a directory.
+fn check(metadata: &fs::Metadata) -> Result<()> {
     // SAFETY: geteuid cannot fail and touches no memory.
     let me = unsafe { libc::geteuid() };
     if !metadata.is_dir() || metadata.uid() != me || metadata.mode() & 0o077 != 0 {

@@ -104,25 +104,31 @@ impl Registry {
     /// is not a registry of this version; ENOSPC when there is no space for it.
     pub fn open(directory: &Path) -> Result<Registry> {
         loop {
-            if let Some((directory, file)) = Directory::open(directory)? {
-                let table = match Table::of(&file) {
-                    // A registry of another version is removed if all its processes are dead.
-                    Err(Errno::EPROTO)
-                        if layout::is_a_registry(&file) && presence::is_unused(&file) =>
-                    {
-                        directory.remove();
-                        continue;
-                    }
-                    table => table?,
-                };
-                return Ok(Registry {
-                    directory,
-                    file,
-                    table,
-                    own: OnceLock::new(),
-                });
+            if let Some(registry) = Registry::try_open(directory, true)? {
+                return Ok(registry);
             }
         }
+    }
+
+    /// Makes one attempt to open the registry. None when it is missing, or was just removed.
+    fn try_open(directory: &Path, create: bool) -> Result<Option<Registry>> {
+        let Some((directory, file)) = Directory::open(directory, create)? else {
+            return Ok(None);
+        };
+        let table = match Table::of(&file) {
+            // A registry of another version is removed if all its processes are dead.
+            Err(Errno::EPROTO) if layout::is_a_registry(&file) && presence::is_unused(&file) => {
+                directory.remove();
+                return Ok(None);
+            }
+            table => table?,
+        };
+        Ok(Some(Registry {
+            directory,
+            file,
+            table,
+            own: OnceLock::new(),
+        }))
     }
 
     /// Opens the registry, takes a slot in it and listens for peers.
@@ -159,7 +165,7 @@ impl Registry {
         if !directory.join(FILE).exists() {
             return Err(Errno::ENOENT);
         }
-        Registry::open(directory)
+        Registry::try_open(directory, false)?.ok_or(Errno::ENOENT)
     }
 
     /// Takes a slot for this process and listens for its peers. ESTALE when the registry is removed
@@ -169,6 +175,8 @@ impl Registry {
         let entered = self.occupy(slot);
         if entered.is_err() {
             presence::release(&self.file, slot);
+            // A process that left meanwhile may have taken this one for alive.
+            self.remove_if_empty();
         }
         entered
     }

@@ -298,3 +298,14 @@ fn records_have_the_offsets_of_the_layout() {
     ];
     assert_eq!(offsets, [0, 4, 8, 12, 16, 20, 24, 32, 36, 40]);
 }
+
+#[test]
+fn a_registry_that_is_only_looked_at_is_not_created() {
+    let path = scratch("looked");
+    assert_eq!(Registry::open_existing(&path).err(), Some(Errno::ENOENT));
+    DirBuilder::new().mode(0o700).create(&path).unwrap();
+    // As when the last process removes the file after it was found.
+    assert!(Registry::try_open(&path, false).unwrap().is_none());
+    assert!(!path.join(FILE).exists());
+    fs::remove_dir(&path).unwrap();
+}
