@@ -229,7 +229,7 @@ def perftest(options: list[str], hosts: Hosts) -> Outcome:
     command = [*options, "-R", "-F", "-d", DEVICE, "-n", count]
     ended = converse(hosts, command, [*command, hosts.members[0].address])
     # The server's last message closes the run, and the client exits with its arrival. If its acknowledgement is lost,
-    # nobody is left to repeat it: the server's retries end (12 is IBV_WC_RETRY_EXC_ERR), as on an adapter of silicon.
+    # no process is left to repeat it: the server's retries end (12 is IBV_WC_RETRY_EXC_ERR), as on an adapter of silicon.
     words = "Bad wc status 12", "Failed to close connection between server and client"
     if hosts.wire and ended.client and ended.client.succeeded and all(text in ended.server.output for text in words):
         return passed("the last acknowledgement was lost")
