@@ -1,9 +1,8 @@
-//! Anchors on shipped systems and on the validation curves.
+//! Anchors on shipped systems.
 
-use verbena_calibrate::anchor::{self, Anchor, AnchorError, anchored, of_curves, parse, summary};
+use verbena_calibrate::anchor::{self, Anchor, AnchorError, anchored, parse};
 use verbena_model::correction::Operation;
 use verbena_model::profile::{Library, Overrides};
-use verbena_reproduce::validation::{shipped, validate};
 
 fn library() -> Library {
     Library::shipped(&Overrides::none()).expect("shipped profiles are sound")
@@ -89,25 +88,4 @@ fn anchored_mpi_without_library() -> String {
         Ok(_) => String::new(),
         Err(error) => error.to_string(),
     }
-}
-
-#[test]
-fn one_latency_and_one_rate_halve_the_error_of_validation_curves() {
-    let sources = shipped().expect("sound").into_iter();
-    let curves: Vec<_> = sources.flat_map(|source| source.curves).collect();
-    let computed = of_curves(&library(), &curves, 2).expect("computed");
-    println!("{}", summary(&computed));
-    for warning in computed.iter().flat_map(|one| &one.warnings) {
-        println!("{warning}");
-    }
-    // Without anchors the figures are those of the validation.
-    let blind = validate(&library(), &curves, 2).expect("computed");
-    for (one, other) in computed.iter().zip(&blind) {
-        assert_eq!(one.blind, other.model, "{}", one.curve.id);
-    }
-    let count = computed.len() as f64;
-    let mean =
-        |of: &dyn Fn(&anchor::AnchoredCurve) -> f64| computed.iter().map(of).sum::<f64>() / count;
-    let (before, after) = (mean(&|one| one.means().0), mean(&|one| one.means().1));
-    assert!(after < 0.6 * before, "{before} {after}");
 }

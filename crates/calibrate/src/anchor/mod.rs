@@ -24,7 +24,7 @@ pub use fit::{Anchored, Fit, anchor_system, anchored};
 pub use machine::SavedMachine;
 pub use measured::Measured;
 pub use text::parse;
-pub use validation::{AnchoredCurve, models, of_curves, summary};
+pub use validation::{AnchoredCurve, models, of_curves};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

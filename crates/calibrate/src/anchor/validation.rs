@@ -3,51 +3,18 @@
 
 use super::curve::chosen;
 use super::{Anchor, AnchorError, Anchored, Settings, Unit, anchor_system, figure, meaning};
-use serde::Serialize;
-use std::fmt::Write;
 use verbena_model::correction::Operation;
-use verbena_model::profile::{Library, System};
+use verbena_model::profile::Library;
 use verbena_reproduce::validation::{self as curves, Curve};
 use verbena_reproduce::workers::in_order;
 
-/// A validation curve, computed blind and anchored.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The figures of an anchored model for a validation curve.
+#[derive(Debug, Clone, PartialEq)]
 pub struct AnchoredCurve {
-    /// The published curve.
-    pub curve: Curve,
-    /// Index of its point that is an anchor; `None` if its benchmark has none.
+    /// Index of the curve's point that is an anchor; `None` if its benchmark has none.
     pub anchor: Option<usize>,
-    /// Whether the model has anchors, of this curve or of others beside it.
-    pub is_anchored: bool,
-    /// The model's figures without anchors.
-    pub blind: Vec<f64>,
-    /// The anchored model's figures.
-    pub anchored: Vec<f64>,
-    /// Anchors that the model cannot reach.
-    pub warnings: Vec<String>,
-}
-
-impl AnchoredCurve {
-    fn mean(&self, model: &[f64], left_out: Option<usize>) -> f64 {
-        let points = model.iter().zip(&self.curve.points).enumerate();
-        let errors: Vec<f64> = points
-            .filter(|(index, _)| Some(*index) != left_out)
-            .map(|(_, (model, (_, published)))| (model / published - 1.0).abs())
-            .collect();
-        errors.iter().sum::<f64>() / errors.len().max(1) as f64
-    }
-
-    /// Returns the mean absolute errors, blind and anchored, of all points.
-    pub fn means(&self) -> (f64, f64) {
-        let of = |model: &[f64]| self.mean(model, None);
-        (of(&self.blind), of(&self.anchored))
-    }
-
-    /// The same without the anchor's point.
-    pub fn means_of_rest(&self) -> (f64, f64) {
-        let of = |model: &[f64]| self.mean(model, self.anchor);
-        (of(&self.blind), of(&self.anchored))
-    }
+    /// The anchored model's figures, one for each point of the curve.
+    pub figures: Vec<f64>,
 }
 
 /// Returns unit and operation that a curve can anchor.
@@ -132,7 +99,7 @@ pub fn models(
     models.into_iter().collect()
 }
 
-/// Computes curves blind and anchored on `threads` threads; the result does not depend on their
+/// Computes curves with anchored models on `threads` threads; the result does not depend on their
 /// number.
 ///
 /// # Errors
@@ -149,62 +116,19 @@ pub fn of_curves(
         .enumerate()
         .flat_map(|(number, curve)| curve.points.iter().map(move |(bytes, _)| (number, *bytes)))
         .collect();
-    let of = |system: &System, curve: &Curve, bytes: u64| match meaning_of(curve) {
-        Some(_) => figure(system, (&curve.benchmark, &settings_of(curve)), bytes),
-        None => Ok(curves::figure(system, curve, bytes)),
-    };
     let figures = in_order(threads, points.len(), |index| {
         let (number, bytes) = points[index];
-        let (curve, anchored) = (&all[number], &models[number].system);
-        let mut blind = anchored.clone();
-        blind.corrections = Default::default();
-        Ok((of(&blind, curve, bytes)?, of(anchored, curve, bytes)?))
-    });
-    let figures = figures
-        .into_iter()
-        .collect::<Result<Vec<_>, AnchorError>>()?;
-    let mut figures = figures.into_iter();
-    Ok(all
-        .iter()
-        .zip(models)
-        .map(|(curve, model)| {
-            let (blind, anchored) = figures.by_ref().take(curve.points.len()).unzip();
-            AnchoredCurve {
-                curve: curve.clone(),
-                anchor: anchor_of(curve).map(|(index, _)| index),
-                is_anchored: !anchors_for(curve, all).is_empty(),
-                blind,
-                anchored,
-                warnings: model.warnings,
-            }
-        })
-        .collect())
-}
-
-/// Returns the mean errors of each curve, one line each, and of all.
-pub fn summary(curves: &[AnchoredCurve]) -> String {
-    let mut out = String::new();
-    let percent = |(blind, anchored): (f64, f64)| (blind * 100.0, anchored * 100.0);
-    let mut sums = [0.0; 4];
-    for curve in curves {
-        let (blind, anchored) = percent(curve.means());
-        let (rest_blind, rest) = percent(curve.means_of_rest());
-        for (sum, value) in sums.iter_mut().zip([blind, anchored, rest_blind, rest]) {
-            *sum += value / curves.len() as f64;
+        let (curve, system) = (&all[number], &models[number].system);
+        match meaning_of(curve) {
+            Some(_) => figure(system, (&curve.benchmark, &settings_of(curve)), bytes),
+            None => Ok(curves::figure(system, curve, bytes)),
         }
-        let _ = writeln!(
-            out,
-            "{:<34} blind {blind:>5.1} %, anchored {anchored:>5.1} %; without the anchor's point \
-             {rest_blind:>5.1} %, {rest:>5.1} %",
-            curve.curve.id
-        );
-    }
-    let [blind, anchored, rest_blind, rest] = sums;
-    let _ = writeln!(
-        out,
-        "{:<34} blind {blind:>5.1} %, anchored {anchored:>5.1} %; without the anchor's point \
-         {rest_blind:>5.1} %, {rest:>5.1} %",
-        format!("mean of {} curves", curves.len())
-    );
-    out
+    });
+    let figures: Result<Vec<f64>, AnchorError> = figures.into_iter().collect();
+    let mut figures = figures?.into_iter();
+    let of_one = |curve: &Curve| AnchoredCurve {
+        anchor: anchor_of(curve).map(|(index, _)| index),
+        figures: figures.by_ref().take(curve.points.len()).collect(),
+    };
+    Ok(all.iter().map(of_one).collect())
 }

@@ -192,7 +192,7 @@ fn points(blind: &Validated, anchored: &AnchoredCurve) -> Vec<ResidualPoint> {
             bytes,
             published,
             blind: blind.model[number],
-            anchored: anchored.anchored[number],
+            anchored: anchored.figures[number],
             is_anchor: anchored.anchor == Some(number),
         }
     };
@@ -281,12 +281,8 @@ mod tests {
             model: vec![1.5, 1.5, 3.0],
         };
         let anchored = AnchoredCurve {
-            curve: curve.clone(),
             anchor: Some(1),
-            is_anchored: true,
-            blind: blind.model.clone(),
-            anchored: vec![2.0, 2.0, 3.5],
-            warnings: Vec::new(),
+            figures: vec![2.0, 2.0, 3.5],
         };
         let described = Described {
             adapter: "connectx".to_owned(),
