@@ -10,6 +10,7 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -21,7 +22,8 @@ TEXT, UINT64, INT64, INT32, BOOL, MESSAGE = (FIELD.TYPE_STRING, FIELD.TYPE_UINT6
                                              FIELD.TYPE_BOOL, FIELD.TYPE_MESSAGE)
 MESSAGES = {
     "AttributeProto": [("name", 1, TEXT, False), ("int32_val", 7, INT32, False), ("int64_val", 9, INT64, False),
-                       ("uint64_val", 13, UINT64, False), ("bool_val", 27, BOOL, False), ("string_val", 29, TEXT, False)],
+                       ("uint64_val", 13, UINT64, False), ("bool_val", 27, BOOL, False),
+                       ("string_val", 29, TEXT, False)],
     "IOInfo": [("values", 1, TEXT, False), ("shapes", 2, TEXT, False), ("types", 3, TEXT, False)],
     "GlobalMetadata": [("version", 1, TEXT, False), ("attr", 2, "AttributeProto", True)],
     "Node": [("id", 1, UINT64, False), ("name", 2, TEXT, False), ("type", 3, INT32, False),
@@ -30,7 +32,7 @@ MESSAGES = {
 }
 
 
-def classes() -> dict[str, type]:
+def classes() -> dict[str, Any]:
     """The classes of the messages."""
     file = descriptor_pb2.FileDescriptorProto(name="et_def.proto", package="ChakraProtoMsg", syntax="proto3")
     for name, fields in MESSAGES.items():
@@ -58,7 +60,7 @@ def classes() -> dict[str, type]:
 CLASSES = classes()
 
 
-def node(number: int, kind: int, after: list[int], micros: int = 0, **values: object) -> object:
+def node(number: int, kind: int, after: list[int], micros: int = 0, **values: object) -> Any:
     """A node; the values are its attributes, each with the type that Chakra's tools use."""
     made = CLASSES["Node"](id=number, name=f"node {number}", type=kind, data_deps=after, duration_micros=micros)
     for name, value in values.items():
