@@ -19,7 +19,7 @@ from harness.place import Place
 from harness.process import Ended
 from harness.requirement import COMPILER, Tool
 
-from . import imported, simgrid
+from . import chakra, imported, simgrid
 
 TITLE = "MPI programs recorded and replayed"
 REQUIRES = [
@@ -60,6 +60,7 @@ def cases() -> list[Case]:
                       partial(imported.beside_recorded, environment())))
     found.append(Case("archives of Score-P", "", imported.real))
     found.append(Case("a trace of SimGrid", "", simgrid.traced))
+    found.append(Case("a Chakra trace written by protobuf's own library", "", chakra.written))
     found.append(Case("a killed rank", "Open MPI", killed))
     found.append(Case("what is missing", "", missing))
     found.append(Case("predicted over other ways, and measured there", "Open MPI", closed_loop))

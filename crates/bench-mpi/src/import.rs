@@ -1,6 +1,8 @@
-//! Imports traces of other tracers: OTF2 and SimGrid's. `otf2-print` reads OTF2, whose library is
-//! in C; this module parses its output as a stream.
+//! Imports traces of other tracers: OTF2, SimGrid's, DUMPI's and Chakra's. `otf2-print` reads OTF2,
+//! whose library is in C; this module parses its output as a stream.
 
+mod chakra;
+mod dumpi;
 mod foreign;
 mod simgrid;
 
@@ -15,6 +17,7 @@ use std::thread;
 use verbena_mpi_trace::otf2::{self, Definitions};
 use verbena_mpi_trace::simgrid as ti;
 
+pub use chakra::{chakra, is_trace as is_chakra};
 use foreign::Foreign;
 
 /// The reason why an archive cannot be imported.
@@ -22,9 +25,9 @@ use foreign::Foreign;
 pub enum Failure {
     /// There is no archive.
     #[error(
-        "{0} is not an OTF2 archive or a trace of SimGrid; name the archive's anchor file, which \
-         ends in .otf2, the directory that holds traces.otf2, or the file that smpirun -trace-ti \
-         wrote"
+        "{0} is not an OTF2 archive or a trace of SimGrid, DUMPI or Chakra; name the archive's \
+         anchor file, which ends in .otf2, the directory that holds traces.otf2, the file that \
+         smpirun -trace-ti wrote, or a directory of files such as dumpi-DATE-0000.bin or NAME.0.et"
     )]
     NoArchive(PathBuf),
 
@@ -74,6 +77,24 @@ pub enum Failure {
         /// The defect.
         source: ti::Error,
     },
+
+    /// The content of a DUMPI trace cannot be imported.
+    #[error("cannot import {trace}: {source}")]
+    Dumpi {
+        /// The trace.
+        trace: PathBuf,
+        /// The defect.
+        source: verbena_mpi_trace::dumpi::Error,
+    },
+
+    /// The content of a Chakra trace cannot be imported.
+    #[error("cannot import {trace}: {source}")]
+    Chakra {
+        /// The trace.
+        trace: PathBuf,
+        /// The defect.
+        source: verbena_mpi_trace::chakra::Error,
+    },
 }
 
 /// An imported trace.
@@ -82,6 +103,8 @@ pub enum Imported {
     Otf2(otf2::Imported),
     /// From a time-independent trace of SimGrid.
     SimGrid(ti::Imported),
+    /// From a DUMPI trace.
+    Dumpi(verbena_mpi_trace::dumpi::Imported),
 }
 
 /// Number of bytes of a file by which its format is recognised.
@@ -98,6 +121,9 @@ pub fn import(path: &Path, flops_per_second: Option<f64>) -> Result<Imported, Fa
         .is_some_and(|extension| extension == "otf2");
     if is_archive || path.join(ANCHOR).is_file() {
         return otf2(path).map(Imported::Otf2);
+    }
+    if dumpi::is_trace(path) {
+        return dumpi::dumpi(path).map(Imported::Dumpi);
     }
     if let Some(format) = foreign::recognise(path, &head(path)) {
         let path = path.to_owned();

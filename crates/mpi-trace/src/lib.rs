@@ -4,13 +4,16 @@
 //! A trace is a directory with one file per rank, or a single file with all of them
 //! (`docs/trace-format.md`). [`Trace::open`] reads it, [`Messages`] matches sends with receives,
 //! [`Summary`] counts, [`Section`] selects a part. [`recorder`] has the C source, which the user's
-//! own `mpicc` compiles; [`stopwatch`] has the duration of a program without recording. [`otf2`]
-//! and [`simgrid`] import traces of other tools.
+//! own `mpicc` compiles; [`stopwatch`] has the duration of a program without recording. [`otf2`],
+//! [`dumpi`] and [`simgrid`] import traces of other tools, [`chakra`] reads graphs of accelerators'
+//! programs.
 #![forbid(unsafe_code)]
 
 mod block;
 mod bundle;
+pub mod chakra;
 mod communicator;
+pub mod dumpi;
 mod epoch;
 mod message;
 mod number;

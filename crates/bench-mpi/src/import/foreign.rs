@@ -15,12 +15,13 @@ pub struct Foreign {
 }
 
 const DUMPI: Foreign = Foreign {
-    name: "a DUMPI trace",
-    remedy: RETRACE,
+    name: "the text of a DUMPI trace",
+    remedy: "import the binary files from which dumpi2ascii printed it",
 };
 const CHAKRA: Foreign = Foreign {
-    name: "a Chakra execution trace",
-    remedy: "write its communication as a GOAL schedule for verbena replay",
+    name: "a trace of PyTorch for Chakra",
+    remedy: "convert it with Chakra's tools (chakra_trace_link, chakra_converter PyTorch) to \
+             NAME.RANK.et files",
 };
 const MSCCL: Foreign = Foreign {
     name: "an algorithm of MSCCL",
@@ -57,8 +58,6 @@ fn by_name(path: &Path) -> Option<Foreign> {
     let name = path.file_name()?.to_str()?;
     let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     match extension {
-        "bin" | "meta" if name.starts_with("dumpi-") => Some(DUMPI),
-        "et" => Some(CHAKRA),
         "cubex" => Some(PROFILE),
         "prv" | "pcf" => Some(EXTRAE),
         "edf" | "trc" => Some(TAU),
@@ -90,13 +89,11 @@ mod tests {
     #[test]
     fn formats_are_recognised_by_name_or_content() {
         for (name, head, format) in [
-            ("dumpi-2026.01.01-0001.bin", "", Some(DUMPI)),
             (
                 "text",
                 "MPI_Init entering at walltime 1.5, cputime 0.1",
                 Some(DUMPI),
             ),
-            ("llama.0.et", "", Some(CHAKRA)),
             (
                 "trace.json",
                 "{\"schema\": \"1.1.1-chakra.0.0.4\", ",

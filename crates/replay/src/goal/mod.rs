@@ -1,11 +1,15 @@
-//! Schedules of sends, receives and calculations, in GOAL's text format or as algorithms of MSCCL,
-//! run on a model.
+//! Schedules of sends, receives and calculations, in GOAL's text format, as algorithms of MSCCL or
+//! from Chakra's traces, run on a model.
 //!
 //! Each rank has operations. An operation begins after others have ended (`requires`) or begun
 //! (`irequires`). A schedule is thus a program reduced to messages and durations; Schedgen converts
 //! traces to schedules. Source: Hoefler, Siebert, Lumsdaine: Group Operation Assembly Language
 //! (ICPP 2009); the text format is that of LogGOPSim's `txt2bin` (spcl/LogGOPSim, `txt2bin.re`).
 
+mod chakra;
+#[cfg(test)]
+mod chakra_test;
+mod joint;
 mod msccl;
 #[cfg(test)]
 mod msccl_test;
@@ -13,8 +17,10 @@ mod run;
 mod schedule;
 mod text;
 mod words;
+mod write;
 mod xml;
 
+pub use chakra::{Converted, convert};
 pub use msccl::is_msccl;
 pub use run::{Ends, Failure, run};
 pub use schedule::{Action, Operation, Schedule};

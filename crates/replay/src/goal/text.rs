@@ -25,7 +25,7 @@ pub(super) const MOST_RANKS: u64 = 1 << 20;
 /// Maximum bytes of all messages and nanoseconds of all calculations together: virtual time in
 /// picoseconds must not overflow.
 pub(super) const MOST_BYTES: u64 = 1 << 45;
-const MOST_NANOS: u64 = 1_000_000_000_000_000;
+pub(super) const MOST_NANOS: u64 = 1_000_000_000_000_000;
 
 /// An error in a text, with its line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

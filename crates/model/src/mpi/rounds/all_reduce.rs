@@ -23,6 +23,11 @@ impl Member {
         }
     }
 
+    /// Combines `bytes` around a ring: one block per member, which passes around twice.
+    pub fn all_reduce_round_a_ring(self, bytes: u64) -> Vec<Round> {
+        Step::rounds(&self.ring_steps(1), shares(bytes, self.size))
+    }
+
     fn all_reduce_by(self, bytes: u64, choice: &Choice<AllReduce>, library: &Mpi) -> Vec<Round> {
         if choice.algorithm == AllReduce::ReduceBroadcast {
             let mut rounds = self.reduce_of(0, bytes, library);

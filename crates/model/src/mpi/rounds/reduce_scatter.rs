@@ -2,7 +2,7 @@
 //! numbered by the place of their destination.
 
 use super::step::Step;
-use super::{Member, Round};
+use super::{Member, Round, shares};
 use crate::profile::{Mpi, ReduceScatter};
 
 impl Member {
@@ -27,6 +27,12 @@ impl Member {
             true => Step::rounds(&self.halving_steps(), |_| part),
             false => self.pairwise(|_| part, |_| part),
         }
+    }
+
+    /// Combines `bytes` around a ring; each member gets a part, as equal as possible.
+    pub fn reduce_scatter_round_a_ring(self, bytes: u64) -> Vec<Round> {
+        let steps = self.reduce_scatter_steps(ReduceScatter::Ring);
+        Step::rounds(&steps, shares(bytes, self.size))
     }
 
     pub(super) fn reduce_scatter_steps(self, algorithm: ReduceScatter) -> Vec<Step> {
