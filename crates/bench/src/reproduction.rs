@@ -61,6 +61,7 @@ pub fn reproduction(
     Reproduction {
         verdict: table::summary(library, results),
         papers,
+        anchored: None,
         validation: None,
         fitted: fitted(library, sensitivity),
     }

@@ -2,6 +2,7 @@
 //! papers, and published curves for validation.
 #![forbid(unsafe_code)]
 
+pub mod anchored;
 pub mod application;
 pub mod bench;
 pub mod claims;

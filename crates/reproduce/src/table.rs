@@ -140,7 +140,8 @@ pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     )
 }
 
-/// Returns all results as JSON; `predictions` is data about the quality of predictions.
+/// Returns all results as JSON; `predictions` is data about the quality of predictions, `anchored`
+/// the claims on an anchored system.
 pub fn json(
     library: &Library,
     results: &[Evaluated],
@@ -148,6 +149,7 @@ pub fn json(
     validated: Option<&[Validated]>,
     sensitivity: Option<&[Sensitivity]>,
     predictions: Option<serde_json::Value>,
+    anchored: Option<serde_json::Value>,
 ) -> String {
     let mut value = json!({
         "schema": "verbena.claims.v1",
@@ -169,6 +171,9 @@ pub fn json(
     }
     if let Some(sensitivity) = sensitivity {
         value["sensitivity"] = json!(sensitivity);
+    }
+    if let Some(anchored) = anchored {
+        value["anchored"] = anchored;
     }
     if let Some(predictions) = predictions {
         value["predictions"] = predictions;

@@ -4,6 +4,7 @@
 
 use verbena_fabric::model::Fidelity;
 use verbena_measure::result::Point;
+use verbena_measure::warning::Warning;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::registry::ALL;
@@ -88,6 +89,68 @@ fn patterns_and_streams_satisfy_the_invariants_at_message_fidelity() {
         let breaches = audit.breaches();
         assert!(breaches.is_empty(), "{name}: {breaches:#?}");
     }
+}
+
+/// Senders of a fan-in, each on a separate node.
+const SENDERS: usize = 4;
+
+/// Priority flow control stops senders, so nothing is lost, and the receiver's link is the limit:
+/// packets of 1024 B of payload in frames of 1106 B. DCQCN slows senders down: a few milliseconds
+/// show how it begins, at less than half of the rate.
+#[test]
+fn fan_in_over_roce_has_the_rate_of_the_receivers_link() {
+    for (name, owner, least) in [
+        ("connectx4lx-25gbe", "connectx4lx-25gbe", 0.97),
+        ("connectx5-100gbe", "connectx5-100gbe", 0.97),
+        ("connectx5-100gbe-dcqcn", "connectx5-100gbe", 0.35),
+    ] {
+        let nodes = format!("{owner}.nodes");
+        let system = system(name, &[(&nodes, SENDERS as f64 + 1.0)]);
+        let options = Options {
+            sizes: Some(vec![65_536]),
+            ..Options::default()
+        };
+        let (ran, audit) = Modelled {
+            options,
+            processes: Some(SENDERS + 1),
+            ..Modelled::new(&system, find("patterns.fan-in").expect("of the suite"))
+        }
+        .audited()
+        .expect("it ends");
+        assert_eq!(audit.breaches(), Vec::<String>::new(), "{name}");
+        let point = points(ran.records).pop().expect("a point");
+        assert_eq!(point.metrics[0].name, "bandwidth", "{name}");
+        let together = point.metrics[0].value / 1e6;
+        let link = system.link.rate.0 / 1e6 * 1024.0 / 1106.0;
+        assert!(
+            (least * link..1.005 * link).contains(&together),
+            "{name}: {together} of {link} MB/s"
+        );
+    }
+}
+
+/// Two senders share a node with the receiver, so that they are faster than the others, and finish
+/// before them.
+#[test]
+fn unequal_senders_have_a_rate_together() {
+    let system = system("connectx5-100gbe-dcqcn", &[]);
+    let options = Options {
+        sizes: Some(vec![65_536]),
+        ..Options::default()
+    };
+    let ran = Modelled {
+        options,
+        processes: Some(SENDERS + 1),
+        ..Modelled::new(&system, find("patterns.fan-in").expect("of the suite"))
+    }
+    .run()
+    .expect("it ends");
+    let point = points(ran.records).pop().expect("a point");
+    assert_eq!(point.metrics[0].name, "bandwidth");
+    let is_low = |warning: &Warning| matches!(warning, Warning::LowOverlap { .. });
+    assert!(point.warnings.iter().any(is_low), "{:?}", point.warnings);
+    let (together, each) = (point.metrics[0].value, point.metrics[2].value);
+    assert!(together > 2.0 * each, "{together}, median {each}");
 }
 
 /// Returns the rate of a benchmark's senders together, in 10^6 bytes per second.

@@ -6,18 +6,23 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
 use crate::output::out;
-use crate::profiles::ProfileOptions;
+use crate::profiles::{AnchorOptions, ProfileOptions, find_in, print_remarks};
 use crate::reproduction::{reproduction, validation as shown_validation};
 use crate::summary;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use verbena_bench::bar::Bar;
+use verbena_bench::machines;
+use verbena_bench::model_target::ModelTarget;
+use verbena_bench::target::{Found, Target};
 use verbena_calibrate::predictions::Predictions;
-use verbena_model::profile::Library;
+use verbena_fabric::model::Fidelity;
+use verbena_model::profile::{Library, System};
 use verbena_report::file::replace;
 use verbena_report::html::reproduction_page;
 use verbena_report::run_directory::REPORT;
+use verbena_reproduce::anchored::AnchoredClaims;
 use verbena_reproduce::claims::{Claim, Evaluated, evaluate, shipped};
 use verbena_reproduce::figures::draw;
 use verbena_reproduce::sensitivity::{self, sensitivity};
@@ -36,13 +41,20 @@ pub struct Arguments {
     out: Option<PathBuf>,
     #[command(flatten)]
     profiles: ProfileOptions,
+    /// Compute this anchored system's claims, too: model:PROFILE, machine:NAME
+    ///
+    /// They are printed beside those of the profiles alone, which give all verdicts and means.
+    #[arg(long, value_name = "TARGET")]
+    on: Option<Target>,
+    #[command(flatten)]
+    anchors: AnchorOptions,
     /// Show which claims each fitted value moves; takes minutes
     #[arg(long)]
     sensitivity: bool,
     /// Compute the held-out curves only; write their residuals here
     ///
     /// For papers/validation/residuals.toml, from which predictions get their intervals.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "out", "sensitivity"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "out", "sensitivity", "on", "anchors"])]
     residuals: Option<PathBuf>,
     /// Compute on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
@@ -58,6 +70,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
     let library = arguments.profiles.library()?;
+    let anchored = arguments.anchored()?;
     let mut claims = shipped().map_err(|e| input(&e))?;
     if let Some(paper) = &arguments.paper {
         let mut papers: Vec<_> = claims.iter().map(|c| c.paper().to_owned()).collect();
@@ -110,6 +123,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(predictions) = &predictions {
         out!("{}", predictions.text());
     }
+    let mut on_anchored = None;
+    if let Some((model, system)) = &anchored {
+        print_remarks([model]);
+        let (system, blind) = (system.clone(), results.clone());
+        let compute = move |library: &Library, _: &[Claim], threads| {
+            AnchoredClaims::of(library, &system, &blind, threads)
+        };
+        let Some(claims) = task.run("claims on the anchored system", compute) else {
+            return Ok(stopped("the claims were computed before that"));
+        };
+        let remarks = model.remarks.clone();
+        out!("{}", claims.text());
+        on_anchored = Some(AnchoredClaims { remarks, ..claims });
+    }
     let mut moved = None;
     if arguments.sensitivity {
         moved = task.run(
@@ -123,7 +150,11 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let mut report = None;
     if let Some(directory) = &arguments.out {
-        let Some(figures) = task.run("figures of the papers", draw) else {
+        let system = anchored.as_ref().map(|(_, system)| system.clone());
+        let drawn = task.run("figures of the papers", move |library, claims, threads| {
+            draw(library, claims, threads, system.as_ref())
+        });
+        let Some(figures) = drawn else {
             return Ok(stopped("the claims were computed before that"));
         };
         let mut shown = reproduction(&library, &results, &figures, moved.as_deref());
@@ -131,6 +162,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             .as_deref()
             .zip(predictions.as_ref())
             .map(|(curves, predictions)| shown_validation(curves, predictions));
+        shown.anchored = on_anchored.as_ref().map(|claims| {
+            let remarks = claims.remarks.iter().map(|remark| format!("{remark}\n"));
+            format!("{}\n{}", remarks.collect::<String>(), claims.text())
+        });
         let page = reproduction_page(&command(&arguments), &shown);
         std::fs::create_dir_all(directory).map_err(|source| Failure::Directory {
             path: directory.clone(),
@@ -150,6 +185,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 validated.as_deref(),
                 moved.as_deref(),
                 predictions.as_ref().map(Predictions::json),
+                on_anchored.as_ref().map(AnchoredClaims::json),
             ),
         )?;
         write(REPORT, page)?;
@@ -164,6 +200,37 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     } else {
         Exit::AnswerIsNo
     })
+}
+
+impl Arguments {
+    /// Returns the anchored model and its system, if one was requested.
+    fn anchored(&self) -> Result<Option<(ModelTarget, System)>, Failure> {
+        let targets: Vec<Target> = self.on.iter().cloned().collect();
+        self.anchors.check(&targets)?;
+        let Some(target) = &self.on else {
+            return Ok(None);
+        };
+        let wrong = |reason: &str| Err(Failure::Input(reason.to_owned()));
+        match target {
+            Target::Model {
+                fidelity: Fidelity::Message,
+                ..
+            } => return wrong("claims are computed by packets; leave out `:message`"),
+            Target::Model { .. } => {}
+            _ => return wrong("claims are computed on models: use --on model:PROFILE"),
+        }
+        let profiles = self.anchors.added_to(self.profiles.profiles());
+        let Found::Model(model) = find_in(target, &profiles)? else {
+            return Ok(None);
+        };
+        if model.remarks.is_empty() {
+            return wrong(
+                "--on selects the system that --anchor corrects: add --anchor, or use a saved machine",
+            );
+        }
+        let system = model.system()?.clone();
+        Ok(Some((*model, system)))
+    }
 }
 
 /// Reports the interrupt and returns its exit code.
@@ -255,5 +322,14 @@ fn command(arguments: &Arguments) -> String {
     );
     let directories = arguments.profiles.profiles.iter();
     words.extend(directories.map(|directory| format!("--profiles {}", directory.display())));
+    match &arguments.on {
+        Some(Target::Model { profile, .. }) if profile.starts_with(machines::PREFIX) => {
+            words.push(format!("--on {profile}"));
+        }
+        Some(Target::Model { profile, .. }) => words.push(format!("--on model:{profile}")),
+        _ => {}
+    }
+    let anchors = arguments.anchors.anchors.iter();
+    words.extend(anchors.map(|anchor| format!("--anchor {anchor}")));
     words.join(" ")
 }

@@ -15,6 +15,8 @@ pub struct Reproduction {
     pub verdict: String,
     /// The papers in their order.
     pub papers: Vec<Paper>,
+    /// The claims on an anchored system beside the blind ones, as text.
+    pub anchored: Option<String>,
     /// Published curves that are not used for fitting, if they were computed.
     pub validation: Option<Validation>,
     /// The fitted values.
@@ -111,6 +113,13 @@ pub fn body(reproduction: &Reproduction) -> String {
         escape(&reproduction.verdict),
         misses(reproduction)
     );
+    if let Some(anchored) = &reproduction.anchored {
+        let _ = write!(
+            out,
+            "<h2 id=\"anchored\">On the anchored system</h2><pre tabindex=\"0\">{}</pre>",
+            escape(anchored)
+        );
+    }
     for paper in &reproduction.papers {
         let _ = write!(
             out,

@@ -16,7 +16,7 @@ use crate::workers::in_order;
 use serde::Serialize;
 use sketch::{Measurement, Ordinate, Sketch};
 use std::collections::BTreeMap;
-use verbena_model::profile::Library;
+use verbena_model::profile::{Library, System};
 
 /// Scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -105,6 +105,19 @@ impl Figure {
     pub fn paper(&self) -> &str {
         self.id.split('.').next().unwrap_or(&self.id)
     }
+
+    /// Adds the curves of the same figure on an anchored system, as far as they differ.
+    fn add_anchored(&mut self, other: Figure) {
+        let pairs = self.curves.iter().zip(other.curves);
+        let differ = pairs.filter(|(blind, anchored)| blind.points != anchored.points);
+        let added: Vec<DrawnCurve> = differ
+            .map(|(_, anchored)| DrawnCurve {
+                label: format!("{}, anchored", anchored.label),
+                ..anchored
+            })
+            .collect();
+        self.curves.extend(added);
+    }
 }
 
 fn planned<'a>(bench: &'a Bench<'a>, paper: &str) -> Vec<Sketch<'a>> {
@@ -119,14 +132,29 @@ fn planned<'a>(bench: &'a Bench<'a>, paper: &str) -> Vec<Sketch<'a>> {
 }
 
 /// Draws the figures of the claims' papers on `threads` threads; the result does not depend on
-/// their number.
-pub fn draw(library: &Library, claims: &[Claim], threads: usize) -> Vec<Figure> {
-    let bench = Bench::new(library);
+/// their number. Curves that differ on the system `anchored` are drawn for it, too.
+pub fn draw(
+    library: &Library,
+    claims: &[Claim],
+    threads: usize,
+    anchored: Option<&System>,
+) -> Vec<Figure> {
+    let mut figures = draw_on(&Bench::new(library), claims, threads);
+    if let Some(system) = anchored {
+        let on_anchored = draw_on(&Bench::anchored(library, system), claims, threads);
+        for (figure, other) in figures.iter_mut().zip(on_anchored) {
+            figure.add_anchored(other);
+        }
+    }
+    figures
+}
+
+fn draw_on(bench: &Bench<'_>, claims: &[Claim], threads: usize) -> Vec<Figure> {
     let mut papers: Vec<&str> = claims.iter().map(Claim::paper).collect();
     papers.dedup();
     let plans: Vec<(&str, Vec<Sketch<'_>>)> = papers
         .into_iter()
-        .map(|paper| (paper, planned(&bench, paper)))
+        .map(|paper| (paper, planned(bench, paper)))
         .collect();
     let measured: Vec<Measured<'_>> = plans
         .iter()
