@@ -9,9 +9,9 @@
 //! checks by counters that the selected transport was used.
 //!
 //! Applications ([`app`]) use the same transports. [`recorder`] builds the recorder of MPI calls,
-//! [`import`] reads traces of other recorders, and [`validation`] compares predicted with measured
-//! run times. [`benchmarks`] lists all benchmarks, and [`report`] writes the report of their
-//! results.
+//! [`import`] reads traces of other recorders, [`replays`] predicts programs' times on models, and
+//! [`validation`] compares predicted with measured run times. [`benchmarks`] lists all benchmarks,
+//! and [`report`] writes the report of their results.
 #![forbid(unsafe_code)]
 
 pub mod app;
@@ -29,6 +29,7 @@ mod points;
 mod program;
 mod ready;
 pub mod recorder;
+pub mod replays;
 pub mod report;
 mod transport;
 pub mod validation;

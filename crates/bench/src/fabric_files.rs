@@ -9,8 +9,8 @@ use crate::Failure;
 use verbena_model::profile::Topology as Connections;
 use verbena_model::topology::discovered;
 use verbena_topology::{
-    Broken, Forwarding, MOST_BYTES, MOST_NODES, Network, PathSurvey, Remark, Topology, expand,
-    read, read_routes,
+    Forwarding, MOST_BYTES, MOST_NODES, Network, PathSurvey, Remark, Topology, expand, read,
+    read_routes,
 };
 
 /// Files of a fabric, and the hosts of it that a model uses.
@@ -172,7 +172,7 @@ fn forwarding(
 ) -> Result<Forwarding, Failure> {
     let (forwarding, survey) = read_forwarding(path, topology, network, notes)?;
     if let Some((from, to, broken)) = survey.examples.first() {
-        let why = describe(topology, network, broken);
+        let why = broken.text(topology, network);
         let text = format!(
             "{} of {} pairs have no path: packets from {} to {} {why}",
             survey.broken, survey.pairs, network.names[*from], network.names[*to]
@@ -207,23 +207,4 @@ pub fn read_forwarding(
     let forwarding = forwarding.map_err(|error| within(path, &error))?;
     let survey = forwarding.survey(network);
     Ok((forwarding, survey))
-}
-
-/// Returns why a path does not reach its end, to follow "packets from A to B".
-pub fn describe(topology: &Topology, network: &Network, broken: &Broken) -> String {
-    let name = |switch: usize| topology.nodes[network.switches[switch]].name();
-    match broken {
-        Broken::Cycle(switches) => {
-            let first = switches.first().copied();
-            let way: Vec<&str> = switches.iter().copied().chain(first).map(name).collect();
-            format!("go in a cycle: {}", way.join(" -> "))
-        }
-        Broken::End(switch) => format!("end at {}, whose table has no way", name(*switch)),
-        Broken::Elsewhere(switch, port) => {
-            format!(
-                "leave {} by port {port}, which leads elsewhere",
-                name(*switch)
-            )
-        }
-    }
 }

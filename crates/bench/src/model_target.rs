@@ -4,12 +4,7 @@ use crate::Failure;
 use std::collections::BTreeMap;
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_model::profile::System;
-
-/// Name of the anchors in a run's environment.
-pub const ANCHORS: &str = "anchors";
-
-/// Separates the remarks there.
-pub const BETWEEN: &str = " | ";
+use verbena_report::points_table::{ANCHORS, BETWEEN};
 
 /// A modelled machine.
 #[derive(Debug, Clone)]

@@ -4,10 +4,12 @@ use crate::Failure;
 use crate::model_target::ModelTarget;
 use crate::profiles::Profiles;
 use verbena_calibrate::anchor::meaning;
+use verbena_calibrate::explain::Explained;
 use verbena_calibrate::interval::{Interval, Intervals, Subject};
 use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
 use verbena_measure::compare::Better;
-use verbena_measure::result::{Metric, Point, Predicted, Value};
+use verbena_measure::result::{Metric, Parameters, Point, Predicted, Value};
+use verbena_measure::unit;
 use verbena_measure::warning::Warning;
 use verbena_model::correction::{Corrections, Offset, Operation};
 use verbena_model::profile::{Channel, ProfileKind, Recorded};
@@ -131,27 +133,51 @@ impl Predicting {
         self.intervals.interval(&subject)
     }
 
+    /// Returns the interval of an explained operation's time, in a line.
+    pub fn explained(&self, benchmark: &str, explained: &Explained) -> String {
+        let (bytes, transport) = size_and_transport(&explained.parameters);
+        match self.interval(benchmark, transport, "ns", bytes) {
+            Some(interval) => {
+                let (low, high) = interval.range(explained.took.nanos());
+                format!(
+                    "  {:.0} % interval {} to {}, {}\n",
+                    100.0 * interval.level,
+                    unit::time(low),
+                    unit::time(high),
+                    interval.origin()
+                )
+            }
+            None => "  no interval: no published curve is of this kind\n".to_owned(),
+        }
+    }
+
     /// Adds the intervals of a point's figures.
     pub fn mark(&self, point: &mut Point) {
-        let bytes = match point.parameters.get("size") {
-            Some(Value::Number(bytes)) => *bytes as u64,
-            _ => 0,
-        };
         let Point {
             benchmark,
             metrics,
             parameters,
             ..
         } = point;
-        let transport = match parameters.get("transport") {
-            Some(Value::Word(word)) => Some(word.as_str()),
-            _ => None,
-        };
+        let (bytes, transport) = size_and_transport(parameters);
         for metric in metrics {
             let interval = self.interval(benchmark, transport, &metric.unit, bytes);
             metric.predicted = interval.map(|interval| of_metric(metric, &interval));
         }
     }
+}
+
+/// Returns the size in bytes, 0 without one, and the transport of a point.
+fn size_and_transport(parameters: &Parameters) -> (u64, Option<&str>) {
+    let bytes = match parameters.get("size") {
+        Some(Value::Number(bytes)) => *bytes as u64,
+        _ => 0,
+    };
+    let transport = match parameters.get("transport") {
+        Some(Value::Word(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    (bytes, transport)
 }
 
 fn of_metric(metric: &Metric, interval: &Interval) -> Predicted {

@@ -7,6 +7,8 @@
 //! only if no other stage is in progress. The rest is the adapter's own work: engines, pipeline, a
 //! change of queue pair, waiting for a turn.
 
+mod text;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 use verbena_fabric::model::Machine;

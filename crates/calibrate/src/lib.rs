@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod anchor;
+pub mod distinguished;
 pub mod explain;
 pub mod interval;
 pub mod methods;

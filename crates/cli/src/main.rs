@@ -19,9 +19,7 @@ mod interrupt;
 mod measuring;
 mod number;
 mod profiles;
-mod replay;
 mod summary;
-mod tables;
 mod variables;
 
 use std::process::ExitCode;

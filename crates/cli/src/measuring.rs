@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::host;
 use crate::number;
-use crate::profiles::{AnchorOptions, FabricOptions, ProfileOptions};
+use crate::profiles::ModelOptions;
 use std::time::Duration;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::ports::PortName;
@@ -137,13 +137,7 @@ pub struct MeasureArguments {
     pub seed: u64,
 
     #[command(flatten)]
-    pub profiles: ProfileOptions,
-
-    #[command(flatten)]
-    pub fabric: FabricOptions,
-
-    #[command(flatten)]
-    pub anchors: AnchorOptions,
+    pub models: ModelOptions,
 
     /// Compute models on N threads; results do not depend on N
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
@@ -163,7 +157,7 @@ impl MeasureArguments {
     ///
     /// Names the option.
     pub fn check(&self) -> Result<(), Failure> {
-        self.anchors.check(&self.targets)?;
+        self.models.check(&self.targets)?;
         match &self.label {
             Some(label) if label.trim().is_empty() => {
                 Err(Failure::Input("--label needs a word".to_owned()))
@@ -179,10 +173,7 @@ impl MeasureArguments {
     /// Names the options.
     pub fn check_profiles(&self) -> Result<(), Failure> {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
-        let given = !self.profiles.set.is_empty()
-            || !self.profiles.profiles.is_empty()
-            || self.fabric.topology.is_some();
-        match given && !self.targets.iter().any(is_model) {
+        match self.models.are_given() && !self.targets.iter().any(is_model) {
             true => Err(Failure::Input(
                 "--set, --profiles and --topology are for models; `--on model:PROFILE` measures one".to_owned(),
             )),
@@ -217,9 +208,7 @@ impl MeasureArguments {
             transports: self.transports.clone(),
             inline: self.inline,
             seed: self.seed,
-            profiles: self
-                .fabric
-                .added_to(self.anchors.added_to(self.profiles.profiles()))?,
+            profiles: self.models.profiles()?,
             threads: self.threads,
             exchange: self.exchange.clone(),
         })

@@ -29,23 +29,18 @@ pub struct ProfileOptions {
 
 /// Measurements that correct a model.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct AnchorOptions {
+struct AnchorOptions {
     /// Correct the model by a measurement; may be repeated
     ///
     /// A file with output of perftest or the OSU benchmarks, results of `verbena bench --out`, or a
     /// figure such as latency.write:8=1.88us or bandwidth.write:64=330MB/s. Of each curve one short
     /// message is used; the rest is compared.
     #[arg(long = "anchor", value_name = "FILE|FIGURE")]
-    pub anchors: Vec<String>,
+    anchors: Vec<String>,
 }
 
 impl AnchorOptions {
-    /// Checks that anchors have one model to correct.
-    ///
-    /// # Errors
-    ///
-    /// Fails if there are anchors and not exactly one of the targets is a model.
-    pub fn check(&self, targets: &[Target]) -> Result<(), Failure> {
+    fn check(&self, targets: &[Target]) -> Result<(), Failure> {
         let is_model = |target: &&Target| matches!(target, Target::Model { .. });
         match targets.iter().filter(is_model).count() {
             _ if self.anchors.is_empty() => Ok(()),
@@ -60,13 +55,72 @@ impl AnchorOptions {
             )),
         }
     }
+}
 
-    /// Adds the anchors to profiles.
-    pub fn added_to(&self, profiles: Profiles) -> Profiles {
-        Profiles {
-            anchors: self.anchors.clone(),
-            ..profiles
-        }
+/// Options about models, the same in every command that runs benchmarks or programs on them.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct ModelOptions {
+    #[command(flatten)]
+    pub profiles: ProfileOptions,
+
+    #[command(flatten)]
+    fabric: FabricOptions,
+
+    #[command(flatten)]
+    anchors: AnchorOptions,
+}
+
+impl ModelOptions {
+    /// Checks that anchors have one model to correct.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are anchors and not exactly one of the targets is a model.
+    pub fn check(&self, targets: &[Target]) -> Result<(), Failure> {
+        self.anchors.check(targets)
+    }
+
+    /// Returns whether options are given that only models use, other than anchors.
+    pub fn are_given(&self) -> bool {
+        !self.profiles.set.is_empty()
+            || !self.profiles.profiles.is_empty()
+            || self.fabric.topology.is_some()
+    }
+
+    /// Returns the profiles with the fabric and the anchors.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the files of a fabric cannot be read.
+    pub fn profiles(&self) -> Result<Profiles, Failure> {
+        let anchored = Profiles {
+            anchors: self.anchors.anchors.clone(),
+            ..self.profiles.profiles()
+        };
+        self.fabric.added_to(anchored)
+    }
+
+    /// Returns the profiles, and the models that targets name; `others` is the error for other
+    /// targets.
+    ///
+    /// # Errors
+    ///
+    /// Fails if anchors do not apply, a file cannot be read, or a target is not a model.
+    pub fn find(
+        &self,
+        targets: &[Target],
+        others: &str,
+    ) -> Result<(Profiles, Vec<ModelTarget>), Failure> {
+        self.check(targets)?;
+        let profiles = self.profiles()?;
+        let models = targets
+            .iter()
+            .map(|target| match find_in(target, &profiles)? {
+                Found::Model(model) => Ok(*model),
+                Found::Adapter(_) => Err(Failure::Input(others.to_owned())),
+            });
+        let models = models.collect::<Result<_, Failure>>()?;
+        Ok((profiles, models))
     }
 }
 
@@ -136,49 +190,40 @@ impl ProfileOptions {
     }
 }
 
-/// Finds a target; a model is one of these profiles.
-///
-/// # Errors
-///
-/// Fails if it does not exist.
-pub fn find_in(target: &Target, profiles: &Profiles) -> Result<Found, Failure> {
+fn find_in(target: &Target, profiles: &Profiles) -> Result<Found, Failure> {
     Ok(target.find(&HOST, profiles)?)
 }
 
 /// Options about a fabric that exists, the same in every command that runs models on one.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct FabricOptions {
+struct FabricOptions {
     /// Connect the model's nodes as in this fabric
     ///
     /// Output of ibnetdiscover (also -p and -g), opensm-subnet.lst, ibdiagnet2.db_csv, a net file
     /// of ibsim, or Slurm's topology.conf. Each link has its rate; everything else is that of the
     /// model's profile.
     #[arg(long, value_name = "FILE")]
-    pub topology: Option<PathBuf>,
+    topology: Option<PathBuf>,
 
     /// Route as these forwarding tables
     ///
     /// Output of dump_fts, dump_lfts.sh or ibroute, opensm-lfts.dump or opensm.fdbs [default:
     /// shortest paths].
     #[arg(long, value_name = "FILE", requires = "topology")]
-    pub routes: Option<PathBuf>,
+    routes: Option<PathBuf>,
 
     /// Use these hosts of the fabric, in this order
     ///
     /// As `n[1-4],n7`, or @FILE with a host per line; a host stands for all its adapters [default:
     /// all adapters by name].
     #[arg(long, value_name = "LIST", requires = "topology")]
-    pub hosts: Option<String>,
+    hosts: Option<String>,
 }
 
 impl FabricOptions {
     /// Adds the fabric to profiles, if there is one, and prints its size and its omissions to
     /// standard error.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a file cannot be read, or does not fit the others.
-    pub fn added_to(&self, profiles: Profiles) -> Result<Profiles, Failure> {
+    fn added_to(&self, profiles: Profiles) -> Result<Profiles, Failure> {
         let Some(topology) = &self.topology else {
             return Ok(profiles);
         };

@@ -21,6 +21,7 @@ pub mod html;
 pub mod import;
 pub mod older_records;
 pub mod outcome;
+pub mod points_table;
 mod pooled_distribution;
 pub mod run_directory;
 pub mod schema;

@@ -1,5 +1,7 @@
-//! The outcome of a comparison in a word, for people, for pull requests (Markdown) and for CI
-//! (JUnit XML).
+//! The outcome of a comparison in a word, for people (text), for pull requests (Markdown) and for
+//! CI (JUnit XML).
+
+mod text;
 
 use crate::chart::escape;
 use crate::comparison::Compared;

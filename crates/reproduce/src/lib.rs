@@ -10,6 +10,7 @@ pub mod figures;
 pub mod messages;
 pub mod sensitivity;
 pub mod suite;
+pub mod summary;
 pub mod table;
 pub mod validation;
 pub mod workers;

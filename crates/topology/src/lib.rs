@@ -20,6 +20,7 @@
 mod blocks;
 mod build;
 mod csv;
+mod description;
 mod hostlist;
 mod line;
 mod network;
@@ -34,6 +35,7 @@ mod survey;
 mod tests;
 
 pub use build::{Address, Link, LinkEnd, Node, NodeKind, Remark, Topology};
+pub use description::{DescribedPaths, Description, Section};
 pub use hostlist::expand;
 pub use network::{Network, NetworkError};
 pub use paths::{Broken, Forwarding, Onward, PathSurvey, RoutesError};

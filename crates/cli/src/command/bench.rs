@@ -10,8 +10,7 @@ use crate::failure::Failure;
 use crate::interrupt;
 use crate::measuring::MeasureArguments;
 use crate::output::data;
-use crate::summary::measured;
-use crate::tables::points as table;
+use crate::summary;
 use serde::Serialize;
 use verbena_bench::job::Job;
 use verbena_bench::service;
@@ -61,7 +60,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         arguments.out.as_deref(),
         match arguments.json {
             true => |_: &Loaded| (),
-            false => table::print,
+            false => summary::points,
         },
     )?;
     if !runs.is_empty() && runs.iter().all(nothing) {
@@ -73,7 +72,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     if let Some(predicted) = beside(&runs)? {
         if !arguments.json {
-            table::print(&predicted);
+            summary::points(&predicted);
         }
         runs.push(predicted);
     }
@@ -87,9 +86,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         _ => None,
     };
     if !arguments.json {
-        measured::print(&runs, report.as_deref())?;
+        summary::measured(&runs, report.as_deref())?;
         let options = &arguments.options;
-        options.profiles.report_basis(&options.targets)?;
+        options.models.profiles.report_basis(&options.targets)?;
     }
     Ok(verdict(&runs))
 }

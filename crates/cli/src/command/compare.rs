@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use crate::command::report::{Foreign, read_foreign};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::output::{data, harmless, out, outln};
-use crate::style::{Style, styled};
-use crate::summary;
-use crate::summary::distinguished;
-use verbena_measure::compare::{Change, Verdict};
-use verbena_report::comparison::{Compared, Thresholds, between};
-use verbena_report::outcome::{Outcome, is_change, word};
+use crate::output::{data, harmless, json, out};
+use crate::terminal;
+use verbena_calibrate::distinguished;
+use verbena_measure::compare::Change;
+use verbena_report::comparison::{Thresholds, between};
+use verbena_report::outcome::{Outcome, is_change};
 
 /// Which runs.
 #[derive(Debug, clap::Args)]
@@ -89,13 +88,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let all = compared.curves.iter().chain(&compared.changes);
     let shown: Vec<&Change> = all.filter(wanted).collect();
     match arguments.format {
-        _ if arguments.json => {
-            let text = serde_json::to_string_pretty(&shown).expect("changes are plain data");
-            data!("{text}\n");
-        }
+        _ if arguments.json => json(&shown),
         Format::Table => {
-            table(&compared, &shown);
-            out!("{}", distinguished::text(&a, &b)?);
+            out!("{}", compared.text(&shown, terminal::shows_blocks()));
+            let verdicts = distinguished::text(&a, &b);
+            out!(
+                "{}",
+                verdicts.map_err(|error| Failure::Input(error.to_string()))?
+            );
         }
         Format::Markdown => data!("{}", compared.markdown(&shown)),
         Format::Junit => data!("{}", compared.junit()),
@@ -106,43 +106,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Outcome::Undecided => Exit::Undecided,
         Outcome::Unchanged => Exit::Success,
     })
-}
-
-/// Prints the outcome, then the changes.
-fn table(compared: &Compared, shown: &[&Change]) {
-    outln!("{}", styled(Style::Bold, &compared.sentence()));
-    for change in shown {
-        let interval = change
-            .interval
-            .map_or(String::new(), |i| format!(" [{:.3}, {:.3}]", i.low, i.high));
-        outln!(
-            "{} {:.3}{interval}  {}{}",
-            styled(
-                style(change.verdict),
-                &format!("{:>10}", word(change.verdict))
-            ),
-            change.ratio,
-            change.key,
-            extent(change)
-        );
-    }
-    summary::compared::print(compared);
-}
-
-fn style(verdict: Verdict) -> Style {
-    match verdict {
-        Verdict::Improved => Style::Good,
-        Verdict::Regressed => Style::Bad,
-        _ => Style::Faint,
-    }
-}
-
-/// Returns the number of points of a curve as text; empty for a single point.
-fn extent(change: &Change) -> String {
-    match change.points {
-        1 => String::new(),
-        points => format!(" (all {points} points together)"),
-    }
 }
 
 /// Reads thresholds from a file; without one, returns the defaults.

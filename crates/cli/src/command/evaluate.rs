@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::host::HOST;
 use crate::interrupt;
 use crate::measuring::MeasureArguments;
+use crate::output::out;
 use crate::reproduction;
-use crate::summary::measured;
-use crate::tables::points::print_anchors;
+use crate::summary;
 use verbena_bench::adapter;
 use verbena_bench::bar::Bar;
 use verbena_bench::expected::Expecting;
@@ -22,6 +22,8 @@ use verbena_bench::options::MeasureOptions;
 use verbena_bench::target::{Found, Target};
 use verbena_bench_mpi::{app, catalogue};
 use verbena_fabric::model::Fidelity;
+use verbena_report::points_table;
+use verbena_report::run_directory::Loaded;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
@@ -91,7 +93,8 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let options = arguments.options.options()?;
     let mpi = arguments.options.mpi();
     let engine = mpi.engine();
-    let mut runs = engine.measure(&all, &options, Some(&out), print_anchors)?;
+    let anchors = |run: &Loaded| out!("{}", points_table::anchors(run));
+    let mut runs = engine.measure(&all, &options, Some(&out), anchors)?;
     if runs.is_empty() && !interrupt::is_wanted() {
         return Ok(Exit::Success);
     }
@@ -113,7 +116,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
         _ if interrupt::is_wanted() => None,
         true => None,
         false => reproduction::quick(
-            &arguments.options.profiles.profiles(),
+            &arguments.options.models.profiles.profiles(),
             arguments.options.threads,
         )?,
     };
@@ -127,7 +130,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     };
     let report = super::report::write(&out, &runs, &computed)?;
     drop(note);
-    measured::print(&runs, Some(&report))?;
+    summary::measured(&runs, Some(&report))?;
     let verdict = super::bench::verdict(&runs);
     let Some(expecting) = expecting else {
         return Ok(verdict);
@@ -145,12 +148,12 @@ impl Arguments {
     /// Returns the check of the figures, if one was requested. Reports an unknown system before
     /// anything is measured.
     fn expecting(&self) -> Result<Option<Expecting>, Failure> {
-        let expecting = self.expect.expecting(&self.options.profiles)?;
+        let expecting = self.expect.expecting(&self.options.models.profiles)?;
         let Some(expecting) = expecting else {
             return Ok(None);
         };
         for target in &self.options.targets {
-            match self.options.profiles.find(target)? {
+            match self.options.models.profiles.find(target)? {
                 Found::Adapter(adapter) => {
                     let known = adapter::describe(&HOST, &adapter, self.options.gid_index);
                     expecting.find(&adapter.kind, &known)?;
@@ -186,7 +189,7 @@ impl Arguments {
         }
         let all = [Target::SharedMemory, Target::Tcp].into_iter();
         all.filter(|one| !self.options.targets.contains(one))
-            .map(|one| self.options.profiles.find(&one))
+            .map(|one| self.options.models.profiles.find(&one))
             .collect()
     }
 
@@ -201,7 +204,7 @@ impl Arguments {
                 profile: profile.clone(),
                 fidelity: Fidelity::Packet,
             };
-            self.options.profiles.find(&target)
+            self.options.models.profiles.find(&target)
         };
         let mut beside = Vec::new();
         for profile in &self.beside {

@@ -1,23 +1,22 @@
 //! `verbena explain`: breaks the time of one operation on a timing model down by stage.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
-use crate::profiles::{AnchorOptions, FabricOptions, ProfileOptions, find_in, print_remarks};
+use crate::profiles::{ModelOptions, print_remarks};
 use verbena_bench::predicted::Predicting;
-use verbena_bench::target::{Found, Target};
-use verbena_calibrate::explain::{Explained, explain, explain_messages};
-use verbena_measure::result::Value;
-use verbena_measure::unit;
-use verbena_report::chart::timeline::Bar;
+use verbena_bench::target::Target;
+use verbena_calibrate::explain::{explain, explain_messages};
 use verbena_report::file::replace;
-use verbena_report::html::{Operation, explanation};
+use verbena_report::html::explanation;
 use verbena_reproduce::messages;
 use verbena_workloads::{Mode, Options, find};
+
+const NO_MODEL: &str = "only models can be explained: use --on model:PROFILE; `verbena list` names \
+                        the profiles";
 
 /// What to explain.
 #[derive(Debug, clap::Args)]
@@ -48,13 +47,7 @@ pub struct Arguments {
     inline: Option<u32>,
 
     #[command(flatten)]
-    profiles: ProfileOptions,
-
-    #[command(flatten)]
-    fabric: FabricOptions,
-
-    #[command(flatten)]
-    anchors: AnchorOptions,
+    models: ModelOptions,
 
     /// Write the timelines to this HTML file
     #[arg(long, value_name = "FILE")]
@@ -68,16 +61,9 @@ pub struct Arguments {
 /// Fails if the benchmark or model is unknown, the model does not support the benchmark, or the
 /// page cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    arguments
-        .anchors
-        .check(std::slice::from_ref(&arguments.target))?;
-    let profiles = arguments.anchors.added_to(arguments.profiles.profiles());
-    let profiles = arguments.fabric.added_to(profiles)?;
-    let Found::Model(model) = find_in(&arguments.target, &profiles)? else {
-        let text = "only models can be explained: use --on model:PROFILE; `verbena list` names the \
-             profiles";
-        return Err(Failure::Input(text.to_owned()));
-    };
+    let target = std::slice::from_ref(&arguments.target);
+    let (_, models) = arguments.models.find(target, NO_MODEL)?;
+    let model = &models[0];
     let unknown = || {
         let name = &arguments.benchmark;
         Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
@@ -112,18 +98,20 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         );
         return Err(Failure::Input(text));
     }
-    let predicting = Predicting::of(&model, &arguments.profiles.profiles())?;
-    print_remarks([model.as_ref()]);
-    arguments.profiles.report_basis([&arguments.target])?;
+    let predicting = Predicting::of(model, &arguments.models.profiles.profiles())?;
+    print_remarks([model]);
+    arguments
+        .models
+        .profiles
+        .report_basis([&arguments.target])?;
     let mut operations = Vec::new();
     for one in &explained {
-        let title = title(&arguments.benchmark, one);
-        let operation = operation(title, one);
-        out!("{}", table(&operation, model.machine.name(), one));
+        let (benchmark, system) = (&arguments.benchmark, model.machine.name());
+        out!("{}", one.text(benchmark, system));
         if let Some(predicting) = &predicting {
-            out!("{}", interval(predicting, &arguments.benchmark, one));
+            out!("{}", predicting.explained(benchmark, one));
         }
-        operations.push(operation);
+        operations.push(one.operation(benchmark));
     }
     if let Some(out) = &arguments.out {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
@@ -136,31 +124,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-/// Returns the interval of the operation's time, in a line.
-fn interval(predicting: &Predicting, benchmark: &str, explained: &Explained) -> String {
-    let bytes = match explained.parameters.get("size") {
-        Some(Value::Number(bytes)) => *bytes as u64,
-        _ => 0,
-    };
-    let transport = match explained.parameters.get("transport") {
-        Some(Value::Word(word)) => Some(word.as_str()),
-        _ => None,
-    };
-    match predicting.interval(benchmark, transport, "ns", bytes) {
-        Some(interval) => {
-            let (low, high) = interval.range(explained.took.nanos());
-            format!(
-                "  {:.0} % interval {} to {}, {}\n",
-                100.0 * interval.level,
-                unit::time(low),
-                unit::time(high),
-                interval.origin()
-            )
-        }
-        None => "  no interval: no published curve is of this kind\n".to_owned(),
-    }
-}
-
 fn options(arguments: &Arguments) -> Options {
     Options {
         sizes: Some(arguments.sizes.clone()),
@@ -169,55 +132,5 @@ fn options(arguments: &Arguments) -> Options {
         transports: Some(arguments.transports.clone()),
         inline: arguments.inline,
         ..Options::default()
-    }
-}
-
-fn title(benchmark: &str, explained: &Explained) -> String {
-    let words: Vec<String> = explained
-        .parameters
-        .iter()
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    format!("{benchmark}: {}", words.join(", "))
-}
-
-fn table(operation: &Operation, system: &str, explained: &Explained) -> String {
-    let (title, duration) = (&operation.title, operation.duration());
-    let mut out = format!("{title}, on {system}: {duration}\n");
-    let _ = writeln!(
-        out,
-        "  {:<16} {:<8} {:>10} {:>8}",
-        "stage", "where", "time", "share"
-    );
-    for share in &explained.shares {
-        let _ = writeln!(
-            out,
-            "  {:<16} {:<8} {:>10} {:>6.1} %",
-            share.stage,
-            format!("node {}", share.node),
-            unit::time(share.time.nanos()),
-            share.time.nanos() / explained.took.nanos() * 100.0
-        );
-    }
-    out
-}
-
-fn operation(title: String, explained: &Explained) -> Operation {
-    let bars = explained.spans.iter().map(|span| Bar {
-        lane: format!("{}, node {}", span.stage, span.place),
-        kind: span.stage.to_owned(),
-        start: span.start.nanos(),
-        end: span.end.nanos(),
-    });
-    let shares = explained.shares.iter().map(|share| {
-        let place = format!("node {}", share.node);
-        (share.stage.to_owned(), place, share.time.nanos())
-    });
-    Operation {
-        title,
-        took: explained.took.nanos(),
-        one_way: explained.one_way.map(|time| time.nanos()),
-        bars: bars.collect(),
-        shares: shares.collect(),
     }
 }

@@ -1,18 +1,26 @@
 //! `verbena replay`: replays a recorded MPI program, or a message schedule in GOAL's text format or
 //! as an algorithm of MSCCL, on a timing model.
 
+mod recorded;
+
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::profiles::{AnchorOptions, FabricOptions, ProfileOptions, find_in, print_remarks};
-use crate::replay::source::Source;
-use crate::replay::{recorded, schedule};
+use crate::output::{json, out};
+use crate::profiles::{ModelOptions, print_remarks};
+use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
-use verbena_bench::target::{Found, Target};
+use verbena_bench::profiles::Profiles;
+use verbena_bench::target::Target;
+use verbena_bench_mpi::replays::schedule;
 use verbena_measure::unit;
+use verbena_replay::source::Source;
 
 const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
                         `verbena list` names the profiles";
@@ -55,13 +63,7 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
-    profiles: ProfileOptions,
-
-    #[command(flatten)]
-    fabric: FabricOptions,
-
-    #[command(flatten)]
-    anchors: AnchorOptions,
+    models: ModelOptions,
 }
 
 /// Replays the trace or schedule and prints the time it took.
@@ -71,41 +73,25 @@ pub struct Arguments {
 /// Fails if a source cannot be read or a target is not a model.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     interrupt::watch()?;
-    arguments.anchors.check(&arguments.targets)?;
-    let profiles = arguments.anchors.added_to(arguments.profiles.profiles());
-    let profiles = arguments.fabric.added_to(profiles)?;
-    let models = arguments
-        .targets
-        .iter()
-        .map(|target| match find_in(target, &profiles)? {
-            Found::Model(model) => Ok(*model),
-            _ => Err(Failure::Input(NO_MODEL.to_owned())),
-        })
-        .collect::<Result<Vec<ModelTarget>, Failure>>()?;
+    let (profiles, models) = arguments.models.find(&arguments.targets, NO_MODEL)?;
     if !arguments.json {
         print_remarks(&models);
     }
-    let (nodes, bytes) = (arguments.nodes, arguments.bytes);
     let sources = arguments.sources.iter().map(|path| Ok(Source::open(path)?));
-    let mut sources = sources.collect::<Result<Vec<Source>, Failure>>()?;
-    let exit = match sources.iter().find(|source| !source.is_trace()) {
+    let inputs = Inputs {
+        sources: sources.collect::<Result<_, Failure>>()?,
+        models,
+        nodes: arguments.nodes,
+        profiles,
+    };
+    let (bytes, json) = (arguments.bytes, arguments.json);
+    let mut schedules = inputs.sources.iter().filter(|source| !source.is_trace());
+    let exit = match schedules.next() {
         None if bytes.is_some() => return Err(Failure::Input(schedule::NO_BUFFER.to_owned())),
-        None => {
-            let options = arguments.of_trace;
-            recorded::run(sources, models, &nodes, options, profiles, arguments.json)
-        }
-        Some(_) if sources.len() == 1 => {
+        None => recorded::run(inputs, arguments.of_trace, json),
+        Some(_) if inputs.sources.len() == 1 => {
             arguments.of_trace.refuse()?;
-            let nodes = match nodes[..] {
-                [] => None,
-                [nodes] => Some(nodes),
-                _ => {
-                    let text = "a schedule runs on one number of nodes: give --nodes N";
-                    return Err(Failure::Input(text.to_owned()));
-                }
-            };
-            let schedule = sources.remove(0);
-            schedule::run(schedule, models, (nodes, bytes), profiles, arguments.json)
+            run_schedule(inputs, bytes, json)
         }
         Some(schedule) => {
             let file = schedule.path().display();
@@ -116,8 +102,93 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Err(Failure::Input(text));
         }
     }?;
-    if !arguments.json {
-        arguments.profiles.report_basis(&arguments.targets)?;
+    if !json {
+        arguments.models.profiles.report_basis(&arguments.targets)?;
     }
     Ok(exit)
+}
+
+/// The traces or the schedule, the models, and the numbers of nodes; without any, one node a rank.
+struct Inputs {
+    sources: Vec<Source>,
+    models: Vec<ModelTarget>,
+    nodes: Vec<usize>,
+    profiles: Profiles,
+}
+
+impl Inputs {
+    /// Returns the number of replays of traces.
+    fn replays(&self) -> usize {
+        self.models.len() * self.sources.len() * self.nodes.len().max(1)
+    }
+}
+
+/// Runs the schedule on each model and prints the times.
+fn run_schedule(inputs: Inputs, bytes: Option<u64>, json: bool) -> Result<Exit, Failure> {
+    let nodes = match inputs.nodes[..] {
+        [] => None,
+        [nodes] => Some(nodes),
+        _ => {
+            let text = "a schedule runs on one number of nodes: give --nodes N";
+            return Err(Failure::Input(text.to_owned()));
+        }
+    };
+    let count = inputs.models.len();
+    let bar = Bar::new(count, "replays");
+    let told = collected(move |keep| {
+        for source in inputs.sources {
+            let file = source.path().to_owned();
+            let schedule = schedule::read(&file, &source.schedule()?, bytes)?;
+            for model in &inputs.models {
+                let profiles = &inputs.profiles;
+                keep(schedule::replay_on(
+                    model, &file, &schedule, nodes, profiles,
+                )?);
+                bar.step();
+            }
+        }
+        Ok(())
+    })?;
+    match json {
+        true => print_json(&told),
+        false => told.iter().for_each(|one| out!("{}", one.text())),
+    }
+    Ok(concluded(told.len(), count))
+}
+
+/// Runs a computation that passes its results on one by one, and returns them: all, or those that
+/// were complete when the user interrupted.
+fn collected<T: Send + 'static>(
+    compute: impl FnOnce(&dyn Fn(T)) -> Result<(), Failure> + Send + 'static,
+) -> Result<Vec<T>, Failure> {
+    let known = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&known);
+    let ran = interrupt::unless_interrupted(move || {
+        compute(&|result| {
+            let mut kept = kept.lock().expect("nothing panics under this lock");
+            kept.push(result);
+        })
+    });
+    ran.transpose()?;
+    let mut known = known.lock().expect("nothing panics under this lock");
+    Ok(std::mem::take(&mut *known))
+}
+
+/// Returns the exit code; `done` is less than `all` if the user interrupted.
+fn concluded(done: usize, all: usize) -> Exit {
+    if done == all {
+        return Exit::Success;
+    }
+    interrupt::tell(&format!(
+        "{done} of {all} replays were complete; no file was written"
+    ));
+    interrupt::exit()
+}
+
+/// Prints one object, or a list of several.
+fn print_json<T: Serialize>(told: &[T]) {
+    match told {
+        [one] => json(one),
+        several => json(&several),
+    }
 }

@@ -1,16 +1,15 @@
-//! Summary of `verbena replay`: the parts of the time of one replay, or a comparison of several
-//! models.
+//! Summary of replays: the parts of the time of one replay, or a comparison of several models.
 
-use super::bar;
-use crate::output::outln;
-use crate::style::{Style, styled};
-use crate::terminal;
+use std::fmt::Write as _;
 use verbena_measure::unit;
 use verbena_report::html::Spent;
+use verbena_terminal::bars::bar;
+use verbena_terminal::style::{Style, styled};
 
 /// A replay on a model.
 #[derive(Debug)]
 pub struct OnModel<'a> {
+    /// The system.
     pub system: &'a str,
     /// The time of the replay in nanoseconds.
     pub took: f64,
@@ -18,53 +17,54 @@ pub struct OnModel<'a> {
     pub spent: Spent,
 }
 
-/// Prints a bar for each part of the time of a replay, then sentences.
-pub fn one(spent: &Spent, sentences: &[(&str, String)]) {
+/// Returns a bar for each part of the time of a replay, then sentences.
+pub fn one(spent: &Spent, sentences: &[(&str, String)], in_blocks: bool) -> String {
     let all: f64 = spent.parts().iter().map(|(_, part)| part).sum();
-    outln!("\nWhere a rank spends the time, on average");
+    let mut out = "\nWhere a rank spends the time, on average\n".to_owned();
     for (name, part) in spent.parts() {
         let share = if all > 0.0 { part / all } else { 0.0 };
-        let drawn = bar((part > 0.0).then_some(share), terminal::shows_blocks());
-        outln!(
+        let drawn = bar((part > 0.0).then_some(share), in_blocks);
+        let _ = writeln!(
+            out,
             "  {name:<10} {:>10}  {:>3.0} %  {}",
             unit::time(part),
             100.0 * share,
             styled(Style::Faint, &drawn)
         );
     }
-    tell(sentences);
+    out + &told(sentences)
 }
 
-/// Prints a bar for each model's time, and the part that contributes most to the difference between
-/// the slowest and the fastest.
-pub fn several(models: &[OnModel<'_>]) {
+/// Returns a bar for each model's time, and the part that contributes most to the difference
+/// between the slowest and the fastest.
+pub fn several(models: &[OnModel<'_>], in_blocks: bool) -> String {
     let by_time = |a: &&OnModel<'_>, b: &&OnModel<'_>| a.took.total_cmp(&b.took);
     let (Some(fastest), Some(slowest)) =
         (models.iter().min_by(by_time), models.iter().max_by(by_time))
     else {
-        return;
+        return String::new();
     };
-    outln!("");
+    let mut out = "\n".to_owned();
     let width = models.iter().map(|one| one.system.len()).max().unwrap_or(0);
     for one in models {
-        let drawn = bar(Some(one.took / slowest.took), terminal::shows_blocks());
+        let drawn = bar(Some(one.took / slowest.took), in_blocks);
         let time = unit::time(one.took);
-        outln!("  {:<width$}  {time:>10}  {drawn}", one.system);
+        let _ = writeln!(out, "  {:<width$}  {time:>10}  {drawn}", one.system);
     }
-    tell(&[
+    let sentences = [
         (
             "Fastest",
             format!("{}: {}", fastest.system, unit::time(fastest.took)),
         ),
         ("Slowest", difference(fastest, slowest)),
-    ]);
+    ];
+    out + &told(&sentences)
 }
 
-fn tell(sentences: &[(&str, String)]) {
-    outln!("");
-    for (word, sentence) in sentences.iter().filter(|(_, text)| !text.is_empty()) {
-        outln!("  {word:<10} {sentence}");
-    }
+fn told(sentences: &[(&str, String)]) -> String {
+    let filled = sentences.iter().filter(|(_, text)| !text.is_empty());
+    let lines = filled.map(|(word, sentence)| format!("  {word:<10} {sentence}\n"));
+    format!("\n{}", lines.collect::<String>())
 }
 
 /// Returns how much slower one model is than another, and the part with the largest difference.

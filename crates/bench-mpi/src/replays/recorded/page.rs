@@ -1,35 +1,24 @@
-//! Writes the results of replays as a page.
+//! The results of replays as a page.
 
 use super::super::interval::ASSUMED;
 use super::table::{does, judged, limit, means, shown};
 use super::{OnEach, Replayed};
-use crate::failure::Failure;
 use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_replay::Parts;
 use verbena_replay::recorded::Waited;
-use verbena_report::file::replace;
 use verbena_report::html::{Application, Assumptions, OnSystem, Spent, application};
 
-/// Writes the page.
-///
-/// # Errors
-///
-/// Fails if the file cannot be written.
-pub fn write(
-    file: &Path,
+/// Returns the page of replays on the same models; `command` is the command line that computed
+/// them, `changing` has the assumed values that change a verdict, if they were searched for.
+pub fn page(
+    command: &str,
     replayed: &[OnEach],
     assumptions: &[Assumptions],
     changing: Option<&[String]>,
-) -> Result<(), Failure> {
-    let command = std::env::args().collect::<Vec<_>>().join(" ");
+) -> String {
     let all: Vec<Application> = replayed.iter().map(one).collect();
-    replace(file, &application(&command, &all, assumptions, changing)).map_err(|source| {
-        Failure::System {
-            doing: "write the page",
-            source,
-        }
-    })
+    application(command, &all, assumptions, changing)
 }
 
 fn one(on_each: &OnEach) -> Application {

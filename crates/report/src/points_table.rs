@@ -1,37 +1,39 @@
-//! Prints the points of a run as a table: one point per line, or one figure per line on narrow
+//! The points of a run as a text table: one point per line, or one figure per line on narrow
 //! terminals.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
-use crate::output::outln;
-use crate::style::{Style, styled};
-use crate::terminal;
-use verbena_bench::model_target::{ANCHORS, BETWEEN};
+use crate::gather::{Figure, Row, rows};
+use crate::run_directory::Loaded;
 use verbena_measure::unit;
-use verbena_report::gather::{Figure, Row, rows};
-use verbena_report::run_directory::Loaded;
+use verbena_terminal::style::{Style, styled};
 
+/// Name of a model's anchors in a run's environment.
+pub const ANCHORS: &str = "anchors";
+/// Separates the remarks there.
+pub const BETWEEN: &str = " | ";
+/// Terminal width in columns from which figures are beside the parameters.
+pub const WIDE: usize = 118;
 /// Width of the parameters column.
 const LABEL: usize = 44;
-/// Terminal width from which figures are printed beside the parameters.
-const WIDE: usize = 118;
 
-pub fn print(run: &Loaded) {
-    let is_wide = terminal::columns().is_none_or(|columns| columns >= WIDE);
-    print_anchors(run);
+/// Returns the table, with findings and failures.
+pub fn text(run: &Loaded, is_wide: bool) -> String {
+    let mut out = anchors(run);
     let mut last = String::new();
     let rows = rows(run);
     for row in &rows {
         if row.benchmark != last {
             let heading = format!("{} on {}", row.benchmark, run.run.label);
-            outln!("{}", styled(Style::Bold, &heading));
+            let _ = writeln!(out, "{}", styled(Style::Bold, &heading));
             last.clone_from(&row.benchmark);
         }
-        print_row(row, is_wide);
+        out += &points(row, is_wide);
     }
-    print_origins(run, &rows);
+    out += &origins(run, &rows);
     for finding in &run.findings {
-        outln!("{}: {}", finding.benchmark, finding.text);
+        let _ = writeln!(out, "{}: {}", finding.benchmark, finding.text);
     }
     for failure in &run.failures {
         let words: Vec<String> = failure
@@ -48,14 +50,16 @@ pub fn print(run: &Loaded) {
             false => Style::Bad,
         };
         let reason = styled(style, &failure.reason);
-        outln!("{}{point}: {reason}", failure.benchmark);
+        let _ = writeln!(out, "{}{point}: {reason}", failure.benchmark);
     }
+    out
 }
 
-/// Prints where the intervals of a model's figures come from, and which figures have none.
-fn print_origins(run: &Loaded, rows: &[Row]) {
+/// Returns the sources of the intervals of a model's figures, and the benchmarks without any.
+fn origins(run: &Loaded, rows: &[Row]) -> String {
+    let mut out = String::new();
     if run.run.fabric != "model" {
-        return;
+        return out;
     }
     let figures = || rows.iter().flat_map(|row| &row.figures);
     let predicted = figures().filter_map(|figure| figure.predicted.as_ref());
@@ -63,7 +67,7 @@ fn print_origins(run: &Loaded, rows: &[Row]) {
         .map(|one| (format!("{:.0} %", 100.0 * one.level), one.origin.as_str()))
         .collect();
     for (level, origin) in &origins {
-        outln!("{level} interval {origin}");
+        let _ = writeln!(out, "{level} interval {origin}");
     }
     let without = rows
         .iter()
@@ -71,40 +75,46 @@ fn print_origins(run: &Loaded, rows: &[Row]) {
     let without: BTreeSet<&str> = without.map(|row| row.benchmark.as_str()).collect();
     if !without.is_empty() {
         let names: Vec<&str> = without.into_iter().collect();
-        outln!(
+        let _ = writeln!(
+            out,
             "no interval of {}: no published curve is of this kind",
             names.join(", ")
         );
     }
+    out
 }
 
-/// Prints the anchors of a run on an anchored model.
-pub fn print_anchors(run: &Loaded) {
-    if let Some(anchors) = run.run.environment.get(ANCHORS) {
-        for remark in anchors.split(BETWEEN) {
-            outln!("{}: {remark}", run.run.label);
-        }
-    }
+/// Returns the anchors of a run on an anchored model, one per line.
+pub fn anchors(run: &Loaded) -> String {
+    let anchors = run.run.environment.get(ANCHORS);
+    let remarks = anchors.into_iter().flat_map(|all| all.split(BETWEEN));
+    let lines = remarks.map(|remark| format!("{}: {remark}\n", run.run.label));
+    lines.collect()
 }
 
-fn print_row(row: &Row, is_wide: bool) {
+/// Returns the lines of a point.
+fn points(row: &Row, is_wide: bool) -> String {
     let label = row.label_without(&[]);
     let figures: Vec<String> = row.figures.iter().map(words).collect();
     let warning = styled(Style::Doubt, "warning:");
-    if is_wide {
-        outln!("  {label:<LABEL$} {}", figures.join("; "));
-        for text in &row.warnings {
-            outln!("  {:<LABEL$} {warning} {text}", "");
+    let mut out = String::new();
+    let (figures, indent) = match is_wide {
+        true => {
+            let _ = writeln!(out, "  {label:<LABEL$} {}", figures.join("; "));
+            (Vec::new(), LABEL + 3)
         }
-        return;
-    }
-    outln!("  {label}");
+        false => {
+            let _ = writeln!(out, "  {label}");
+            (figures, 6)
+        }
+    };
     for figure in figures {
-        outln!("      {figure}");
+        let _ = writeln!(out, "{:indent$}{figure}", "");
     }
     for text in &row.warnings {
-        outln!("      {warning} {text}");
+        let _ = writeln!(out, "{:indent$}{warning} {text}", "");
     }
+    out
 }
 
 /// Formats a figure with its interval, tail and share of its bound.

@@ -1,11 +1,11 @@
-//! Prints the results of replays as text.
+//! The results of replays as text.
 
 use super::super::interval::{ASSUMED, verdict};
+use super::summary::{self, OnModel};
 use super::{OnEach, Replayed, Told};
-use crate::output::outln;
-use crate::summary::replayed::{self as summary, OnModel};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use verbena_calibrate::interval::Verdict;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
@@ -13,32 +13,34 @@ use verbena_replay::Parts;
 use verbena_replay::recorded::{Replayed as Outcome, Waited};
 use verbena_report::html::Spent;
 
-/// Prints a single replay in full, one trace on several models side by side, or several traces by
+/// Returns a single replay in full, one trace on several models side by side, or several traces by
 /// ranks.
 ///
-/// `changing` has the assumed values that change a verdict, if they were searched for.
-pub fn print(replayed: &[OnEach], changing: Option<&[String]>) {
-    match replayed {
+/// `changing` has the assumed values that change a verdict, if they were searched for; `in_blocks`
+/// draws bars in block characters.
+pub fn text(replayed: &[OnEach], changing: Option<&[String]>, in_blocks: bool) -> String {
+    let mut out = match replayed {
         [on_each] => match &on_each[..] {
-            [one] => table(&one.told, &one.outcome),
-            several => beside(several),
+            [one] => alone(&one.told, &one.outcome, in_blocks),
+            several => beside(several, in_blocks),
         },
         several => by_ranks(several),
-    }
+    };
     match changing {
-        Some([]) => outln!("  no assumed value, halved or doubled, changes a verdict"),
+        Some([]) => out += "  no assumed value, halved or doubled, changes a verdict\n",
         Some(changing) => {
-            outln!("  assumed values that change a verdict:");
+            out += "  assumed values that change a verdict:\n";
             for one in changing {
-                outln!("    {one}");
+                let _ = writeln!(out, "    {one}");
             }
         }
         None => {}
     }
+    out
 }
 
-/// Prints the time by trace and system, and relative to the first system.
-fn by_ranks(all: &[OnEach]) {
+/// Returns the time by trace and system, and relative to the first system.
+fn by_ranks(all: &[OnEach]) -> String {
     let wide =
         |words: &dyn Fn(&Replayed) -> usize| all.iter().flatten().map(words).max().unwrap_or(0);
     let trace = wide(&|one| one.told.trace.len()).max("trace".len());
@@ -47,7 +49,7 @@ fn by_ranks(all: &[OnEach]) {
     for one in &all[0] {
         heading += &format!("  {:>system$}", one.told.system);
     }
-    outln!("{heading}");
+    let mut out = heading + "\n";
     for on_each in all {
         let first = &on_each[0].told;
         let mut line = format!(
@@ -59,29 +61,30 @@ fn by_ranks(all: &[OnEach]) {
             let words = format!("{} {ratio:.3}x", unit::time(told.nanoseconds));
             line += &format!("  {words:>system$}");
         }
-        outln!("{line}");
+        out = out + &line + "\n";
     }
     for on_each in all {
         let first = &on_each[0].told;
-        outln!("\n{}, {} nodes", first.trace, first.nodes);
-        verdicts(on_each);
+        let _ = writeln!(out, "\n{}, {} nodes", first.trace, first.nodes);
+        out += &verdicts(on_each);
     }
+    out
 }
 
 /// Ranks shown in the table. With more ranks, those with the least and the most computing, overhead
 /// and waiting are shown.
 const SHOWN: usize = 16;
 
-fn table(told: &Told, outcome: &Outcome) {
-    outln!(
-        "{} ranks on {} nodes of {}: {}",
+fn alone(told: &Told, outcome: &Outcome, in_blocks: bool) -> String {
+    let mut out = format!(
+        "{} ranks on {} nodes of {}: {}\n  {}\n",
         told.ranks,
         told.nodes,
         told.system,
-        unit::time(told.nanoseconds)
+        unit::time(told.nanoseconds),
+        does(told)
     );
-    content(told);
-    row("rank", ["computing", "overhead", "wire", "waiting", "end"]);
+    out += &row("rank", ["computing", "overhead", "wire", "waiting", "end"]);
     for (rank, parts, waited) in shown(outcome) {
         let times = [
             parts.computing,
@@ -90,7 +93,7 @@ fn table(told: &Told, outcome: &Outcome) {
             parts.waiting.since(waited.wire),
             parts.end,
         ];
-        row(
+        out += &row(
             &rank.to_string(),
             times.map(|time| unit::time(time.nanos())),
         );
@@ -104,21 +107,21 @@ fn table(told: &Told, outcome: &Outcome) {
         end,
     } = means;
     let all = [computing, overhead, wire, waiting, end];
-    row("mean", all.map(unit::time));
+    out += &row("mean", all.map(unit::time));
     let sentences = [
         ("Waits", longest_waits(outcome)),
         ("Interval", interval(told)),
         ("Chain", chain(told)),
         ("Adapter", adapter(told)),
     ];
-    summary::one(&means.spent(told.nanoseconds), &sentences);
+    out + &summary::one(&means.spent(told.nanoseconds), &sentences, in_blocks)
 }
 
-fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) {
+fn row<T: AsRef<str>>(name: &str, columns: [T; 5]) -> String {
     let columns = columns
         .iter()
         .map(|column| format!(" {:>10}", column.as_ref()));
-    outln!("  {name:<8}{}", columns.collect::<String>());
+    format!("  {name:<8}{}\n", columns.collect::<String>())
 }
 
 /// Number of pairs of ranks to name.
@@ -183,8 +186,9 @@ pub fn judged(first: &Replayed, other: &Replayed) -> Option<(Verdict, String)> {
     verdict((one, first.told.parts()), (another, other.told.parts()))
 }
 
-/// Prints the interval of each system's time, and whether it is faster or slower than the first.
-fn verdicts(all: &[Replayed]) {
+/// Returns the interval of each system's time, and whether it is faster or slower than the first.
+fn verdicts(all: &[Replayed]) -> String {
+    let mut out = String::new();
     let mut rules = BTreeSet::new();
     let width = all.iter().map(|one| one.told.system.len()).max();
     let width = width.unwrap_or(0);
@@ -201,16 +205,17 @@ fn verdicts(all: &[Replayed]) {
                 None => "no verdict".to_owned(),
             },
         };
-        outln!("  {:<width$}  {range:>28}  {verdict}", one.told.system);
+        let _ = writeln!(out, "  {:<width$}  {range:>28}  {verdict}", one.told.system);
     }
     let origins = all.iter().filter_map(|one| one.told.interval.as_ref());
     let origins: BTreeSet<&str> = origins.map(|one| one.origin()).collect();
     for origin in origins {
-        outln!("  interval {origin}; {ASSUMED}");
+        let _ = writeln!(out, "  interval {origin}; {ASSUMED}");
     }
     for rule in rules {
-        outln!("  {rule}");
+        let _ = writeln!(out, "  {rule}");
     }
+    out
 }
 
 /// Describes the share of the time that depends on the adapter.
@@ -223,12 +228,7 @@ fn adapter(told: &Told) -> String {
     )
 }
 
-/// Prints the program's content, which is independent of the system.
-fn content(told: &Told) {
-    outln!("  {}", does(told));
-}
-
-/// Returns the program's content as a phrase.
+/// Returns the program's content, which is independent of the system, as a phrase.
 pub fn does(told: &Told) -> String {
     let traffic = match told.memory_traffic {
         Some(rate) => format!(", memory traffic {}", unit::rate(rate)),
@@ -244,32 +244,32 @@ pub fn does(told: &Told) -> String {
     )
 }
 
-/// Prints the replays on several systems: total time, ratio to the first, and mean times of the
+/// Returns the replays on several systems: total time, ratio to the first, and mean times of the
 /// ranks.
-fn beside(all: &[Replayed]) {
+fn beside(all: &[Replayed], in_blocks: bool) -> String {
     let first = &all[0].told;
-    outln!("{} ranks on {} nodes", first.ranks, first.nodes);
-    content(first);
+    let mut out = format!(
+        "{} ranks on {} nodes\n  {}\n",
+        first.ranks,
+        first.nodes,
+        does(first)
+    );
     let width = all
         .iter()
         .map(|one| one.told.system.len())
         .max()
         .unwrap_or(0);
-    outln!(
+    let _ = writeln!(
+        out,
         "  {:<width$} {:>10} {:>9} {:>10} {:>10} {:>10} {:>10}",
-        "system",
-        "time",
-        "to first",
-        "computing",
-        "overhead",
-        "wire",
-        "waiting"
+        "system", "time", "to first", "computing", "overhead", "wire", "waiting"
     );
     for Replayed { told, outcome, .. } in all {
         let means = means(outcome);
         let times = [means.computing, means.overhead, means.wire, means.waiting];
         let [computing, overhead, wire, waiting] = times.map(unit::time);
-        outln!(
+        let _ = writeln!(
+            out,
             "  {:<width$} {:>10} {:>8.3}x {computing:>10} {overhead:>10} {wire:>10} {waiting:>10}",
             told.system,
             unit::time(told.nanoseconds),
@@ -281,9 +281,8 @@ fn beside(all: &[Replayed]) {
         took: told.nanoseconds,
         spent: means(outcome).spent(told.nanoseconds),
     });
-    summary::several(&models.collect::<Vec<_>>());
-    outln!("");
-    verdicts(all);
+    out += &summary::several(&models.collect::<Vec<_>>(), in_blocks);
+    out + "\n" + &verdicts(all)
 }
 
 /// Means over the ranks, in nanoseconds.
@@ -308,6 +307,7 @@ impl Means {
     }
 }
 
+/// Returns the mean times of the ranks.
 pub fn means(outcome: &Outcome) -> Means {
     let ranks = outcome.ranks.len() as f64;
     let of_parts = |part: fn(&Parts) -> Time| {

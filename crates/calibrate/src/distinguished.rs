@@ -1,14 +1,24 @@
 //! Which of two modelled systems is faster, as far as the errors of the models allow to say.
 
-use crate::failure::Failure;
+use crate::interval::{Intervals, Subject};
+use crate::residual::{Basis, FigureKind, FileError, Layer, SizeClass};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use verbena_calibrate::interval::{Intervals, Subject};
-use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
 use verbena_measure::unit;
-use verbena_model::profile::{Library, Overrides};
+use verbena_model::profile::{self, Library, Overrides};
 use verbena_report::gather::{Figure, Row, key, rows};
 use verbena_report::run_directory::Loaded;
+
+/// The reason why two systems cannot be distinguished.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A shipped profile is invalid.
+    #[error(transparent)]
+    Profile(#[from] profile::Error),
+    /// The stored residuals are invalid.
+    #[error(transparent)]
+    Residuals(#[from] FileError),
+}
 
 /// Returns the verdict on each benchmark of two runs on models of different systems, and its rule.
 /// Empty for other runs.
@@ -16,14 +26,13 @@ use verbena_report::run_directory::Loaded;
 /// # Errors
 ///
 /// Fails if the shipped profiles or residuals cannot be read.
-pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Failure> {
+pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
     let is_model = |run: &Loaded| run.run.fabric == "model";
     if !is_model(a) || !is_model(b) || a.run.device == b.run.device {
         return Ok(String::new());
     }
-    let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
-    let library = Library::shipped(&Overrides::none()).map_err(|error| input(&error))?;
-    let intervals = Intervals::shipped().map_err(|error| input(&error))?;
+    let library = Library::shipped(&Overrides::none())?;
+    let intervals = Intervals::shipped()?;
     let adapter = |run: &Loaded| {
         let names = library.system_names(&run.run.device).ok()?;
         Some(names.adapter.clone())

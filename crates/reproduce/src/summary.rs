@@ -1,17 +1,22 @@
 //! Summary of `verbena reproduce`: the published claims of each paper that the models meet or miss,
 //! and the errors on held-out curves.
 
-use super::bar;
-use crate::output::outln;
-use crate::style::{Style, styled};
-use crate::terminal;
+use crate::claims::{Evaluated, Verdict};
+use crate::table;
+use crate::validation::{self, Validated};
 use verbena_model::profile::Library;
-use verbena_reproduce::claims::{Evaluated, Verdict};
-use verbena_reproduce::table;
-use verbena_reproduce::validation::{self, Validated};
+use verbena_terminal::bars::bar;
+use verbena_terminal::style::{Style, styled};
 
-pub fn print(library: &Library, results: &[Evaluated], validated: Option<&[Validated]>) {
-    let mut lines = vec![papers(results, terminal::shows_blocks()), String::new()];
+/// Returns the summary, with the errors on held-out curves if they were computed; `in_blocks` draws
+/// bars in block characters.
+pub fn text(
+    library: &Library,
+    results: &[Evaluated],
+    validated: Option<&[Validated]>,
+    in_blocks: bool,
+) -> String {
+    let mut lines = vec![papers(results, in_blocks), String::new()];
     let ids = |is_one: fn(&Evaluated) -> bool| {
         let ids = results.iter().filter(|result| is_one(result));
         let ids: Vec<&str> = ids.map(|result| result.claim.id.as_str()).collect();
@@ -36,7 +41,7 @@ pub fn print(library: &Library, results: &[Evaluated], validated: Option<&[Valid
     for (word, sentence) in sentences.iter().filter(|(_, text)| !text.is_empty()) {
         lines.push(format!("  {word:<10} {sentence}"));
     }
-    outln!("\n{}", lines.join("\n"));
+    lines.join("\n") + "\n"
 }
 
 fn is_missed(result: &Evaluated) -> bool {

@@ -4,8 +4,8 @@
 //! is scaled by the interval of MPI latencies at the program's mean message size. The errors of
 //! all messages are taken as fully correlated, so they do not average out.
 
-use crate::failure::Failure;
 use serde::Serialize;
+use verbena_bench::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::predicted::Predicting;
 use verbena_bench::profiles::Profiles;
@@ -59,7 +59,8 @@ impl ToldInterval {
 }
 
 impl Judge {
-    /// Returns the judge of replays on a model of a program with these messages.
+    /// Returns the judge of replays on a model of a program with these messages: their bytes, and
+    /// their number; `None` if no published curve is of their kind.
     ///
     /// # Errors
     ///
@@ -133,16 +134,15 @@ pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<(Verdic
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_bench::target::{Found, Target};
+    use verbena_bench::anchors::find;
+    use verbena_fabric::model::Fidelity;
 
     #[test]
     fn computing_is_exact_and_the_rest_is_not() {
-        let profiles = crate::profiles::ProfileOptions::default();
-        let target: Target = "model:connectx5-edr".parse().unwrap();
-        let Found::Model(model) = profiles.find(&target).unwrap() else {
-            panic!("is a model");
-        };
-        let judge = Judge::of(&model, &profiles.profiles(), (800, 100)).unwrap();
+        let profiles = Profiles::default();
+        let library = profiles.library().unwrap();
+        let model = find(&library, "connectx5-edr", Fidelity::Packet, &[]).unwrap();
+        let judge = Judge::of(&model, &profiles, (800, 100)).unwrap();
         let judge = judge.expect("is a system");
         let told = |all, computing| {
             let computing = Some(computing);

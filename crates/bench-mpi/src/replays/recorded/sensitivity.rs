@@ -1,11 +1,11 @@
 //! The assumed values that would change a verdict: each is halved and doubled, one at a time, and
 //! the program is replayed again.
 
+use super::super::input;
 use super::table::judged;
-use super::{Options, Replayed, replay_on};
-use crate::failure::Failure;
+use super::{Replayed, Settings, replay_on};
+use crate::Failure;
 use std::collections::BTreeMap;
-use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_calibrate::interval::Verdict;
@@ -48,7 +48,7 @@ pub fn assumptions(
 
 fn assumed(library: &Library, model: &ModelTarget) -> Result<Vec<Recorded>, Failure> {
     let used = library.used_by(model.machine.name());
-    let used = used.map_err(|error| Failure::Input(error.to_string()))?;
+    let used = used.map_err(input)?;
     let assumed = used.into_iter().filter(|value| value.tag == Tag::Assumed);
     Ok(assumed.collect())
 }
@@ -59,10 +59,8 @@ pub struct Examined<'a> {
     pub trace: &'a Trace,
     /// The models; the first is the one that the others are compared with.
     pub models: &'a [ModelTarget],
-    /// The number of nodes, if it was given.
-    pub nodes: Option<usize>,
-    /// Options of the replays.
-    pub options: &'a Options,
+    /// How it is replayed.
+    pub settings: &'a Settings,
     /// The profiles.
     pub profiles: &'a Profiles,
 }
@@ -90,15 +88,20 @@ impl Examined<'_> {
         Ok(values.into_values().collect())
     }
 
-    /// Returns the changes that change a verdict, each in a sentence.
+    /// Returns the changes that change a verdict, each in a sentence. `begin` gets the number of
+    /// changes, and returns the function to call after each.
     ///
     /// # Errors
     ///
     /// Fails if a profile cannot be read.
-    pub fn changing(&self, as_is: &[Replayed]) -> Result<Vec<String>, Failure> {
+    pub fn changing<S: Fn()>(
+        &self,
+        as_is: &[Replayed],
+        begin: impl FnOnce(usize) -> S,
+    ) -> Result<Vec<String>, Failure> {
         let before = verdicts(&as_is.iter().collect::<Vec<_>>());
         let values = self.values()?;
-        let bar = Bar::new(values.len() * FACTORS.len(), "changed values");
+        let step = begin(values.len() * FACTORS.len());
         let mut found = Vec::new();
         for used in values {
             for (factor, word) in FACTORS {
@@ -107,7 +110,7 @@ impl Examined<'_> {
                 } = &used.value;
                 let value = value * factor;
                 let replayed = self.with(&used, value);
-                bar.step();
+                step();
                 let replayed = match replayed {
                     Ok(replayed) => replayed,
                     Err(failure) => {
@@ -138,7 +141,8 @@ impl Examined<'_> {
 
     /// Returns the number of nodes in words, if it was given.
     fn place(&self) -> String {
-        self.nodes
+        self.settings
+            .nodes
             .map_or(String::new(), |nodes| format!(", {nodes} nodes"))
     }
 
@@ -150,7 +154,7 @@ impl Examined<'_> {
         let replays = used.models.iter().map(|number| {
             let model = &self.models[*number];
             let machine = Machine::of(&library, model.machine.name());
-            let mut machine = machine.map_err(|error| Failure::Input(error.to_string()))?;
+            let mut machine = machine.map_err(input)?;
             // An anchored model keeps its corrections.
             if let (Machine::Adapters(changed), Some(system)) =
                 (&mut machine, model.machine.system())
@@ -161,7 +165,7 @@ impl Examined<'_> {
                 machine,
                 ..model.clone()
             };
-            replay_on(&model, self.trace, self.nodes, self.options, &profiles)
+            replay_on(&model, self.trace, self.settings, &profiles)
         });
         replays.collect()
     }
@@ -181,22 +185,19 @@ fn text(verdict: Option<Verdict>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profiles::ProfileOptions;
-    use crate::replay::source::Source;
     use std::path::Path;
-    use verbena_bench::target::{Found, Target};
+    use verbena_bench::anchors::find;
+    use verbena_fabric::model::Fidelity;
+    use verbena_replay::source::Source;
 
     fn model(name: &str) -> ModelTarget {
-        let target: Target = name.parse().expect("a target");
-        match ProfileOptions::default().find(&target) {
-            Ok(Found::Model(model)) => *model,
-            _ => panic!("{name} is a shipped model"),
-        }
+        let library = Profiles::default().library().expect("is shipped");
+        find(&library, name, Fidelity::Packet, &[]).expect("is shipped")
     }
 
     #[test]
     fn assumed_values_are_listed_with_their_reasons() {
-        let all = assumptions(&[model("model:connectx6-hdr")], &Profiles::default()).unwrap();
+        let all = assumptions(&[model("connectx6-hdr")], &Profiles::default()).unwrap();
         let [assumptions] = &all[..] else {
             panic!("{all:?}");
         };
@@ -213,26 +214,20 @@ mod tests {
             "/../../papers/traces/lammps-rhodo-2.trace"
         );
         let trace = Source::open(Path::new(path)).unwrap().trace().unwrap();
-        let models = ["model:connectx6-hdr", "model:infinihost3-ddr"].map(model);
-        let options = Options {
-            ranks_per_node: None,
-            compute_scale: Some(0.01),
-            memory_traffic: None,
-            out: None,
-            sensitivity: true,
-            write_goal: None,
-            write_timeline: None,
+        let models = ["connectx6-hdr", "infinihost3-ddr"].map(model);
+        let settings = Settings {
+            compute_scale: 0.01,
+            ..Settings::default()
         };
         let examined = Examined {
             trace: &trace,
             models: &models,
-            nodes: None,
-            options: &options,
+            settings: &settings,
             profiles: &Profiles::default(),
         };
-        let replay = |model| replay_on(model, &trace, None, &options, &Profiles::default());
+        let replay = |model| replay_on(model, &trace, &settings, &Profiles::default());
         let as_is: Vec<Replayed> = models.iter().map(|one| replay(one).unwrap()).collect();
-        let changing = examined.changing(&as_is).unwrap();
+        let changing = examined.changing(&as_is, |_| || ()).unwrap();
         // Each sentence names a value and its change, or why it cannot be changed.
         let is_known = |one: &String| one.contains("ed (") || one.contains(" cannot be ");
         assert!(changing.iter().all(is_known), "{changing:?}");

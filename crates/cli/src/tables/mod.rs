@@ -1,3 +1,0 @@
-//! Results as text, in columns.
-
-pub mod points;
