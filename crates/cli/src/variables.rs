@@ -29,7 +29,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 23] = [
+const ALL: [Variable; 24] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -46,6 +46,7 @@ const ALL: [Variable; 23] = [
     variable(Command, "VERBENA_EXCHANGE_SECRET", "Authenticate the processes of a job over hosts"),
     variable(Command, "NO_COLOR", "Print without colours if this is set and not empty"),
     variable(Command, "COLUMNS", "Wrap lines at this width [that of the terminal]"),
+    variable(Command, "UCX_RNDV_THRESH", "Let receivers read messages over UCX from here [16384]"),
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
     variable(Internal, "VERBENA_RECORD", "Directory of `verbena record`"),

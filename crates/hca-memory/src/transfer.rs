@@ -66,6 +66,15 @@ impl<'a> Granted<'a> {
         })
     }
 
+    /// Returns the address of the range in this address space, if it is one piece there.
+    #[inline]
+    pub fn pointer(&self) -> Option<*mut u8> {
+        match self.access_method {
+            Some(AccessMethod::Pointer(pointer)) => Some(pointer),
+            _ => None,
+        }
+    }
+
     /// Returns whether the kernel copies.
     #[inline]
     pub fn is_through_kernel(&self, peer: &Peer) -> bool {

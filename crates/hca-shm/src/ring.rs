@@ -26,8 +26,12 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, prefetch_to_write};
 
 /// Bytes of a cell: a cache line.
 pub const CELL: usize = 64;
-/// Bytes of a record's header.
+/// Bytes of a record's header, with the stamp.
 pub const HEADER: usize = 48;
+/// Bytes of a short record's header: up to 36 bytes of payload share its cache line.
+pub const SHORT_HEADER: usize = 28;
+/// Bit in the kind of a short record, whose header ends behind `psn`: the other fields read as 0.
+pub const SHORT: u8 = 0x80;
 /// Kind of a record that only fills up a lap.
 pub const PADDING: u8 = 0;
 
@@ -64,6 +68,7 @@ pub struct Header {
 /// Offset of the header in a cell: behind the stamp.
 pub(crate) const HEADER_AT: usize = 4;
 const _: () = assert!(HEADER_AT + std::mem::size_of::<Header>() == HEADER);
+const _: () = assert!(HEADER_AT + std::mem::offset_of!(Header, immediate) == SHORT_HEADER);
 
 /// The memory of a ring. `index` is always below `cells()`; `offset + bytes` may extend into the
 /// following cells, but never past the last.
@@ -118,10 +123,19 @@ fn stamp_of(position: u64, cells: u64) -> u32 {
     ((position / cells) as u32).wrapping_mul(2).wrapping_add(1)
 }
 
-/// Returns the number of cells of a record with `length` bytes of payload.
+/// Returns the number of bytes before the payload of a record of this kind.
 #[inline]
-pub fn cells_for(length: usize) -> u64 {
-    (HEADER + length).div_ceil(CELL) as u64
+fn payload_at(kind: u8) -> usize {
+    match kind & SHORT {
+        0 => HEADER,
+        _ => SHORT_HEADER,
+    }
+}
+
+/// Returns the number of cells of a record of this kind with `length` bytes of payload.
+#[inline]
+pub fn cells_for(kind: u8, length: usize) -> u64 {
+    (payload_at(kind) + length).div_ceil(CELL) as u64
 }
 
 /// Prefetches a cell that the producer is about to write.
@@ -142,9 +156,8 @@ impl Producer {
         store.head().load(Ordering::Acquire) == self.tail
     }
 
-    /// Returns whether a record with `length` bytes of payload fits now.
-    pub fn has_room(&mut self, store: &impl Store, length: usize) -> bool {
-        let cells = cells_for(length);
+    /// Returns whether a record of so many cells fits now.
+    pub fn has_room(&mut self, store: &impl Store, cells: u64) -> bool {
         let need = cells + self.padding(store, cells) + 1;
         if self.free(store) >= need {
             return true;
@@ -158,9 +171,8 @@ impl Producer {
         self.free(store) >= need
     }
 
-    /// Returns the end position of the next record if it has `length` bytes of payload.
-    pub fn end_of(&self, store: &impl Store, length: usize) -> u64 {
-        let cells = cells_for(length);
+    /// Returns the end position of the next record if it has so many cells.
+    pub fn end_of(&self, store: &impl Store, cells: u64) -> u64 {
         self.tail + self.padding(store, cells) + cells
     }
 
@@ -195,10 +207,10 @@ impl Producer {
         length: usize,
         fill: impl FnOnce(*mut u8) -> Result<(), E>,
     ) -> Result<Option<u64>, E> {
-        if !self.has_room(store, length) {
+        let cells = cells_for(header.kind, length);
+        if !self.has_room(store, cells) {
             return Ok(None);
         }
-        let cells = cells_for(length);
         let padding = self.padding(store, cells);
         if padding > 0 {
             let filler = Header {
@@ -233,7 +245,7 @@ impl Producer {
         // producer's until the stamp is published.
         unsafe {
             cell.add(HEADER_AT).cast::<Header>().write_unaligned(header);
-            cell.add(HEADER)
+            cell.add(payload_at(header.kind))
         }
     }
 
@@ -319,11 +331,21 @@ impl Consumer {
 
     #[inline]
     fn record(&self, store: &impl Store, index: u64, header: Header) -> Result<Record, Corrupt> {
-        if index + cells_for(header.length.into()) > store.cells() {
+        if index + cells_for(header.kind, header.length.into()) > store.cells() {
             return Err(Corrupt);
         }
-        // SAFETY: HEADER is inside the first cell.
-        let payload = unsafe { store.readable(index).add(HEADER) };
+        // SAFETY: the header is inside the first cell.
+        let payload = unsafe { store.readable(index).add(payload_at(header.kind)) };
+        let header = match header.kind & SHORT {
+            0 => header,
+            // The copy has bytes of the payload there.
+            _ => Header {
+                immediate: 0,
+                address: 0,
+                word: 0,
+                ..header
+            },
+        };
         Ok(Record { header, payload })
     }
 
@@ -336,7 +358,7 @@ impl Consumer {
     /// Consumes the record that [`Consumer::peek`] returned.
     #[inline]
     pub fn advance(&mut self, record: &Record) {
-        self.head += cells_for(record.header.length.into());
+        self.head += cells_for(record.header.kind, record.header.length.into());
     }
 
     /// Stores the position for the producer. Returns whether it has changed.

@@ -111,6 +111,7 @@ fn invalid_header_is_reported() {
     for (kind, length) in [
         (1, 465u16),
         (1, u16::MAX),
+        (SHORT | 1, 485),
         (PADDING, 0),
         (PADDING, 7),
         (PADDING, 9),
@@ -173,6 +174,30 @@ fn invalid_head_is_refused() {
     }
 }
 
+#[test]
+fn short_record_has_36_bytes_of_payload_in_one_cell() {
+    let store = Local::new(8);
+    let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
+    let bytes = [0xff; 37];
+    assert_eq!(
+        push(&mut producer, &store, SHORT | 1, &bytes[..36]),
+        Some(1)
+    );
+    assert_eq!(push(&mut producer, &store, SHORT | 1, &bytes), Some(3));
+    assert_eq!(push(&mut producer, &store, 1, &bytes[..16]), Some(4));
+    let header = consumer.peek(&store).unwrap().unwrap().header;
+    let expected = Header {
+        kind: SHORT | 1,
+        length: 36,
+        ..Header::default()
+    };
+    assert_eq!(header, expected, "no payload in the header");
+    for (kind, length) in [(SHORT | 1, 36), (SHORT | 1, 37), (1, 16)] {
+        let expected = Some((kind, bytes[..length].to_vec()));
+        assert_eq!(pop(&mut consumer, &store), expected);
+    }
+}
+
 proptest! {
     #[test]
     fn garbage_in_cells_never_leads_outside_the_ring(
@@ -195,20 +220,23 @@ proptest! {
 
     #[test]
     fn records_round_trip_through_the_ring(
-        script in proptest::collection::vec((any::<bool>(), 0usize..300), 1..400),
+        script in proptest::collection::vec(
+            (any::<bool>(), prop_oneof![Just(3), Just(SHORT | 3)], 0usize..300),
+            1..400,
+        ),
         cells in prop_oneof![Just(8usize), Just(16), Just(64)],
     ) {
         let store = Local::new(cells);
         let (mut producer, mut consumer) = (Producer::default(), Consumer::default());
         let mut model = std::collections::VecDeque::new();
-        for (step, (write, length)) in script.into_iter().enumerate() {
+        for (step, (write, kind, length)) in script.into_iter().enumerate() {
             if write {
                 let bytes: Vec<u8> = (0..length).map(|i| (i + step) as u8).collect();
-                if push(&mut producer, &store, 3, &bytes).is_some() {
-                    model.push_back(bytes);
+                if push(&mut producer, &store, kind, &bytes).is_some() {
+                    model.push_back((kind, bytes));
                 }
             } else {
-                prop_assert_eq!(pop(&mut consumer, &store).map(|r| r.1), model.pop_front());
+                prop_assert_eq!(pop(&mut consumer, &store), model.pop_front());
             }
         }
     }

@@ -130,6 +130,20 @@ impl Srq {
         self.lock().ring.take()
     }
 
+    /// Consumes the next request if `store` has stored a message in its buffers. Returns its
+    /// identifier.
+    #[inline]
+    pub(crate) fn take_into(&self, store: impl FnOnce(&Receive) -> bool) -> Option<u64> {
+        let mut state = self.lock();
+        let receive = state.ring.front().filter(|receive| store(receive))?;
+        let wr_id = receive.wr_id;
+        state.ring.remove_front();
+        if state.limit > 0 {
+            self.compare_with_limit(state);
+        }
+        Some(wr_id)
+    }
+
     /// Returns the length of the next request's buffers in bytes.
     pub(crate) fn next_length(&self) -> Option<u64> {
         self.lock().ring.next_length()

@@ -8,6 +8,10 @@ use std::path::Path;
 
 use crate::libraries::Libraries;
 
+/// Bytes from which UCX, and so Open MPI and MPICH, lets the receiver read a message. UCX's own
+/// choice for blocking sends is 256 KiB, below which a message is copied twice in pieces of 8 KiB.
+const RENDEZVOUS: (&str, &str) = ("UCX_RNDV_THRESH", "16384");
+
 /// Variables to set in the environment of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Environment(BTreeMap<&'static str, OsString>);
@@ -36,6 +40,10 @@ impl Environment {
             // AddressSanitizer refuses to start a program with another preloaded object unless this
             // option allows it. The user's options come later and take precedence.
             ("ASAN_OPTIONS", asan_options(&inherited("ASAN_OPTIONS"))),
+            (
+                RENDEZVOUS.0,
+                rendezvous_threshold(env::var_os(RENDEZVOUS.0)),
+            ),
         ]))
     }
 
@@ -64,6 +72,11 @@ impl Environment {
             .iter()
             .map(|(name, value)| (*name, value.as_os_str()))
     }
+}
+
+/// Returns the user's threshold if it is set.
+fn rendezvous_threshold(of_the_user: Option<OsString>) -> OsString {
+    of_the_user.unwrap_or_else(|| RENDEZVOUS.1.into())
 }
 
 /// Appends the user's AddressSanitizer options to Verbena's: of contradicting options the later one
@@ -128,6 +141,12 @@ mod tests {
             options(&options("verbosity=1")),
             format!("{ours}:verbosity=1")
         );
+    }
+
+    #[test]
+    fn rendezvous_threshold_of_the_user_is_kept() {
+        assert_eq!(rendezvous_threshold(None), "16384");
+        assert_eq!(rendezvous_threshold(Some("inf".into())), "inf");
     }
 
     #[test]

@@ -180,13 +180,14 @@ impl<Q: Numbered> Outbound<Q> {
             return ChannelPush::Closed;
         }
         let requests = self.channel.requests();
-        if !sending.producer.has_room(&requests, length) {
+        let cells = ring::cells_for(header.kind, length);
+        if !sending.producer.has_room(&requests, cells) {
             // Under the same lock under which the ring was found full: the thread that takes the
             // requests acknowledged since then finds the queue pair here.
             sending.starving.push(queue_pair.clone());
             return ChannelPush::Full;
         }
-        let end = sending.producer.end_of(&requests, length);
+        let end = sending.producer.end_of(&requests, cells);
         self.flight.announce(end);
         let producer = &mut sending.producer;
         let pushed = match fault_injection::is(Fault::EarlyStamp) {
@@ -218,10 +219,11 @@ impl<Q: Numbered> Outbound<Q> {
     ) {
         let mut sending = self.sending();
         let requests = self.channel.requests();
-        if sending.closed || !sending.producer.has_room(&requests, length) {
+        let cells = ring::cells_for(header.kind, length);
+        if sending.closed || !sending.producer.has_room(&requests, cells) {
             return;
         }
-        let end = sending.producer.end_of(&requests, length);
+        let end = sending.producer.end_of(&requests, cells);
         self.flight.announce(end);
         let pushed = sending.producer.try_push(&requests, header, length, fill);
         if pushed.is_err() {

@@ -5,7 +5,7 @@
 //! 9), in one record instead of many packets.
 
 use crate::qp::flush::Flush;
-use verbena_hca_shm::ring::Header;
+use verbena_hca_shm::ring::{Header, SHORT};
 use verbena_wire::aeth::NakCode;
 use verbena_wire::opcode::Place;
 
@@ -81,7 +81,7 @@ pub struct Message {
 }
 
 /// A plain message: whole, in the payload, for the queue pair's own receive queue, without
-/// immediate data or key. Encoded like the corresponding [`Message`].
+/// immediate data or key. The fast path sends it as a short record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plain {
     /// Bytes of the message.
@@ -227,6 +227,8 @@ mod kind {
     pub const ATOMIC: u8 = 6;
     pub const FLUSH: u8 = 7;
     pub const DATAGRAM: u8 = 8;
+    /// A plain message: its length is that of the payload.
+    pub const PLAIN: u8 = super::SHORT | SEND;
 
     pub const NAK: u8 = 32;
     pub const READ_DATA: u8 = 33;
@@ -350,6 +352,7 @@ impl Request {
             kind::SEND | kind::SEND_AT_REQUESTER | kind::SEND_IN_PLACE => {
                 Request::Message(Message::parse(header))
             }
+            kind::PLAIN => Request::Message(Plain::parse(header)?.message()),
             kind::WRITE => Request::Write(Write {
                 place: place_of(header.flags),
                 remote: Remote::parse(header),
@@ -379,23 +382,34 @@ impl Plain {
     #[inline]
     pub fn emit(&self, route: &Route) -> Header {
         Header {
-            kind: kind::SEND,
+            kind: kind::PLAIN,
             flags: Plain::FLAGS | flag::when(self.solicited, flag::SOLICITED),
-            word: self.total.into(),
             ..route.header()
         }
     }
 
-    /// Decodes a plain message; None for others.
+    /// Decodes a plain message, in a short record or as a [`Message`]; None for others.
     #[inline]
     pub fn parse(header: &Header) -> Option<Plain> {
-        let is_plain = header.kind == kind::SEND
-            && header.flags & !flag::SOLICITED == Plain::FLAGS
-            && header.word == u64::from(header.length);
+        let is_whole = header.kind == kind::PLAIN
+            || header.kind == kind::SEND && header.word == u64::from(header.length);
+        let is_plain = is_whole && header.flags & !flag::SOLICITED == Plain::FLAGS;
         is_plain.then_some(Plain {
             total: header.length.into(),
             solicited: header.flags & flag::SOLICITED != 0,
         })
+    }
+
+    /// Returns the message as one for the general path.
+    fn message(self) -> Message {
+        Message {
+            place: Place::Only,
+            total: self.total,
+            body: Body::Here,
+            extra: Extra::None,
+            solicited: self.solicited,
+            shared: None,
+        }
     }
 }
 

@@ -68,7 +68,12 @@ impl Qp {
 /// # Safety
 /// The buffers hold `offset + length` readable bytes, and `target` has space for `length`.
 #[inline]
-unsafe fn gather_inline(sges: &[ibv_sge], offset: usize, target: *mut u8, length: usize) {
+pub(super) unsafe fn gather_inline(
+    sges: &[ibv_sge],
+    offset: usize,
+    target: *mut u8,
+    length: usize,
+) {
     let (mut skip, mut copied) = (offset, 0);
     for sge in sges {
         let skipped = skip.min(sge.length as usize);

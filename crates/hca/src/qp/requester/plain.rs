@@ -1,9 +1,13 @@
-//! Fast path for plain messages: sends of one buffer over an established reliable connection, short
-//! enough to be copied into the channel whole, with no earlier request waiting.
+//! Fast paths for plain requests: short sends and RDMA writes over an established reliable
+//! connection, with no earlier request waiting.
 //!
-//! The fast path never refuses a message: one that is not plain in every respect is left unchanged
-//! for the general path ([`super::send`]).
+//! [`Qp::plain_length`] decides which requests are plain; each path then checks its own needs. A
+//! fast path never refuses a request: one that is not plain in every respect is left unchanged for
+//! the general path ([`super::send`], [`super::write`]).
 
+use super::Job;
+use super::direct::{CHUNK, Span};
+use super::parts::gather_inline;
 use crate::capture;
 use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
@@ -13,8 +17,10 @@ use crate::qp::send::{SendQueue, SendRequest};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_memory::peer::Direction;
 use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
+use verbena_hca_shm::section::Section;
 
 /// Most bytes of a plain message that is not inline: the limit up to which messages are always
 /// copied.
@@ -22,6 +28,48 @@ const COPIED: u32 = super::send::COPIED as u32;
 const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
 
 impl Qp {
+    /// Returns the bytes of a request if it may be plain: some bytes, inline or at most `longest`
+    /// in one buffer, without flags that order it after others, and not to be captured.
+    #[inline]
+    fn plain_length(
+        &self,
+        send: &SendQueue,
+        request: &SendRequest<'_>,
+        longest: u32,
+    ) -> Option<u32> {
+        let (buffers, is_inline) = (request.sges.len(), request.is_inline());
+        if buffers != 1 && (!is_inline || buffers > self.cap.max_send_sge as usize) {
+            return None;
+        }
+        let most = match is_inline {
+            true => self.cap.max_inline_data,
+            false => longest,
+        };
+        let length = request.length();
+        let is_plain = self.kind == IBV_QPT_RC
+            && request.flags & !FLAGS == 0
+            && length != 0
+            && length <= most.into()
+            && !send.is_cut
+            && !capture::is_on();
+        is_plain.then_some(length as u32)
+    }
+
+    /// Returns the address of a buffer in the local arena, valid while the section is open; None
+    /// for other buffers.
+    #[inline]
+    fn plain_source(&self, section: &Section<'_>, buffer: &ibv_sge) -> Option<*const u8> {
+        let arena = self.memory.arena()?;
+        let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
+        let key = self.memory.keys().record(buffer.lkey);
+        let length = buffer.length.into();
+        let range = grant(section, key, access_request, buffer.addr, length).ok()?;
+        match range.sole()? {
+            Piece::Arena { offset, .. } => Some(arena.pointer(offset).cast_const()),
+            _ => None,
+        }
+    }
+
     /// Sends a plain message as work request `index`. Returns None, without effect, if it must take
     /// the general path.
     #[inline]
@@ -32,24 +80,8 @@ impl Qp {
         index: u64,
         psn: u32,
     ) -> Option<Outcome> {
-        let [buffer] = request.sges else {
-            return None;
-        };
-        let length = buffer.length;
-        let is_inline = request.is_inline();
-        let most = if is_inline {
-            self.cap.max_inline_data
-        } else {
-            COPIED
-        };
-        if request.opcode != IBV_WR_SEND
-            || self.kind != IBV_QPT_RC
-            || request.flags & !FLAGS != 0
-            || length > most.min(send.mtu)
-            || length == 0
-            || send.is_cut
-            || capture::is_on()
-        {
+        let length = self.plain_length(send, request, COPIED)?;
+        if length > send.mtu {
             return None;
         }
         let via = send.channel.as_ref().filter(|via| !via.peer.is_dead())?;
@@ -69,30 +101,22 @@ impl Qp {
             index,
             epoch: send.epoch,
         });
-        let fill = |from: *const u8| {
-            move |target: *mut u8| {
-                // SAFETY: the callers below pass a `from` with `length` readable bytes; the ring
-                // provides space for `length` bytes.
+        let pushed = if request.is_inline() {
+            // The application keeps inline data valid while it posts.
+            via.push(self, header, length as usize, acknowledge, |target| {
+                // SAFETY: the ring provides space for `length` bytes, the sum of the buffers.
+                unsafe { gather_inline(request.sges, 0, target, length as usize) };
+                Ok(())
+            })
+        } else {
+            let section = via.section(0);
+            let from = self.plain_source(&section, request.sges.first()?)?;
+            via.push(self, header, length as usize, acknowledge, |target| {
+                // SAFETY: a granted piece of `length` bytes lies inside the arena as long as the
+                // section is open; the ring provides space for `length` bytes.
                 unsafe { copy::copy(from, target, length as usize) };
                 Ok(())
-            }
-        };
-        let pushed = if is_inline {
-            // The application keeps inline data valid while it posts.
-            let from = buffer.addr as *const u8;
-            via.push(self, header, length as usize, acknowledge, fill(from))
-        } else {
-            let arena = self.memory.arena()?;
-            let section = via.section(0);
-            let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
-            let key = self.memory.keys().record(buffer.lkey);
-            let range = grant(&section, key, access_request, buffer.addr, length.into()).ok()?;
-            let Some(Piece::Arena { offset, .. }) = range.sole() else {
-                return None;
-            };
-            // A granted piece lies inside the arena, as long as the section is open.
-            let from = arena.pointer(offset);
-            via.push(self, header, length as usize, acknowledge, fill(from))
+            })
         };
         let counters = self.process.counters.shard();
         counters.send_operations.add(1);
@@ -102,5 +126,56 @@ impl Qp {
         counters.count_stored(length.into());
         send.owes_wake = true;
         Some(Outcome::Sent)
+    }
+
+    /// Executes work request `index`, a plain RDMA write of one buffer into one piece of the peer's
+    /// arena, while no request is pending. Returns its bytes, or None if it must take the general
+    /// path, which then writes all bytes anew.
+    #[inline]
+    pub(in crate::qp) fn write_plain(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+    ) -> Option<u32> {
+        let [buffer] = request.sges else {
+            return None;
+        };
+        let length = self.plain_length(send, request, CHUNK as u32)?;
+        if send.channel.as_ref()?.peer.is_dead() {
+            return None;
+        }
+        // Taken rather than cloned: reference counting costs as much as checking a key.
+        let channel = send.channel.take()?;
+        let job = Job {
+            channel: &channel,
+            request,
+            index,
+            psn,
+        };
+        let stored = self.store_plain(send, &job, buffer);
+        send.channel = Some(channel);
+        stored?;
+        self.process.counters.shard().write_operations.add(1);
+        self.count_direct(length.into(), false);
+        Some(length)
+    }
+
+    #[inline]
+    fn store_plain(&self, send: &mut SendQueue, job: &Job<'_>, buffer: &ibv_sge) -> Option<()> {
+        let section = job.channel.section(job.request.rkey);
+        let span = Span::whole(buffer.length.into(), Direction::Store);
+        let right = self.right(&section, send, job, IBV_ACCESS_REMOTE_WRITE, span);
+        let right = right.ok()?;
+        let target = right.granted.as_ref()?.pointer()?;
+        let source = match job.request.is_inline() {
+            // The application keeps inline data valid while it posts.
+            true => buffer.addr as *const u8,
+            false => self.plain_source(&section, buffer)?,
+        };
+        // SAFETY: both ranges were granted, and the section is open.
+        unsafe { copy::ordered_copy(source, target, buffer.length as usize) };
+        self.has_held(&right).then_some(())
     }
 }

@@ -99,7 +99,8 @@ pub fn serve<'a>(
     qp_cache: &'a mut QpCache,
     record: &'a Record,
 ) -> Progress<'a> {
-    if !serving.answers.has_room(&inbound.channel.answers(), 0) {
+    // Answers without payload take one cell.
+    if !serving.answers.has_room(&inbound.channel.answers(), 1) {
         return Progress::Blocked;
     }
     let call = Call {

@@ -9,6 +9,7 @@
 use super::{Call, CompletionTarget, Delivered, HeldLock};
 use crate::qp::ring_message::Plain;
 use crate::qp::{Qp, ReceiveQueue};
+use crate::receive::Receive;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
@@ -24,7 +25,6 @@ impl<'a> Call<'a> {
     ) -> Option<Delivered<'a>> {
         let cq = queue_pair.recv_cq.as_deref()?;
         if queue_pair.kind != IBV_QPT_RC
-            || queue_pair.srq.is_some()
             || queue_pair.state() == IBV_QPS_RTR
             || !self.is_from_live_requester()
         {
@@ -43,15 +43,22 @@ impl<'a> Call<'a> {
         if !message_state.is_plain(self.route.source.incarnation) {
             return None;
         }
-        let receive = ring.front()?;
-        let [buffer] = receive.sges.as_slice() else {
-            return None;
+        let wr_id = match &queue_pair.srq {
+            Some(srq) => {
+                srq.take_into(|receive| self.store_plain(queue_pair, srq.pd(), receive, message))?
+            }
+            None => {
+                let receive = ring.front()?;
+                if !self.store_plain(queue_pair, queue_pair.pd_number(), receive, message) {
+                    return None;
+                }
+                let wr_id = receive.wr_id;
+                ring.remove_front();
+                wr_id
+            }
         };
-        if message.total > buffer.length || !self.ordered_copy(queue_pair, buffer, message) {
-            return None;
-        }
         let wc = ibv_wc {
-            wr_id: receive.wr_id,
+            wr_id,
             status: IBV_WC_SUCCESS,
             opcode: IBV_WC_RECV,
             byte_len: message.total,
@@ -60,7 +67,6 @@ impl<'a> Call<'a> {
             slid: crate::device::LID,
             ..ibv_wc::default()
         };
-        ring.remove_front();
         let counters = self.process.counters.shard();
         counters.receive_operations.add(1);
         counters.receive_bytes.add(message.total.into());
@@ -72,18 +78,23 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Stores the bytes at the beginning of the buffer, with the checks of any receive buffer.
-    /// Returns false, without effect, if the buffer is not usable here.
+    /// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive
+    /// buffer. Returns false, without effect, if the receive is not plain.
     #[inline]
-    fn ordered_copy(&self, queue_pair: &Qp, buffer: &ibv_sge, message: Plain) -> bool {
+    fn store_plain(&self, queue_pair: &Qp, pd: u32, receive: &Receive, message: Plain) -> bool {
+        let [buffer] = receive.sges.as_slice() else {
+            return false;
+        };
+        if message.total > buffer.length {
+            return false;
+        }
         if message.total == 0 {
             return true;
         }
         let Some(arena) = queue_pair.memory.arena() else {
             return false;
         };
-        let access_request =
-            AccessRequest::to_buffer(buffer.lkey, queue_pair.pd_number(), IBV_ACCESS_LOCAL_WRITE);
+        let access_request = AccessRequest::to_buffer(buffer.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
         let section = self.inbound.section(0);
         let record = queue_pair.memory.keys().record(buffer.lkey);
         let granted = grant(

@@ -14,6 +14,7 @@ use verbena_hca_os::errno::Errno;
 use verbena_hca_os::refusal;
 use verbena_hca_os::{copy, own_memory};
 use verbena_hca_shm::channel::MAX_PAYLOAD;
+use verbena_hca_shm::ring;
 use verbena_transport::order::check_resources;
 
 impl<'a> Call<'a> {
@@ -32,10 +33,11 @@ impl<'a> Call<'a> {
         loop {
             let offset = serving.read_progress;
             let length = total.saturating_sub(offset).min(MAX_PAYLOAD as u64);
-            if !serving.answers.has_room(&answers, length as usize) {
+            let header = Answer::ReadData(offset).emit(&self.route.back());
+            let cells = ring::cells_for(header.kind, length as usize);
+            if !serving.answers.has_room(&answers, cells) {
                 return Ok(Progress::Blocked);
             }
-            let header = Answer::ReadData(offset).emit(&self.route.back());
             if length == 0 {
                 self.check_right(queue_pair, remote, IBV_ACCESS_REMOTE_READ)?;
                 serving.answers.push(&answers, header, 0, |_| ());

@@ -122,6 +122,25 @@ proptest! {
     }
 
     #[test]
+    fn plain_message_is_the_same_on_both_paths(
+        total in any::<u16>(),
+        solicited in any::<bool>(),
+        route in route(),
+    ) {
+        let plain = Plain { total: total.into(), solicited };
+        // The ring fills in the length.
+        let short = Header { length: total, ..plain.emit(&route) };
+        let long = Header { length: total, ..Request::Message(plain.message()).emit(&route) };
+        for header in [short, long] {
+            prop_assert_eq!(Plain::parse(&header), Some(plain));
+            prop_assert_eq!(Request::parse(&header), Some(Request::Message(plain.message())));
+            prop_assert_eq!(Route::of(&header), route);
+        }
+        let unknown = Header { flags: short.flags | flag::SHARED, ..short };
+        prop_assert_eq!(Request::parse(&unknown), None);
+    }
+
+    #[test]
     fn answer_round_trips(answer in answer(), route in route()) {
         let header = answer.emit(&route.back());
         prop_assert_eq!(Answer::parse(&header), Some(answer));

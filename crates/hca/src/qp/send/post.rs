@@ -102,16 +102,7 @@ impl Qp {
             let mut progress = RequestProgress::default();
             let outcome = self.execute(send, request, index, psn, &mut progress);
             if outcome == Outcome::Done {
-                if self.signal_all || request.flags & IBV_SEND_SIGNALED != 0 {
-                    self.push_send(
-                        send,
-                        request.wr_id,
-                        request.opcode,
-                        length,
-                        index,
-                        IBV_WC_SUCCESS,
-                    );
-                }
+                self.complete_posted(send, request, length, index);
                 return Ok(());
             }
             let one = send.pending.append();
@@ -132,8 +123,23 @@ impl Qp {
         Ok(())
     }
 
-    /// Fast path for a plain message while all earlier requests are in flight. Returns None,
-    /// without effect, if it must take the general path.
+    /// Completes request `index` of `length` bytes, which was executed while it was posted.
+    #[inline]
+    fn complete_posted(
+        &self,
+        send: &SendQueue,
+        request: &SendRequest<'_>,
+        length: u64,
+        index: u64,
+    ) {
+        if self.signal_all || request.flags & IBV_SEND_SIGNALED != 0 {
+            let (wr_id, opcode) = (request.wr_id, request.opcode);
+            self.push_send(send, wr_id, opcode, length, index, IBV_WC_SUCCESS);
+        }
+    }
+
+    /// Fast paths for plain requests. Returns None, without effect, if the request must take the
+    /// general path.
     #[inline]
     fn post_plain(
         self: &Arc<Qp>,
@@ -143,6 +149,35 @@ impl Qp {
         if self.state() != IBV_QPS_RTS || !send.may_go_on() {
             return None;
         }
+        match request.opcode {
+            IBV_WR_SEND => self.post_plain_send(send, request),
+            // A write would overtake messages in flight, and its completion earlier ones.
+            IBV_WR_RDMA_WRITE if send.pending.is_empty() => self.post_plain_write(send, request),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn post_plain_write(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<Result<()>> {
+        let (index, psn) = (send.posted, send.next_psn);
+        let length = self.write_plain(send, request, index, psn)?.into();
+        send.posted += 1;
+        send.next_psn = (psn + send.packets(request.opcode, length)) & 0xff_ffff;
+        self.complete_posted(send, request, length, index);
+        Some(Ok(()))
+    }
+
+    /// Sends a plain message while all earlier requests are in flight.
+    #[inline]
+    fn post_plain_send(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<Result<()>> {
         let (index, psn) = (send.posted, send.next_psn);
         let outcome = self.send_plain(send, request, index, psn)?;
         send.posted += 1;
