@@ -29,18 +29,23 @@ pub struct ProfileOptions {
 
 /// Measurements that correct a model.
 #[derive(Debug, Clone, Default, clap::Args)]
-struct AnchorOptions {
+pub struct AnchorOptions {
     /// Correct the model by a measurement; may be repeated
     ///
     /// A file with output of perftest or the OSU benchmarks, results of `verbena bench --out`, or a
     /// figure such as latency.write:8=1.88us or bandwidth.write:64=330MB/s. Of each curve one short
     /// message is used; the rest is compared.
     #[arg(long = "anchor", value_name = "FILE|FIGURE")]
-    anchors: Vec<String>,
+    pub anchors: Vec<String>,
 }
 
 impl AnchorOptions {
-    fn check(&self, targets: &[Target]) -> Result<(), Failure> {
+    /// Checks that anchors have one model to correct.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are anchors and not exactly one of the targets is a model.
+    pub fn check(&self, targets: &[Target]) -> Result<(), Failure> {
         let is_model = |target: &&Target| matches!(target, Target::Model { .. });
         match targets.iter().filter(is_model).count() {
             _ if self.anchors.is_empty() => Ok(()),
@@ -53,6 +58,14 @@ impl AnchorOptions {
                  `verbena machine add` and use --on machine:NAME"
                     .to_owned(),
             )),
+        }
+    }
+
+    /// Adds the anchors to profiles.
+    pub fn added_to(&self, profiles: Profiles) -> Profiles {
+        Profiles {
+            anchors: self.anchors.clone(),
+            ..profiles
         }
     }
 }
@@ -93,11 +106,8 @@ impl ModelOptions {
     ///
     /// Fails if the files of a fabric cannot be read.
     pub fn profiles(&self) -> Result<Profiles, Failure> {
-        let anchored = Profiles {
-            anchors: self.anchors.anchors.clone(),
-            ..self.profiles.profiles()
-        };
-        self.fabric.added_to(anchored)
+        self.fabric
+            .added_to(self.anchors.added_to(self.profiles.profiles()))
     }
 
     /// Returns the profiles, and the models that targets name; `others` is the error for other
@@ -190,7 +200,12 @@ impl ProfileOptions {
     }
 }
 
-fn find_in(target: &Target, profiles: &Profiles) -> Result<Found, Failure> {
+/// Returns a target.
+///
+/// # Errors
+///
+/// Fails if it does not exist.
+pub fn find_in(target: &Target, profiles: &Profiles) -> Result<Found, Failure> {
     Ok(target.find(&HOST, profiles)?)
 }
 
