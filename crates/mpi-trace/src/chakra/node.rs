@@ -164,25 +164,23 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Returns the node of a rank.
+    /// Returns the node with its action.
+    pub fn node(self, action: Action) -> Node {
+        Node {
+            id: self.id,
+            name: self.name,
+            action,
+            data: distinct(self.data),
+            control: distinct(self.control),
+        }
+    }
+
+    /// Returns the action of a node of a rank.
     ///
     /// # Errors
     ///
     /// Returns the reason why it cannot be replayed.
-    pub fn node(self, rank: usize) -> Result<Node, (Raw, String)> {
-        match self.action(rank) {
-            Ok(action) => Ok(Node {
-                id: self.id,
-                name: self.name,
-                action,
-                data: distinct(self.data),
-                control: distinct(self.control),
-            }),
-            Err(reason) => Err((self, reason)),
-        }
-    }
-
-    fn action(&self, rank: usize) -> Result<Action, String> {
+    pub fn action(&self, rank: usize) -> Result<Action, String> {
         let attributes = &self.attributes;
         Ok(match self.kind {
             0 | METADATA => Action::Nothing,

@@ -104,13 +104,13 @@ impl Reader {
         if raw.kind == METADATA {
             of.groups.extend(groups::described(&raw.inputs));
         }
-        let node = raw.node(rank).map_err(|(raw, reason)| Error::Node {
+        let action = raw.action(rank).map_err(|reason| Error::Node {
             file: of.file.clone(),
             id: raw.id,
-            name: raw.name,
+            name: raw.name.clone(),
             reason,
         })?;
-        of.nodes.push(node);
+        of.nodes.push(raw.node(action));
         Ok(())
     }
 
