@@ -84,61 +84,6 @@ pub enum Imported {
     SimGrid(ti::Imported),
 }
 
-impl Imported {
-    /// Returns the files of the ranks, in order.
-    pub fn ranks(&self) -> &[Vec<u8>] {
-        match self {
-            Imported::Otf2(imported) => &imported.ranks,
-            Imported::SimGrid(imported) => &imported.ranks,
-        }
-    }
-
-    /// Returns the omissions and the assumptions, one per line.
-    pub fn notes(&self) -> String {
-        let (left_out, notes) = match self {
-            Imported::Otf2(imported) => (&imported.left_out, notes_of_otf2(imported)),
-            Imported::SimGrid(imported) => (&imported.left_out, notes_of_simgrid(imported)),
-        };
-        let left_out = left_out.iter();
-        let left_out = left_out.map(|(what, count)| format!("left out: {what}, {count} times"));
-        let lines = left_out.chain(notes).map(|note| format!("  {note}\n"));
-        lines.collect()
-    }
-}
-
-/// Returns the locations and times that are not in the trace.
-fn notes_of_otf2(imported: &otf2::Imported) -> Vec<String> {
-    let mut notes = Vec::new();
-    if imported.others > 0 {
-        notes.push(format!(
-            "{} locations are not ranks (threads, accelerators): left out",
-            imported.others
-        ));
-    }
-    let off = imported.unmeasured;
-    if off.nanoseconds > 0 {
-        let share = 100.0 * off.nanoseconds as f64 / off.traced.max(1) as f64;
-        notes.push(format!(
-            "the tracer was off for {share:.1} % of the ranks' time, in {} spans: calls made then \
-             are missing, and this time does not count as computing",
-            off.spans
-        ));
-    }
-    notes
-}
-
-/// Returns the number of receives whose message was not in the trace.
-fn notes_of_simgrid(imported: &ti::Imported) -> Vec<String> {
-    let note = format!(
-        "receives from any rank or with any tag: {}, matched by executing the trace without times",
-        imported.found
-    );
-    match imported.found {
-        0 => Vec::new(),
-        _ => vec![note],
-    }
-}
-
 /// Number of bytes of a file by which its format is recognised.
 const HEAD: u64 = 4096;
 
@@ -253,27 +198,4 @@ fn first_words(mut text: impl Read) -> String {
     let _ = text.by_ref().take(WORDS).read_to_end(&mut words);
     let _ = io::copy(&mut text, &mut io::sink());
     String::from_utf8_lossy(&words).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn omissions_and_matched_receives_are_noted() {
-        let imported = |found| {
-            Imported::SimGrid(ti::Imported {
-                ranks: vec![Vec::new()],
-                left_out: [("a call".to_owned(), 3)].into(),
-                found,
-            })
-        };
-        assert_eq!(imported(0).notes(), "  left out: a call, 3 times\n");
-        let notes = imported(2).notes();
-        assert!(
-            notes.ends_with("matched by executing the trace without times\n"),
-            "{notes}"
-        );
-        assert_eq!(imported(2).ranks().len(), 1);
-    }
 }
