@@ -39,7 +39,7 @@ pub use failure::Failure;
 use app::Applications;
 use library::MpiKind;
 use ready::Ready;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use verbena_bench::engine::Engine;
 use verbena_bench::external::{External, Launch, Prepared, Take};
 use verbena_bench::host::Host;
@@ -47,6 +47,7 @@ use verbena_bench::local::Ended;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::resolved::Resolved;
 use verbena_bench::service;
+use verbena_bench::suggestion::did_you_mean;
 use verbena_workloads::Benchmark;
 use verbena_workloads::registry::ALL;
 
@@ -75,6 +76,34 @@ pub fn benchmarks() -> impl Iterator<Item = &'static Benchmark> {
         .chain(catalogue::all())
         .chain(app::catalogue::ALL.iter().map(|one| &one.benchmark))
         .chain(service::catalogue::ALL)
+}
+
+/// Returns the benchmarks with these names, or whose names begin with one that ends in a dot; each
+/// once.
+///
+/// # Errors
+///
+/// Fails on a name without a benchmark, with the most similar one.
+pub fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, verbena_bench::Failure> {
+    let mut found: Vec<&'static Benchmark> = Vec::new();
+    for name in names {
+        let before = found.len();
+        match benchmarks().find(|benchmark| benchmark.name == name) {
+            Some(benchmark) => found.push(benchmark),
+            None if name.ends_with('.') => {
+                found.extend(benchmarks().filter(|one| one.name.starts_with(name.as_str())));
+            }
+            None => {}
+        }
+        if found.len() == before {
+            let meant = did_you_mean(name, benchmarks().map(|benchmark| benchmark.name));
+            let text = format!("no benchmark {name:?}{meant}; `verbena list` shows all");
+            return Err(verbena_bench::Failure::Input(text));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    found.retain(|benchmark| seen.insert(benchmark.name));
+    Ok(found)
 }
 
 impl External for Mpi {
@@ -128,4 +157,30 @@ impl Prepared for Session {
 /// Returns whether the measuring program has this benchmark.
 fn is_of_library(benchmark: &Benchmark) -> bool {
     catalogue::quantity(benchmark.name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn benchmarks_are_named_by_name_or_prefix_each_once() {
+        let names = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            named(&words).map(|found| found.iter().map(|one| one.name).collect::<Vec<_>>())
+        };
+        let found = names(&["latency.write", "latency."]).unwrap();
+        assert_eq!(found[0], "latency.write");
+        assert!(found.len() > 2 && found.iter().all(|name| name.starts_with("latency.")));
+        assert_eq!(
+            found
+                .iter()
+                .filter(|name| **name == "latency.write")
+                .count(),
+            1
+        );
+        let error = names(&["latency.rite"]).unwrap_err().to_string();
+        assert!(error.contains("did you mean \"latency.write\"?"), "{error}");
+        assert!(names(&["latency"]).is_err());
+    }
 }

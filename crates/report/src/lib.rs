@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chart;
+pub mod combined;
 pub mod comparison;
 pub mod csv;
 pub mod expectation;

@@ -87,6 +87,19 @@ pub struct Loaded {
     pub end: Option<End>,
 }
 
+impl Loaded {
+    /// Returns the records in the order of a results file.
+    pub fn into_lines(self) -> impl Iterator<Item = Line> {
+        let points = self.points.into_iter();
+        let points = points.map(|point| Line::Point(point.into()));
+        std::iter::once(Line::Run(self.run))
+            .chain(points)
+            .chain(self.failures.into_iter().map(Line::Failure))
+            .chain(self.findings.into_iter().map(Line::Finding))
+            .chain(self.end.map(Line::End))
+    }
+}
+
 /// Reads a run directory or a results file.
 ///
 /// # Errors

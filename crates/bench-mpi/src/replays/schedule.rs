@@ -155,7 +155,7 @@ mod tests {
             (goal, Some(8), "only algorithms of MSCCL"),
             ("<algo>", Some(8), "ring.xml, line 1: "),
         ] {
-            let told = read(text, bytes).err().expect("is refused").to_string();
+            let told = read(text, bytes).expect_err("is refused").to_string();
             assert!(told.contains(reason), "{told}");
         }
     }

@@ -14,4 +14,4 @@ mod team;
 pub use client::run as run_client;
 pub(crate) use launch::launch;
 pub(crate) use model::points;
-pub use model::predict;
+pub use model::predict_beside;

@@ -1,5 +1,6 @@
 //! The file service in virtual time: Figure 6, computed by the model of a server host.
 
+use std::collections::BTreeSet;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric, Parameters, Point, Value};
 use verbena_model::profile::{FileService, Library, Overrides, Profile, ProfileKind, System};
@@ -50,12 +51,37 @@ fn point(system: &System, service: &FileService, count: usize) -> Point {
     }
 }
 
+/// Returns the model's prediction for the paper's server, for as many readers as were measured;
+/// `None` if no readers were measured, or a model ran.
+///
+/// # Errors
+///
+/// Fails if the profiles lack the file service.
+pub fn predict_beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
+    if runs.iter().any(|run| run.run.fabric == "model") {
+        return Ok(None);
+    }
+    let points = runs.iter().flat_map(|run| &run.points);
+    let readers: BTreeSet<usize> = points
+        .filter(|point| point.benchmark == "rfio.readers")
+        .filter_map(|point| match point.parameters.get("readers") {
+            Some(Value::Number(count)) => Some(*count as usize),
+            _ => None,
+        })
+        .collect();
+    let readers: Vec<usize> = readers.into_iter().collect();
+    match readers.is_empty() {
+        true => Ok(None),
+        false => predict(&readers).map(Some),
+    }
+}
+
 /// Returns a run of `rfio.readers` on the paper's hosts, for comparison with measurements.
 ///
 /// # Errors
 ///
 /// Fails if a profile cannot be read.
-pub fn predict(readers: &[usize]) -> Result<Loaded, Failure> {
+fn predict(readers: &[usize]) -> Result<Loaded, Failure> {
     let input = |error: &dyn std::fmt::Display| Failure::Input(error.to_string());
     let library = Library::shipped(&Overrides::none()).map_err(|error| input(&error))?;
     let system = library.system(SERVER).map_err(|error| input(&error))?;

@@ -1,7 +1,6 @@
 //! `verbena bench`: runs benchmarks by name; prints a table and, on request, writes a run
 //! directory.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::command::report::Computed;
@@ -9,17 +8,13 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::measuring::MeasureArguments;
-use crate::output::data;
+use crate::output::json;
 use crate::summary;
-use serde::Serialize;
 use verbena_bench::job::Job;
 use verbena_bench::service;
-use verbena_bench::suggestion::did_you_mean;
-use verbena_measure::result::{Failure as PointFailure, Finding, Value};
-use verbena_report::gather::{Row, rows};
+use verbena_bench_mpi::named;
+use verbena_report::combined::Combined;
 use verbena_report::run_directory::Loaded;
-use verbena_report::schema::Run;
-use verbena_workloads::Benchmark;
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -70,7 +65,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if interrupt::is_wanted() {
         return interrupted(&arguments, &runs);
     }
-    if let Some(predicted) = beside(&runs)? {
+    if let Some(predicted) = service::predict_beside(&runs)? {
         if !arguments.json {
             summary::points(&predicted);
         }
@@ -135,53 +130,6 @@ pub fn conclude(out: Option<&Path>, runs: &[Loaded]) -> Result<Exit, Failure> {
     Ok(interrupt::exit())
 }
 
-/// Returns the model's prediction for the paper's server, for as many readers as were measured;
-/// `None` if no readers were measured, or a model ran.
-fn beside(runs: &[Loaded]) -> Result<Option<Loaded>, Failure> {
-    if runs.iter().any(|run| run.run.fabric == "model") {
-        return Ok(None);
-    }
-    let readers: BTreeSet<usize> = runs
-        .iter()
-        .flat_map(|run| &run.points)
-        .filter(|point| point.benchmark == "rfio.readers")
-        .filter_map(|point| match point.parameters.get("readers") {
-            Some(Value::Number(count)) => Some(*count as usize),
-            _ => None,
-        })
-        .collect();
-    if readers.is_empty() {
-        return Ok(None);
-    }
-    let readers: Vec<usize> = readers.into_iter().collect();
-    Ok(Some(service::predict(&readers)?))
-}
-
-/// Returns the benchmarks selected by names or prefixes.
-fn named(names: &[String]) -> Result<Vec<&'static Benchmark>, Failure> {
-    let mut found: Vec<&'static Benchmark> = Vec::new();
-    for name in names {
-        let before = found.len();
-        let all = verbena_bench_mpi::benchmarks;
-        match all().find(|benchmark| benchmark.name == name) {
-            Some(benchmark) => found.push(benchmark),
-            None if name.ends_with('.') => {
-                found.extend(all().filter(|b| b.name.starts_with(name.as_str())));
-            }
-            None => {}
-        }
-        if found.len() == before {
-            let known = all().map(|benchmark| benchmark.name);
-            let meant = did_you_mean(name, known);
-            let text = format!("no benchmark {name:?}{meant}; `verbena list` shows all");
-            return Err(Failure::Input(text));
-        }
-    }
-    let mut seen = BTreeSet::new();
-    found.retain(|benchmark| seen.insert(benchmark.name));
-    Ok(found)
-}
-
 /// Returns whether a run completed without anything to do.
 fn nothing(run: &Loaded) -> bool {
     let complete = run
@@ -218,28 +166,7 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
     }
 }
 
-/// A run with its launches combined, as in a report.
-#[derive(Serialize)]
-struct Combined<'a> {
-    run: &'a Run,
-    points: Vec<Row>,
-    findings: &'a [Finding],
-    failures: &'a [PointFailure],
-}
-
-impl Combined<'_> {
-    fn of(run: &Loaded) -> Combined<'_> {
-        Combined {
-            run: &run.run,
-            points: rows(run),
-            findings: &run.findings,
-            failures: &run.failures,
-        }
-    }
-}
-
 fn print_json(runs: &[Loaded]) {
     let all: Vec<Combined<'_>> = runs.iter().map(Combined::of).collect();
-    let text = serde_json::to_string_pretty(&serde_json::json!({ "runs": all }));
-    data!("{}\n", text.expect("results are plain data"));
+    json(&serde_json::json!({ "runs": all }));
 }

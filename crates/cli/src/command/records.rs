@@ -7,8 +7,6 @@ use crate::command::report::{Foreign, read_foreign};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::data;
-use verbena_report::run_directory::Loaded;
-use verbena_report::schema::Line;
 
 /// Which run.
 #[derive(Debug, clap::Args)]
@@ -26,24 +24,9 @@ pub struct Arguments {
 ///
 /// Fails if the run cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    for line in lines(read_foreign(&arguments.run, &arguments.foreign)?) {
+    for line in read_foreign(&arguments.run, &arguments.foreign)?.into_lines() {
         let text = serde_json::to_string(&line).expect("records are plain data");
         data!("{text}\n");
     }
     Ok(Exit::Success)
-}
-
-/// Returns the records in the order of a results file.
-fn lines(run: Loaded) -> impl Iterator<Item = Line> {
-    let points = run
-        .points
-        .into_iter()
-        .map(|point| Line::Point(point.into()));
-    let failures = run.failures.into_iter().map(Line::Failure);
-    let findings = run.findings.into_iter().map(Line::Finding);
-    std::iter::once(Line::Run(run.run))
-        .chain(points)
-        .chain(failures)
-        .chain(findings)
-        .chain(run.end.map(Line::End))
 }
