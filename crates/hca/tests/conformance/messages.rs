@@ -116,6 +116,117 @@ fn case_late_receive_is_waited_for_in_order() {
     assert_eq!((b.buffer[0], b.buffer[1], b.buffer[500]), (1, 2, 2));
 }
 
+/// As UCX sends: in inline pieces, to a shared receive queue, also before a receive is posted.
+#[test]
+#[ignore = "run by path"]
+fn case_inline_pieces_arrive_whole_in_a_shared_queue() {
+    let (a, b) = pair_of_shared();
+    let srq = b.srq.as_ref().unwrap();
+    for pieces in [
+        &[9, 8][..],
+        &[1, 0, 16],
+        &[0, 36],
+        &[37],
+        &[100, 1, 50, 105],
+    ] {
+        for is_late in [false, true] {
+            pattern(a.buffer, pieces.len() as u8);
+            b.buffer.fill(0);
+            let total: usize = pieces.iter().sum();
+            let expected = a.buffer[..total].to_vec();
+            let mut offset = 0;
+            let sges = pieces.iter().map(|length| {
+                offset += length;
+                ibv_sge {
+                    lkey: 0,
+                    ..a.sge(offset - length, *length)
+                }
+            });
+            let sges: Vec<ibv_sge> = sges.collect();
+            if !is_late {
+                srq.post(3, &[b.sge(8, 300)]).unwrap();
+            }
+            let send = request(IBV_WR_SEND, &sges);
+            let flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+            a.post(&SendRequest { flags, ..send });
+            a.buffer.fill(0xff);
+            if is_late {
+                srq.post(3, &[b.sge(8, 300)]).unwrap();
+            }
+            let received = b.wait_ok();
+            assert_eq!((received.wr_id, received.byte_len), (3, total as u32));
+            a.wait_ok();
+            assert_eq!(b.buffer[8..8 + total], expected[..], "{pieces:?}");
+            assert_eq!(b.buffer[8 + total], 0);
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by path"]
+fn case_short_messages_reach_the_limit_of_a_shared_queue_once() {
+    let (a, b) = pair_of_shared();
+    let srq = b.srq.as_ref().unwrap();
+    for wr_id in 0..4 {
+        srq.post(wr_id, &[b.sge(0, 8)]).unwrap();
+    }
+    srq.modify(None, Some(3)).unwrap();
+    for wr_id in 0..4 {
+        a.post(&request(IBV_WR_SEND, &[a.sge(0, 8)]));
+        assert_eq!(b.wait_ok().wr_id, wr_id);
+        a.wait_ok();
+    }
+    let events = &b.context.events;
+    let mut kinds = std::iter::from_fn(|| {
+        // SAFETY: a descriptor of this process.
+        unsafe { libc::fcntl(events.fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+        events.next().ok().map(|event| event.kind)
+    });
+    let limits = kinds
+        .by_ref()
+        .filter(|kind| *kind == IBV_EVENT_SRQ_LIMIT_REACHED);
+    assert_eq!(limits.count(), 1);
+}
+
+/// A message that does not fit, and one for a buffer without the right to write, fail as in a
+/// receive queue of the queue pair's own.
+#[test]
+#[ignore = "run by path"]
+fn case_short_message_that_fails_ends_the_receive_of_a_shared_queue() {
+    for is_long in [false, true] {
+        let (a, b) = pair_of_shared();
+        let srq = b.srq.as_ref().unwrap();
+        let (sge, local, remote) = match is_long {
+            true => (b.sge(0, 7), IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR),
+            false => {
+                let unknown = ibv_sge {
+                    lkey: 0x7fff_ff01,
+                    ..b.sge(0, 8)
+                };
+                (unknown, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR)
+            }
+        };
+        srq.post(5, &[sge]).unwrap();
+        a.post(&request(IBV_WR_SEND, &[a.sge(0, 8)]));
+        let failed = b.wait();
+        assert_eq!((failed.wr_id, failed.status), (5, local));
+        assert_eq!(a.wait().status, remote);
+    }
+}
+
+/// Returns two connected sides, the second with a shared receive queue.
+fn pair_of_shared() -> (Side, Side) {
+    let (a, b) = (
+        Side::new(IBV_QPT_RC, ALL),
+        Side::with(IBV_QPT_RC, ALL, BUFFER, true),
+    );
+    a.init();
+    b.init();
+    a.ready(b.qp.number(), 14, 7);
+    b.ready(a.qp.number(), 14, 7);
+    (a, b)
+}
+
 #[test]
 #[ignore = "run by path"]
 fn case_receiver_never_ready_exhausts_rnr_retries() {

@@ -29,6 +29,54 @@ fn case_writes_arrive_whole() {
     }
 }
 
+/// Writes alternate between the fast path and the general one: inline pieces, a solicited event, a
+/// fence, a message in flight.
+#[test]
+#[ignore = "run by path"]
+fn case_writes_of_every_kind_complete_in_order() {
+    let (a, b) = pair(IBV_QPT_RC);
+    pattern(a.buffer, 3);
+    for wr_id in 0..40 {
+        let offset = wr_id as usize * 16;
+        let sges = [a.sge(offset, 8), a.sge(offset + 8, 8)];
+        let all = [a.sge(offset, 16)];
+        let kind = wr_id % 5;
+        let sges = if kind == 1 { &sges[..] } else { &all[..] };
+        if kind == 4 {
+            b.receive(wr_id, 1 << 19, 16);
+        }
+        let extra = match kind {
+            1 => IBV_SEND_INLINE,
+            2 => IBV_SEND_FENCE,
+            3 => IBV_SEND_SOLICITED,
+            _ => 0,
+        };
+        let opcode = if kind == 4 {
+            IBV_WR_SEND
+        } else {
+            IBV_WR_RDMA_WRITE
+        };
+        a.post(&SendRequest {
+            wr_id,
+            flags: extra | if wr_id % 2 == 1 { IBV_SEND_SIGNALED } else { 0 },
+            remote_address: b.address(offset),
+            rkey: b.region.key(),
+            ..request(opcode, sges)
+        });
+    }
+    for wr_id in (0..40).filter(|wr_id| wr_id % 2 == 1) {
+        assert_eq!(a.wait_ok().wr_id, wr_id);
+    }
+    for wr_id in 0..40 {
+        let range = wr_id * 16..wr_id * 16 + 16;
+        if wr_id % 5 != 4 {
+            assert_eq!(a.buffer[range.clone()], b.buffer[range], "write {wr_id}");
+        } else {
+            assert_eq!(b.wait_ok().wr_id, wr_id as u64);
+        }
+    }
+}
+
 #[test]
 #[ignore = "run by path"]
 fn case_reads_gather_and_scatter() {

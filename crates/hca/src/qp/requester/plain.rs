@@ -105,7 +105,12 @@ impl Qp {
             // The application keeps inline data valid while it posts.
             via.push(self, header, length as usize, acknowledge, |target| {
                 // SAFETY: the ring provides space for `length` bytes, the sum of the buffers.
-                unsafe { gather_inline(request.sges, 0, target, length as usize) };
+                unsafe {
+                    match request.sges {
+                        [one] => copy::copy(one.addr as *const u8, target, length as usize),
+                        several => gather_inline(several, 0, target, length as usize),
+                    }
+                }
                 Ok(())
             })
         } else {
