@@ -21,7 +21,7 @@ from harness.place import Place
 
 from . import python_package
 from .libraries import LIBRARIES, compiled
-from .service import SECONDS, TOOLS, Service, noise
+from .service import SECONDS, SMALL, TOOLS, Service, noise
 from .wire import HEADER
 
 #: The versions of the protocol that today's programs support.
@@ -305,7 +305,9 @@ def of_programs(place: Place, fabric: str, old_side: str) -> Outcome:
         if problem:
             return problem
         programs.append(program)
-    with Mixed(place, fabric) as service:
+    # The option that sets when the cache is allocated is younger.
+    limits = SMALL[:SMALL.index("--cache-pages")] if old_side == "server" else SMALL
+    with Mixed(place, fabric, limits=limits) as service:
         if problem := tools(service, service.at):
             return problem
         if problem := c_programs(service, programs, service.port, LD_PRELOAD=str(libraries / "librfio.so.2")):

@@ -150,7 +150,7 @@ impl<'a> Call<'a> {
             .lock()
             .unwrap_or_else(|e| e.into_inner());
         let (process, source) = (self.inbound.peer.identity, self.route.source);
-        let message_state = states.of(process, source.number, source.incarnation);
+        let message_state = states.of(process, &self.route);
         let mut receiver = Receiver {
             number: self.route.destination.number,
             pd: srq.pd(),

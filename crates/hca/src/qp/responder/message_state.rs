@@ -1,5 +1,6 @@
 //! State of incoming messages: multi-part messages, and those that wait for a receive.
 
+use crate::qp::ring_message::Route;
 use crate::receive::Receive;
 use std::collections::HashMap;
 use verbena_hca_shm::registry::Identity;
@@ -74,17 +75,24 @@ impl MessageState {
     }
 }
 
-/// States of messages for XRC shared receive queues of this process, by sending queue pair.
+/// States of messages for XRC shared receive queues of this process, by sending queue pair, with
+/// the incarnation of the queue pair that they were sent to. That may belong to another process, so
+/// its reset shows only here.
 #[derive(Default)]
-pub struct XrcMessageStates(HashMap<(Identity, u32), MessageState>);
+pub struct XrcMessageStates(HashMap<(Identity, u32), (u32, MessageState)>);
 
 impl XrcMessageStates {
-    /// Returns the state of a queue pair, in this incarnation.
-    pub(super) fn of(&mut self, process: Identity, number: u32, source: u32) -> &mut MessageState {
-        let message_state = self.0.entry((process, number)).or_default();
+    /// Returns the state of a queue pair of `process` that sends on this route.
+    pub(super) fn of(&mut self, process: Identity, route: &Route) -> &mut MessageState {
+        let (source, destination) = (route.source, route.destination.incarnation);
+        let (receiver, message_state) = self.0.entry((process, source.number)).or_default();
         // The receive of an incomplete message is lost with its connection, because others share
         // the queue.
-        message_state.begin_incarnation(source);
+        if *receiver != destination {
+            *receiver = destination;
+            *message_state = MessageState::default();
+        }
+        message_state.begin_incarnation(source.incarnation);
         message_state
     }
 
@@ -93,7 +101,7 @@ impl XrcMessageStates {
         if self
             .0
             .get(&(process, number))
-            .is_some_and(MessageState::is_idle)
+            .is_some_and(|(_, of)| of.is_idle())
         {
             self.0.remove(&(process, number));
         }
