@@ -24,6 +24,8 @@ pub struct Rated {
     /// Rate of all processes together, one value per block; `None` if refused, because they were
     /// not active together (rule 10).
     pub together: Option<Sample>,
+    /// The same rate, also if it is refused: what one receiver got over the union interval.
+    pub received: Option<Sample>,
     /// Median over blocks, by rank; `None` for those that did not run.
     pub by_rank: Vec<Option<f64>>,
     /// Sampling conditions.
@@ -188,6 +190,7 @@ impl Blocks {
     /// Returns the rates, unless they are refused, after `warmup` uncounted messages.
     pub fn rated(self, warmup: u64) -> Rated {
         let mut warnings = Vec::new();
+        let received = Sample::new(self.together.clone());
         let together = match self.overlap < LEAST_OVERLAP {
             true => {
                 warnings.push(Warning::LowOverlap {
@@ -195,7 +198,7 @@ impl Blocks {
                 });
                 None
             }
-            false => Sample::new(self.together),
+            false => received.clone(),
         };
         warnings.extend(self.checks.warning());
         // Without comparable clocks the overlap is unknown.
@@ -215,6 +218,7 @@ impl Blocks {
         };
         Rated {
             together,
+            received,
             by_rank: self.by_rank,
             conduct,
             warnings,
