@@ -24,7 +24,7 @@ pub struct Rated {
     /// Rate of all processes together, one value per block; `None` if refused, because they were
     /// not active together (rule 10).
     pub together: Option<Sample>,
-    /// The same rate, also if it is refused: what one receiver got over the union interval.
+    /// The same rate, also if it is refused: the total over the union interval.
     pub received: Option<Sample>,
     /// Median over blocks, by rank; `None` for those that did not run.
     pub by_rank: Vec<Option<f64>>,

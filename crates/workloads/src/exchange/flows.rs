@@ -119,8 +119,8 @@ async fn point<F: Fabric>(
         stream.run(&wired, &links, count).await
     })
     .await?;
-    // What one receiver gets is a rate also where some senders end early: the others take their
-    // share.
+    // The total into one receiver is a rate also where some senders end early: the others take
+    // their share.
     if edges.windows(2).all(|two| two[0].1 == two[1].1) {
         rated.together = rated.received.take();
     }
