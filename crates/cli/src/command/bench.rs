@@ -16,11 +16,13 @@ use serde::Serialize;
 use verbena_bench::job::Job;
 use verbena_bench::service;
 use verbena_bench::suggestion::did_you_mean;
+use verbena_bench::target::Target;
+use verbena_fabric::model::Fidelity;
 use verbena_measure::result::{Failure as PointFailure, Finding, Value};
 use verbena_report::gather::{Row, rows};
 use verbena_report::run_directory::Loaded;
 use verbena_report::schema::Run;
-use verbena_workloads::Benchmark;
+use verbena_workloads::{Benchmark, Processes};
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -55,9 +57,15 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
+    let options = arguments.options.options()?;
+    if !arguments.json
+        && let Some(advice) = faster(&arguments.options.targets, &benchmarks, options.processes)
+    {
+        eprintln!("verbena: {advice}");
+    }
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
-        &arguments.options.options()?,
+        &options,
         arguments.out.as_deref(),
         match arguments.json {
             true => |_: &Loaded| (),
@@ -92,6 +100,31 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         options.profiles.report_basis(&options.targets)?;
     }
     Ok(verdict(&runs))
+}
+
+/// Number of processes up to which a model simulates packets in seconds.
+const FEW: usize = 16;
+
+/// Returns advice to simulate whole messages, if a benchmark of many processes simulates packets.
+fn faster(
+    targets: &[Target],
+    benchmarks: &[&Benchmark],
+    processes: Option<usize>,
+) -> Option<String> {
+    let processes = processes.filter(|processes| *processes > FEW)?;
+    let is_large = |one: &&&Benchmark| matches!(one.processes, Processes::AtLeast(_));
+    let name = benchmarks.iter().find(is_large)?.name;
+    let profile = targets.iter().find_map(|target| match target {
+        Target::Model {
+            profile,
+            fidelity: Fidelity::Packet,
+        } if !profile.starts_with("machine:") => Some(profile),
+        _ => None,
+    })?;
+    Some(format!(
+        "{name} with {processes} processes simulates every packet, which may take minutes; \
+         --on model:{profile}:message simulates whole messages"
+    ))
 }
 
 /// Reports the results measured before an interrupt.
@@ -243,4 +276,24 @@ fn print_json(runs: &[Loaded]) {
     let all: Vec<Combined<'_>> = runs.iter().map(Combined::of).collect();
     let text = serde_json::to_string_pretty(&serde_json::json!({ "runs": all }));
     data!("{}\n", text.expect("results are plain data"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_fidelity_is_advised_for_many_processes_by_packets() {
+        let target = |text: &str| vec![text.parse::<Target>().expect("a target")];
+        let fan_in = named(&["patterns.fan-in".to_owned()]).expect("a benchmark");
+        let packets = target("model:connectx6-hdr");
+        let advice = faster(&packets, &fan_in, Some(256)).expect("many processes");
+        assert!(advice.contains("model:connectx6-hdr:message"), "{advice}");
+        assert_eq!(faster(&packets, &fan_in, Some(16)), None);
+        assert_eq!(faster(&packets, &fan_in, None), None);
+        let messages = target("model:connectx6-hdr:message");
+        assert_eq!(faster(&messages, &fan_in, Some(256)), None);
+        let latency = named(&["latency.write".to_owned()]).expect("a benchmark");
+        assert_eq!(faster(&packets, &latency, Some(256)), None);
+    }
 }
