@@ -30,7 +30,7 @@ pub fn crews(task: &Task, benchmark: &Benchmark, wanted: Option<usize>) -> Vec<u
             let pairs = task.pairs.clone().unwrap_or_else(|| powers.collect());
             pairs.into_iter().map(|pairs| 2 * pairs).collect()
         }
-        Processes::AtLeast(least) => vec![wanted.unwrap_or(PATTERN).max(least)],
+        Processes::AtLeast(least) => vec![wanted.unwrap_or(least.max(PATTERN))],
     }
 }
 

@@ -132,7 +132,10 @@ impl Runner {
         let sizes = asked.map(|sizes| sizes.iter().map(|&size| size as u64).collect());
         let sizes = sizes.unwrap_or_else(|| messages::sizes(entry, self.options.quick));
         let crews = messages::crews(entry, self.options.processes, self.options.pairs.as_deref());
-        let points = messages::points(entry, system, &sizes, &crews);
+        for ranks in &crews {
+            entry.benchmark.check(*ranks)?;
+        }
+        let points = messages::points(entry, (system, self.target.fidelity), &sizes, &crews);
         Ok(Ran {
             records: points
                 .into_iter()

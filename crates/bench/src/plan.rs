@@ -159,7 +159,8 @@ impl Task {
                     .and_then(|pairs| pairs.iter().copied().max());
                 2 * most.unwrap_or_else(|| (self.cores / 2).max(1) * 2).min(512)
             }
-            Processes::AtLeast(least) => wanted.unwrap_or(4).max(least),
+            // The benchmark refuses too few.
+            Processes::AtLeast(least) => wanted.unwrap_or(least.max(4)),
         }
     }
 }

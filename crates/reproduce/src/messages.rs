@@ -230,12 +230,50 @@ impl Measure {
     ///
     /// If the system has no message-passing library.
     pub fn figure(self, system: &System, bytes: u64, ranks: usize) -> f64 {
+        self.figure_at(Fidelity::Packet, system, bytes, ranks)
+    }
+
+    /// Returns the metric names of a benchmark's figure. A model's adapter fetches from memory
+    /// regardless of caches, so streams over alternating buffers and over a single one are equal.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Measure::Bandwidth | Measure::BothWays => &["bandwidth", "cached-bandwidth"],
+            Measure::PairsBandwidth | Measure::Puts | Measure::Gets => &["cached-bandwidth"],
+            Measure::Put | Measure::Get => &["completion-latency"],
+            Measure::Latency | Measure::PingPing | Measure::PairsLatency => &["one-way-latency"],
+            Measure::Halo => &["exchange-time"],
+            Measure::Barrier
+            | Measure::Broadcast
+            | Measure::AllReduce
+            | Measure::AllGather
+            | Measure::AllToAll => &["average-time"],
+        }
+    }
+
+    /// Returns the name of the figure in results.
+    pub fn headline(self) -> &'static str {
+        self.names()[0]
+    }
+
+    /// Like [`figure`](Measure::figure), at a fidelity. Benchmarks of two ranks always simulate
+    /// packets.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no message-passing library.
+    pub fn figure_at(self, fidelity: Fidelity, system: &System, bytes: u64, ranks: usize) -> f64 {
+        let run = Repeated {
+            system,
+            nodes: (system.nodes as usize).max(2),
+            ranks,
+            fidelity,
+        };
         match self {
             Measure::Latency => mpi_latency(system, Ranks::Apart, bytes),
             Measure::Bandwidth => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::One),
             Measure::BothWays => mpi_bandwidth(system, Ranks::Apart, bytes, Direction::Both),
             Measure::PairsLatency => {
-                let round_trip = repeated_on(system, 2, ranks, async move |rank: &Rank| {
+                let round_trip = Repeated { nodes: 2, ..run }.micros(async move |rank: &Rank| {
                     let other = rank.number ^ 1;
                     match rank.number < other {
                         true => {
@@ -251,7 +289,7 @@ impl Measure {
                 round_trip / 2.0
             }
             Measure::PairsBandwidth => {
-                let window = repeated_on(system, 2, ranks, async move |rank: &Rank| {
+                let window = Repeated { nodes: 2, ..run }.micros(async move |rank: &Rank| {
                     let other = rank.number ^ 1;
                     let is_sender = rank.number < other;
                     let messages: Vec<_> = (0..WINDOW)
@@ -270,10 +308,7 @@ impl Measure {
                 });
                 (ranks as u64 / 2 * WINDOW * bytes) as f64 / window
             }
-            Measure::Halo => {
-                let nodes = (system.nodes as usize).max(2);
-                halo(system, ranks, nodes, bytes.div_ceil(WORD), Fidelity::Packet)
-            }
+            Measure::Halo => halo(system, ranks, run.nodes, bytes.div_ceil(WORD), fidelity),
             Measure::Put => alone(system, async move |rank: &Rank| {
                 rank.write_to(1, bytes).await
             }),
@@ -282,40 +317,65 @@ impl Measure {
             }),
             Measure::Puts => stream(system, bytes, move |rank| rank.begin_write_to(1, bytes)),
             Measure::Gets => stream(system, bytes, move |rank| rank.begin_read_from(1, bytes)),
-            Measure::PingPing => repeated(system, 2, async move |rank: &Rank| {
+            Measure::PingPing => Repeated::of_two(system).micros(async move |rank: &Rank| {
                 let other = 1 - rank.number;
                 rank.exchange(other, bytes, other).await;
             }),
-            Measure::Barrier => {
-                repeated(system, ranks, async move |rank: &Rank| rank.barrier().await)
-            }
-            Measure::Broadcast => repeated(system, ranks, async move |rank: &Rank| {
+            Measure::Barrier => run.micros(async move |rank: &Rank| rank.barrier().await),
+            Measure::Broadcast => run.micros(async move |rank: &Rank| {
                 rank.broadcast(bytes).await;
                 // The next broadcast begins when all ranks have this one.
                 rank.barrier().await;
             }),
-            Measure::AllReduce => repeated(system, ranks, async move |rank: &Rank| {
-                rank.all_reduce(bytes).await
-            }),
-            Measure::AllGather => repeated(system, ranks, async move |rank: &Rank| {
-                rank.all_gather(bytes).await
-            }),
-            Measure::AllToAll => repeated(system, ranks, async move |rank: &Rank| {
-                rank.all_to_all(bytes).await
-            }),
+            Measure::AllReduce => run.micros(async move |rank: &Rank| rank.all_reduce(bytes).await),
+            Measure::AllGather => run.micros(async move |rank: &Rank| rank.all_gather(bytes).await),
+            Measure::AllToAll => run.micros(async move |rank: &Rank| rank.all_to_all(bytes).await),
         }
     }
 }
 
-/// Returns the microseconds of an operation that all ranks, distributed over the system's nodes,
-/// repeat.
-fn repeated(system: &System, ranks: usize, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
-    repeated_on(system, (system.nodes as usize).max(2), ranks, operation)
+/// An operation that all ranks repeat.
+#[derive(Clone, Copy)]
+struct Repeated<'a> {
+    system: &'a System,
+    /// Nodes over which the ranks are distributed.
+    nodes: usize,
+    ranks: usize,
+    fidelity: Fidelity,
 }
 
-/// Like [`repeated`], for an operation of the first of two ranks in which the other takes no part.
+impl Repeated<'_> {
+    /// Returns one of two ranks on two nodes.
+    fn of_two(system: &System) -> Repeated<'_> {
+        Repeated {
+            system,
+            nodes: 2,
+            ranks: 2,
+            fidelity: Fidelity::Packet,
+        }
+    }
+
+    /// Returns the microseconds of an operation.
+    fn micros(self, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
+        const ROUNDS: u64 = 8;
+        // One-time costs, such as connecting and registering, are in the first round and
+        // subtracted.
+        let span = |rounds: u64| {
+            let placement = cyclic(self.ranks, self.nodes);
+            run_on_ranks(self.system, placement, self.fidelity, |rank| async move {
+                for _ in 0..rounds {
+                    operation(&rank).await;
+                }
+            })
+        };
+        (span(ROUNDS + 1) - span(1)).micros() / ROUNDS as f64
+    }
+}
+
+/// Returns the microseconds of an operation of the first of two ranks in which the other takes no
+/// part.
 fn alone(system: &System, operation: impl AsyncFn(&Rank) + Copy + 'static) -> f64 {
-    repeated(system, 2, async move |rank: &Rank| {
+    Repeated::of_two(system).micros(async move |rank: &Rank| {
         if rank.number == 0 {
             operation(rank).await;
         }
@@ -337,34 +397,11 @@ fn stream(
     (WINDOW * bytes) as f64 / window
 }
 
-fn repeated_on(
-    system: &System,
-    nodes: usize,
-    ranks: usize,
-    operation: impl AsyncFn(&Rank) + Copy + 'static,
-) -> f64 {
-    const ROUNDS: u64 = 8;
-    // One-time costs, such as connecting and registering, are in the first round and subtracted.
-    let span = |rounds: u64| {
-        run_on_ranks(
-            system,
-            cyclic(ranks, nodes),
-            Fidelity::Packet,
-            |rank| async move {
-                for _ in 0..rounds {
-                    operation(&rank).await;
-                }
-            },
-        )
-    };
-    (span(ROUNDS + 1) - span(1)).micros() / ROUNDS as f64
-}
-
 /// Returns the numbers of ranks to run a benchmark with: the requested ones, as far as the
 /// benchmark has a choice.
 pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -> Vec<usize> {
     match entry.benchmark.processes {
-        Processes::AtLeast(least) => vec![processes.unwrap_or(RANKS).max(least)],
+        Processes::AtLeast(least) => vec![processes.unwrap_or(least.max(RANKS))],
         Processes::Pairs => pairs
             .unwrap_or(&PAIRS)
             .iter()
@@ -376,7 +413,12 @@ pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -
 
 /// Returns the points of a benchmark for these sizes and numbers of ranks. The system must have a
 /// message-passing library.
-pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) -> Vec<Point> {
+pub fn points(
+    entry: &Entry,
+    system: (&System, Fidelity),
+    sizes: &[u64],
+    crews: &[usize],
+) -> Vec<Point> {
     let sizes = match entry.measure {
         Measure::Barrier => &[0],
         _ => sizes,
@@ -388,31 +430,23 @@ pub fn points(entry: &Entry, system: &System, sizes: &[u64], crews: &[usize]) ->
         .collect()
 }
 
-/// Returns the metric names of a benchmark's figure. A model's adapter fetches from memory
-/// regardless of caches, so streams over alternating buffers and over a single buffer are equal.
-fn names(entry: &Entry) -> &'static [&'static str] {
-    match entry.measure {
-        Measure::Bandwidth | Measure::BothWays => &["bandwidth", "cached-bandwidth"],
-        Measure::PairsBandwidth | Measure::Puts | Measure::Gets => &["cached-bandwidth"],
-        Measure::Put | Measure::Get => &["completion-latency"],
-        Measure::Latency | Measure::PingPing | Measure::PairsLatency => &["one-way-latency"],
-        Measure::Halo => &["exchange-time"],
-        Measure::Barrier
-        | Measure::Broadcast
-        | Measure::AllReduce
-        | Measure::AllGather
-        | Measure::AllToAll => &["average-time"],
-    }
-}
-
-fn point(entry: &Entry, system: &System, bytes: u64, ranks: usize) -> Point {
-    let figure = entry.measure.figure(system, bytes, ranks);
+fn point(
+    entry: &Entry,
+    (system, fidelity): (&System, Fidelity),
+    bytes: u64,
+    ranks: usize,
+) -> Point {
+    let figure = entry.measure.figure_at(fidelity, system, bytes, ranks);
     // The names match those of measurements and of imported OSU results, so that curves can be
     // overlaid.
-    let metrics = names(entry).iter().map(|name| match entry.measure.unit() {
-        "MB/s" => Metric::figure(name, "bytes/s", Better::Higher, figure * 1e6),
-        _ => Metric::figure(name, "ns", Better::Lower, figure * 1e3),
-    });
+    let metrics = entry
+        .measure
+        .names()
+        .iter()
+        .map(|name| match entry.measure.unit() {
+            "MB/s" => Metric::figure(name, "bytes/s", Better::Higher, figure * 1e6),
+            _ => Metric::figure(name, "ns", Better::Lower, figure * 1e3),
+        });
     let mut parameters = Parameters::from([("transport".to_owned(), Value::from("mpi"))]);
     let mut put = |name: &str, value: usize| parameters.insert(name.to_owned(), Value::from(value));
     if entry.measure != Measure::Barrier {

@@ -2,7 +2,7 @@
 //! for single points.
 
 use std::time::Duration;
-use verbena_fabric::model::Machine;
+use verbena_fabric::model::{Fidelity, Machine};
 use verbena_measure::result::{Metric, Point, Value};
 use verbena_model::profile::System;
 use verbena_workloads::modelled::Modelled;
@@ -85,6 +85,7 @@ impl<'a> Suite<'a> {
             options: self.options,
             sweep: self.sweep,
             processes: None,
+            fidelity: Fidelity::Packet,
         };
         run(self.system, benchmark, asked)
             .unwrap_or_else(|error| panic!("{} on {}: {error}", self.benchmark, self.system.name))
@@ -117,6 +118,8 @@ pub struct Asked {
     pub sweep: Sweep,
     /// Number of processes of a pattern.
     pub processes: Option<usize>,
+    /// Whether packets or whole messages are simulated.
+    pub fidelity: Fidelity,
 }
 
 /// Runs a benchmark and returns its points.
@@ -132,6 +135,7 @@ pub fn run(
     let ran = Modelled {
         options: asked.options,
         processes: asked.processes,
+        fidelity: asked.fidelity,
         budget: Budget {
             warmup: Duration::from_micros(5),
             most: OPERATIONS,
@@ -148,12 +152,17 @@ pub fn run(
     Ok(points.collect())
 }
 
+/// Returns the metric of a point's [`figure`].
+pub fn headline(point: &Point) -> &Metric {
+    let mut metrics = point.metrics.iter();
+    let cached = metrics.find(|metric| metric.name == "cached-bandwidth");
+    cached.unwrap_or(&point.metrics[0])
+}
+
 /// Returns a point's figure as measured in the papers, as a mean: its headline, or for streams the
 /// figure over one buffer. Times are in microseconds, rates in 10^6 bytes a second.
 pub fn figure(point: &Point) -> f64 {
-    let mut metrics = point.metrics.iter();
-    let cached = metrics.find(|metric| metric.name == "cached-bandwidth");
-    let metric: &Metric = cached.unwrap_or(&point.metrics[0]);
+    let metric = headline(point);
     match (metric.unit.as_str(), &metric.summary) {
         ("ns", Some(summary)) => summary.mean / 1e3,
         (_, Some(summary)) => summary.mean / 1e6,

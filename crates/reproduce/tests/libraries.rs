@@ -59,7 +59,7 @@ fn every_library_runs_every_benchmark() {
                 Processes::Pairs => &[4],
                 _ => &[2],
             };
-            for point in points(entry, &system, &[8, 65_536], crews) {
+            for point in points(entry, (&system, Fidelity::Packet), &[8, 65_536], crews) {
                 assert!(point.metrics[0].value > 0.0, "{library}: {point:?}");
             }
         }

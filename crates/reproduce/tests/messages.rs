@@ -1,5 +1,6 @@
 //! Message-passing libraries are profiles, and their settings take effect.
 
+use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_reproduce::messages::{ALL, Measure, crews, find, points};
 
@@ -74,12 +75,15 @@ fn every_benchmark_gives_a_figure() {
     let system = with_library(HEAD);
     for entry in ALL {
         let crews = crews(entry, None, None);
-        let found = points(entry, &system, &[8, 65_536], &crews);
+        let found = points(entry, (&system, Fidelity::Packet), &[8, 65_536], &crews);
         assert!(!found.is_empty());
         for point in &found {
             assert!(point.metrics[0].value > 0.0, "{point:?}");
         }
-        assert_eq!(found, points(entry, &system, &[8, 65_536], &crews));
+        assert_eq!(
+            found,
+            points(entry, (&system, Fidelity::Packet), &[8, 65_536], &crews)
+        );
     }
     assert!(find("mpi.latency").is_some() && find("latency.write").is_none());
 }

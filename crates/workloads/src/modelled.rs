@@ -60,8 +60,8 @@ impl Modelled {
     }
 
     /// Returns its processes and their nodes: two benchmark processes on two nodes, pairs across
-    /// two nodes with a core for each, patterns distributed over the machine's nodes in turn; all
-    /// on one host if there is only one.
+    /// two nodes with a core for each, patterns with a node for each process; all on one host if
+    /// there is only one.
     pub fn job(&self) -> Job {
         let (size, nodes) = match self.benchmark.processes {
             Processes::One => (1, 1),
@@ -71,22 +71,41 @@ impl Modelled {
                 let most = asked.and_then(|pairs| pairs.iter().copied().max());
                 (2 * most.unwrap_or(self.pairs()).max(1), 2)
             }
-            Processes::AtLeast(least) => {
-                let size = self.processes.unwrap_or(PATTERN).max(least);
-                (size, size.min(self.machine.nodes()))
+            Processes::AtLeast(_) => {
+                let size = self.processes.unwrap_or(PATTERN);
+                (size, size)
             }
+        };
+        // A system may have fewer nodes in its published set-up than its network can connect.
+        let most = match self.benchmark.processes {
+            Processes::AtLeast(_) => self.machine.joins(),
+            _ => self.machine.nodes(),
         };
         Job {
             stop: self.stop.clone(),
-            ..Job::new(self.machine.clone(), size, nodes.min(self.machine.nodes()))
-                .fidelity(self.fidelity)
+            ..Job::new(self.machine.clone(), size, nodes.min(most)).fidelity(self.fidelity)
         }
     }
 
-    /// Returns the job if the machine's model supports it: the software adapter's model does not
-    /// cover processes that share a processor.
+    /// Returns the job if the machine's model supports it. The software adapter's model does not
+    /// cover processes that share a processor. On a system every process of a pattern has a node:
+    /// traffic inside a node would count as traffic of the network.
     fn known_job(&self) -> Result<Job> {
         let (job, cores) = (self.job(), self.machine.cores());
+        if let (Some(system), Processes::AtLeast(_)) =
+            (self.machine.system(), self.benchmark.processes)
+            && job.nodes.len() as u64 > system.joins()
+        {
+            let what = format!(
+                "{} processes, each on a node of its own (the system connects {} nodes),",
+                job.nodes.len(),
+                system.joins()
+            );
+            return Err(Error::unsupported(
+                what,
+                format!("the model {}", self.machine.name()),
+            ));
+        }
         if self.machine.system().is_none() && job.nodes.len() > cores {
             let what = format!("{} processes on {cores} processors", job.nodes.len());
             return Err(Error::unsupported(

@@ -25,6 +25,8 @@ pub struct Rated {
     /// not active together (rule 10). In virtual time it is then that of the time in which all were
     /// active.
     pub together: Option<Sample>,
+    /// The same rate, also if it is refused: the total over the union interval.
+    pub received: Option<Sample>,
     /// Median over blocks, by rank; `None` for those that did not run.
     pub by_rank: Vec<Option<f64>>,
     /// Sampling conditions.
@@ -211,6 +213,7 @@ impl Blocks {
     /// Returns the rates, unless they are refused, after `warmup` uncounted messages.
     pub fn rated(self, warmup: u64) -> Rated {
         let mut warnings = Vec::new();
+        let received = Sample::new(self.together);
         let is_low = self.overlap < LEAST_OVERLAP;
         if is_low {
             warnings.push(Warning::LowOverlap {
@@ -219,7 +222,7 @@ impl Blocks {
         }
         let together = match is_low && !self.is_of_window {
             true => None,
-            false => Sample::new(self.together),
+            false => received.clone(),
         };
         warnings.extend(self.checks.warning());
         // Without comparable clocks the overlap is unknown.
@@ -239,6 +242,7 @@ impl Blocks {
         };
         Rated {
             together,
+            received,
             by_rank: self.by_rank,
             conduct,
             warnings,

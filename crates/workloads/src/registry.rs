@@ -85,6 +85,23 @@ pub struct Benchmark {
     pub axis: &'static str,
 }
 
+impl Benchmark {
+    /// Checks that a job of `size` processes can run it.
+    ///
+    /// # Errors
+    ///
+    /// The job has too few processes.
+    pub fn check(&self, size: usize) -> Result<()> {
+        let least = self.processes.least();
+        if size < least {
+            let name = self.name;
+            let reason = format!("{name} needs at least {least} processes, the job has {size}");
+            return Err(Error::invalid("bench", reason));
+        }
+        Ok(())
+    }
+}
+
 macro_rules! benchmarks {
     ($($name:literal $group:ident $processes:expr, $axis:literal, $run:path, $answers:literal, $source:literal;)*) => {
         /// All benchmarks, in the order in which an evaluation runs them.
@@ -104,13 +121,7 @@ macro_rules! benchmarks {
         /// The name is unknown, the job has too few processes, or the run ends.
         pub async fn run<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
             let benchmark = find(context.benchmark).ok_or_else(|| unknown(context.benchmark))?;
-            if context.size() < benchmark.processes.least() {
-                let reason = format!(
-                    "{} needs at least {} processes, the job has {}",
-                    benchmark.name, benchmark.processes.least(), context.size()
-                );
-                return Err(Error::invalid("bench", reason));
-            }
+            benchmark.check(context.size())?;
             match context.benchmark {
                 $($name => $run(context).await,)*
                 other => Err(unknown(other)),

@@ -172,6 +172,66 @@ fn rate(system: &System, benchmark: &str, size: usize) -> f64 {
 /// Payload rate of an older PCI Express slot in MB/s: of 2 GB/s, 256 of every 280 bytes.
 const SLOT: f64 = 2000.0 * 256.0 / 280.0;
 
+/// Payload rate of 4x HDR in MB/s: 25 GB/s, of which headers take a part.
+const HDR: f64 = 25_000.0;
+
+/// The shipped set-up has two nodes, and every process has one nevertheless: no rate contains
+/// traffic inside a node, and the headline is the total into the receiver however many send.
+#[test]
+fn fan_in_is_limited_by_the_receivers_link() {
+    let system = system("connectx6-hdr", &[]);
+    for (processes, fidelity) in [
+        (3, Fidelity::Packet),
+        (8, Fidelity::Packet),
+        (8, Fidelity::Message),
+        (32, Fidelity::Message),
+    ] {
+        let ran = Modelled {
+            options: Options {
+                sizes: Some(vec![8192, 65_536]),
+                ..Options::default()
+            },
+            processes: Some(processes),
+            fidelity,
+            ..Modelled::new(&system, find("patterns.fan-in").expect("is of the suite"))
+        }
+        .run()
+        .expect("it ends");
+        let points = points(ran.records);
+        assert_eq!(points.len(), 2);
+        for point in points {
+            let names: Vec<_> = point.metrics.iter().map(|one| one.name.as_str()).collect();
+            let expected = ["bandwidth", "message-rate", "median-process-bandwidth"];
+            assert_eq!(names, expected, "{processes} processes");
+            let total = point.metrics[0].value / 1e6;
+            assert!(
+                total <= HDR && total > 0.85 * HDR,
+                "{processes} processes: {total} MB/s over {HDR}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pattern_is_refused_with_too_few_processes_or_nodes() {
+    let error = |system: &str, processes| {
+        Modelled {
+            processes: Some(processes),
+            ..Modelled::new(
+                &self::system(system, &[]),
+                find("patterns.fan-in").expect("one"),
+            )
+        }
+        .run()
+        .expect_err("refused")
+        .to_string()
+    };
+    let few = error("connectx6-hdr", 2);
+    assert!(few.contains("at least 3 processes, the job has 2"), "{few}");
+    let back_to_back = error("connectx-qdr-back-to-back", 4);
+    assert!(back_to_back.contains("connects 2 nodes"), "{back_to_back}");
+}
+
 #[test]
 fn fan_in_is_limited_by_the_bus() {
     let full = rate(&system("connectx-ddr", &[]), "patterns.fan-in", 65_536);

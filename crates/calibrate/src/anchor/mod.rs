@@ -29,7 +29,7 @@ pub use validation::{AnchoredCurve, models, of_curves};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
-use verbena_fabric::model::Machine;
+use verbena_fabric::model::{Fidelity, Machine};
 use verbena_model::correction::Operation;
 use verbena_model::profile::System;
 use verbena_reproduce::suite::{self, Asked};
@@ -229,6 +229,7 @@ fn figure(
         },
         sweep: Sweep::Coarse,
         processes: None,
+        fidelity: Fidelity::Packet,
     };
     let points = suite::run(Machine::from(system), found, asked);
     let points = points.map_err(|error| unsupported(error.to_string()))?;

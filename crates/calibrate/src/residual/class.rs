@@ -44,7 +44,8 @@ pub enum Layer {
 
 impl Layer {
     /// Returns the layer of a benchmark; `None` if no published curve is of its kind, as of the
-    /// file service, of host memory, and of MPI inside a node.
+    /// file service, of host memory, of MPI inside a node, and of MPI's collectives, exchanges of
+    /// many ranks and one-sided calls: the curves of MPI are of messages between two ranks.
     pub fn of(benchmark: &str) -> Option<Layer> {
         if benchmark.ends_with("-inside") {
             return None;
@@ -52,7 +53,12 @@ impl Layer {
         let group = benchmark.split('.').next()?;
         match group {
             "latency" | "bandwidth" | "rate" => Some(Layer::Verbs),
-            "mpi" => Some(Layer::Mpi),
+            "mpi" => {
+                const OF_TWO_RANKS: [&str; 4] =
+                    ["latency", "pingping", "bandwidth", "bandwidth-both"];
+                let (_, name) = benchmark.split_once('.')?;
+                OF_TWO_RANKS.contains(&name).then_some(Layer::Mpi)
+            }
             _ => None,
         }
     }
@@ -156,6 +162,9 @@ mod tests {
         assert_eq!(Layer::of("mpi.bandwidth"), Some(Layer::Mpi));
         assert_eq!(Layer::of("mpi.latency-inside"), None);
         assert_eq!(Layer::of("rfio.readers"), None);
+        for of_many in ["mpi.alltoall-latency", "mpi.halo", "mpi.multi-pair-latency"] {
+            assert_eq!(Layer::of(of_many), None, "{of_many}");
+        }
         assert_eq!(FigureKind::of_unit("bytes/s"), FigureKind::Bandwidth);
         assert_eq!(FigureKind::of_unit("ns"), FigureKind::Latency);
         let classes = [64, 65, 65_536].map(SizeClass::of);

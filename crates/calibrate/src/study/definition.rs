@@ -11,11 +11,12 @@
 //! ```
 
 use super::file::Source;
-use super::point::{DRIVERS, Setting, StudyPoint, largest};
+use super::point::{DRIVERS, Setting, StudyPoint, at_fidelity, largest};
 use super::suite;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use toml::de::{DeTable, DeValue};
+use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Error, Library, Overrides, System};
 use verbena_workloads::find;
 
@@ -60,7 +61,7 @@ impl Study {
         let mut systems = Vec::new();
         for system in source.words(&table, "system")? {
             let fault = |reason: String| source.fault(system.at, "system", reason);
-            let parts = library.system(&system.value);
+            let parts = library.system(at_fidelity(&system.value).0);
             let parts = parts.map_err(|e| fault(format!("{}: {}", system.value, e.reason)))?;
             if needs_mpi && parts.mpi.is_none() {
                 let reason = format!("{}: names no mpi, which {benchmark} needs", system.value);
@@ -70,7 +71,11 @@ impl Study {
         }
         let parameters = match driver {
             Some((_, _, takes)) => of_driver(source, &table, benchmark, takes)?,
-            None => of_suite(source, &table, benchmark, &library.system(&systems[0])?)?,
+            None => {
+                let (name, fidelity) = at_fidelity(&systems[0]);
+                let system = library.system(name)?;
+                of_suite(source, &table, benchmark, (&system, fidelity))?
+            }
         };
         let study = Study {
             benchmark,
@@ -93,7 +98,7 @@ impl Study {
     pub fn basis(&self, library: &Library) -> Result<String, Error> {
         let mut text = format!("verbena {}\n", env!("CARGO_PKG_VERSION"));
         for name in &self.systems {
-            let _ = writeln!(text, "{:#?}", library.system(name)?);
+            let _ = writeln!(text, "{:#?}", library.system(at_fidelity(name).0)?);
         }
         Ok(text)
     }
@@ -184,7 +189,7 @@ fn of_suite(
     source: Source<'_>,
     table: &DeTable<'_>,
     benchmark: &'static str,
-    system: &System,
+    system: (&System, Fidelity),
 ) -> Result<Axes, Error> {
     let mut axes: BTreeMap<String, Vec<Setting>> = BTreeMap::new();
     for (key, value) in table.iter() {

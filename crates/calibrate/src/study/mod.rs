@@ -108,8 +108,8 @@ pub fn run(
                             number: *number,
                             source,
                         })
-                        .and_then(|figure| {
-                            let done = Done::new(*number, point, figure);
+                        .and_then(|figures| {
+                            let done = Done::new(*number, point, figures);
                             let mut file = file.lock().expect("no point panicked");
                             Ok(file.write(&done)?)
                         });

@@ -148,9 +148,22 @@ pub enum PointError {
     Benchmark(String),
 }
 
+/// Separates a system's name from its fidelity.
+const BY_MESSAGES: &str = ":message";
+
+/// Returns a system's name and the fidelity that is appended to it, by default that of packets.
+pub(super) fn at_fidelity(system: &str) -> (&str, Fidelity) {
+    match system.strip_suffix(BY_MESSAGES) {
+        Some(name) => (name, Fidelity::Message),
+        None => (system, Fidelity::Packet),
+    }
+}
+
 /// A figure with its unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StudyFigure {
+    /// The benchmark's name for it, such as `bandwidth`.
+    pub metric: String,
     /// The figure.
     pub value: f64,
     /// `us`, `MB/s`, or another unit of the suite's benchmark.
@@ -167,24 +180,28 @@ pub struct StudyPoint {
 }
 
 impl StudyPoint {
-    /// Runs the point.
+    /// Runs the point and returns its figures, the headline first.
     ///
     /// # Errors
     ///
-    /// Returns [`PointError`] if a profile is invalid or the benchmark does not return exactly one
-    /// figure.
-    pub fn compute(&self, library: &Library) -> Result<StudyFigure, PointError> {
+    /// Returns [`PointError`] if a profile is invalid or the parameters do not select exactly one
+    /// point.
+    pub fn compute(&self, library: &Library) -> Result<Vec<StudyFigure>, PointError> {
         let overrides = self
             .profile
             .iter()
             .fold(Overrides::none(), |all, (path, value)| {
                 all.with(path, *value)
             });
-        let system = library.with(&overrides)?.system(&self.system)?;
+        let (name, fidelity) = at_fidelity(&self.system);
+        let system = library.with(&overrides)?.system(name)?;
         let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
         match driver {
-            Some((_, driver, defaults)) => self.drive(*driver, defaults, &system),
-            None => suite::compute(self.benchmark, &system, &self.parameters),
+            Some((_, driver, defaults)) => {
+                let figure = self.drive(*driver, defaults, (&system, fidelity))?;
+                Ok(vec![figure])
+            }
+            None => suite::compute(self.benchmark, (&system, fidelity), &self.parameters),
         }
     }
 
@@ -192,7 +209,7 @@ impl StudyPoint {
         &self,
         driver: Driver,
         defaults: &[(&str, u64)],
-        system: &System,
+        (system, fidelity): (&System, Fidelity),
     ) -> Result<StudyFigure, PointError> {
         let given = |name: &str| match self.parameters.get(name) {
             Some(Setting::Count(count)) => *count,
@@ -201,18 +218,20 @@ impl StudyPoint {
                 default.map_or(1, |(_, value)| *value)
             }
         };
-        let (value, unit) = match driver {
+        let (value, unit, metric) = match driver {
             Driver::InlineWrites => {
                 let bench = Latency::of(Operation::inline_write(given("size")));
                 let bench = match given("connections") {
                     1 => bench,
                     connections => bench.connections(connections as usize),
                 };
-                (latency(system, bench.pairs(given("pairs") as usize)), "us")
+                let value = latency(system, bench.pairs(given("pairs") as usize));
+                (value, "us", "latency")
             }
             Driver::Messages(measure) => {
                 let ranks = (given("ranks") as usize).max(2);
-                (measure.figure(system, given("size"), ranks), measure.unit())
+                let value = measure.figure_at(fidelity, system, given("size"), ranks);
+                (value, measure.unit(), measure.headline())
             }
             Driver::Halo => {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
@@ -222,14 +241,15 @@ impl StudyPoint {
                     return Err(PointError::Benchmark(reason));
                 }
                 let fidelity = match nodes {
-                    0..=16 => Fidelity::Packet,
+                    0..=16 => fidelity,
                     _ => Fidelity::Message,
                 };
                 let run = halo_run(system, ranks, nodes, given("tile"), fidelity);
-                (run.micros, "us")
+                (run.micros, "us", "exchange-time")
             }
         };
         Ok(StudyFigure {
+            metric: metric.to_owned(),
             value,
             unit: unit.to_owned(),
         })

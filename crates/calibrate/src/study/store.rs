@@ -23,19 +23,19 @@ pub struct Done {
     pub parameters: BTreeMap<String, Setting>,
     /// Profile values by path.
     pub profile: BTreeMap<String, f64>,
-    /// The result.
-    pub figure: StudyFigure,
+    /// The results, the headline first.
+    pub figures: Vec<StudyFigure>,
 }
 
 impl Done {
-    pub(super) fn new(number: usize, point: &StudyPoint, figure: StudyFigure) -> Done {
+    pub(super) fn new(number: usize, point: &StudyPoint, figures: Vec<StudyFigure>) -> Done {
         Done {
             number,
             benchmark: point.benchmark.to_owned(),
             system: point.system.clone(),
             parameters: point.parameters.clone(),
             profile: point.profile.clone(),
-            figure,
+            figures,
         }
     }
 }
@@ -201,7 +201,8 @@ fn table(done: &[Done]) -> String {
     for name in first.parameters.keys().chain(first.profile.keys()) {
         text.push_str(&format!(",{name}"));
     }
-    text.push_str(",value,unit\n");
+    text.push_str(",metric,value,unit\n");
+    let common = common_metric(done);
     for one in done {
         text.push_str(&format!("{},{},{}", one.number, one.benchmark, one.system));
         for value in one.parameters.values() {
@@ -210,7 +211,56 @@ fn table(done: &[Done]) -> String {
         for value in one.profile.values() {
             text.push_str(&format!(",{value}"));
         }
-        text.push_str(&format!(",{},{}\n", one.figure.value, one.figure.unit));
+        let figures = &one.figures;
+        let figure = figures.iter().find(|figure| Some(&figure.metric) == common);
+        if let Some(StudyFigure {
+            metric,
+            value,
+            unit,
+        }) = figure.or(figures.first())
+        {
+            text.push_str(&format!(",{metric},{value},{unit}"));
+        }
+        text.push('\n');
     }
     text
+}
+
+/// Returns the first metric that all points have: a refused headline of one point must not mix two
+/// quantities in a column. `None` if they have none in common.
+fn common_metric(done: &[Done]) -> Option<&String> {
+    let has =
+        |one: &Done, metric: &String| one.figures.iter().any(|figure| figure.metric == *metric);
+    let metrics = done.first()?.figures.iter().map(|figure| &figure.metric);
+    let mut metrics = metrics.filter(|&metric| done.iter().all(|one| has(one, metric)));
+    metrics.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_has_one_metric() {
+        let done = |number, metrics: &[&str]| Done {
+            number,
+            benchmark: "patterns.ring".to_owned(),
+            system: "mine".to_owned(),
+            parameters: BTreeMap::new(),
+            profile: BTreeMap::new(),
+            figures: metrics
+                .iter()
+                .map(|metric| StudyFigure {
+                    metric: (*metric).to_owned(),
+                    value: 2.0,
+                    unit: "MB/s".to_owned(),
+                })
+                .collect(),
+        };
+        let all = [done(0, &["bandwidth", "median"]), done(1, &["median"])];
+        let expected = "number,benchmark,system,metric,value,unit\n\
+                        0,patterns.ring,mine,median,2,MB/s\n\
+                        1,patterns.ring,mine,median,2,MB/s\n";
+        assert_eq!(table(&all), expected);
+    }
 }

@@ -6,9 +6,10 @@ use super::point::{PointError, Setting, StudyFigure, largest};
 use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::DeValue;
-use verbena_measure::result::{Point, Value};
+use verbena_measure::result::{Metric, Point, Value};
+use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Error, System};
-use verbena_reproduce::suite::{Asked, figure, run};
+use verbena_reproduce::suite::{Asked, figure, headline, run};
 use verbena_workloads::{Mode, Options, Sweep, find};
 
 /// Keys that are options of every benchmark, with their allowed words.
@@ -55,7 +56,7 @@ pub(super) fn settings(
 /// Returns the names of the parameters of a benchmark's points with these settings.
 pub(super) fn parameters(
     benchmark: &'static str,
-    system: &System,
+    system: (&System, Fidelity),
     settings: &BTreeMap<String, Setting>,
 ) -> Result<Vec<String>, PointError> {
     let points = points(benchmark, system, settings)?;
@@ -69,19 +70,18 @@ pub(super) fn is_option(key: &str) -> bool {
     COUNTS.contains(&key) || WORDS.iter().any(|(word, _)| *word == key)
 }
 
-/// Returns the figure of the one point that the settings select.
+/// Returns the figures of the one point that the settings select, the headline first.
 pub(super) fn compute(
     benchmark: &'static str,
-    system: &System,
+    system: (&System, Fidelity),
     settings: &BTreeMap<String, Setting>,
-) -> Result<StudyFigure, PointError> {
+) -> Result<Vec<StudyFigure>, PointError> {
     let fault = |reason: String| PointError::Benchmark(format!("{benchmark}: {reason}"));
-    let found: Vec<Point> = points(benchmark, system, settings)?
-        .into_iter()
-        .filter(|point| means(settings, point))
-        .collect();
+    let all = points(benchmark, system, settings)?;
+    let found: Vec<&Point> = all.iter().filter(|point| means(settings, point)).collect();
     let Some((first, others)) = found.split_first() else {
-        return Err(fault(format!("has no such point on {}", system.name)));
+        let reason = missing(settings, &all);
+        return Err(fault(format!("no point on {} has {reason}", system.0.name)));
     };
     if !others.is_empty() {
         let differs = |name: &str| {
@@ -99,15 +99,59 @@ pub(super) fn compute(
         );
         return Err(fault(reason));
     }
-    let (value, unit) = match first.metrics[0].unit.as_str() {
-        "ns" => (figure(first), "us"),
-        "bytes/s" => (figure(first), "MB/s"),
-        unit => (first.metrics[0].value, unit),
+    let headline = headline(first);
+    let others = first.metrics.iter().filter(|one| one.name != headline.name);
+    let others = others.map(|one| figure_of(one, one.value));
+    let value = match headline.unit.as_str() {
+        "ns" => figure(first) * 1e3,
+        "bytes/s" => figure(first) * 1e6,
+        _ => headline.value,
     };
-    Ok(StudyFigure {
+    Ok(std::iter::once(figure_of(headline, value))
+        .chain(others)
+        .collect())
+}
+
+/// Returns a metric as a study's figure: times in microseconds, rates in 10^6 bytes a second.
+fn figure_of(metric: &Metric, value: f64) -> StudyFigure {
+    let (value, unit) = match metric.unit.as_str() {
+        "ns" => (value / 1e3, "us"),
+        "bytes/s" => (value / 1e6, "MB/s"),
+        unit => (value, unit),
+    };
+    StudyFigure {
+        metric: metric.name.clone(),
         value,
         unit: unit.to_owned(),
-    })
+    }
+}
+
+/// Returns which settings no point has, with the values that there are; if each is there, but not
+/// together, all of them.
+fn missing(settings: &BTreeMap<String, Setting>, points: &[Point]) -> String {
+    let text = |(key, setting): (&String, &Setting)| format!("{key} = {setting}");
+    let alone = |key: &String, setting: &Setting| {
+        let one = BTreeMap::from([(key.clone(), setting.clone())]);
+        points.iter().any(|point| means(&one, point))
+    };
+    let absent = settings
+        .iter()
+        .filter(|(key, setting)| !alone(key, setting));
+    let absent = absent.map(|(key, setting)| {
+        let mut known: Vec<String> = Vec::new();
+        for value in points.iter().filter_map(|point| point.parameters.get(key)) {
+            let value = value.to_string();
+            if !known.contains(&value) {
+                known.push(value);
+            }
+        }
+        format!("{}; there are {}", text((key, setting)), known.join(", "))
+    });
+    let absent: Vec<String> = absent.collect();
+    match absent.is_empty() {
+        true => settings.iter().map(text).collect::<Vec<_>>().join(" and "),
+        false => absent.join("; nor "),
+    }
 }
 
 /// Returns whether the settings select a point. Options that are not among its parameters have
@@ -125,7 +169,7 @@ fn means(settings: &BTreeMap<String, Setting>, point: &Point) -> bool {
 
 fn points(
     benchmark: &'static str,
-    system: &System,
+    (system, fidelity): (&System, Fidelity),
     settings: &BTreeMap<String, Setting>,
 ) -> Result<Vec<Point>, PointError> {
     let benchmark = find(benchmark).expect("a study's benchmark is a driver or of the suite");
@@ -154,6 +198,7 @@ fn points(
             Some("fine") => Sweep::Fine,
             _ => Sweep::Coarse,
         },
+        fidelity,
         processes: count("processes").map(|number| number as usize),
     };
     run(system, benchmark, asked)

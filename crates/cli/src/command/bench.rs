@@ -12,9 +12,12 @@ use crate::output::json;
 use crate::summary;
 use verbena_bench::job::Job;
 use verbena_bench::service;
+use verbena_bench::target::Target;
 use verbena_bench_mpi::named;
+use verbena_fabric::model::Fidelity;
 use verbena_report::combined::Combined;
 use verbena_report::run_directory::Loaded;
+use verbena_workloads::{Benchmark, Processes};
 
 /// What to run.
 #[derive(Debug, clap::Args)]
@@ -49,9 +52,15 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check()?;
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
+    let options = arguments.options.options()?;
+    if !arguments.json
+        && let Some(advice) = faster(&arguments.options.targets, &benchmarks, options.processes)
+    {
+        eprintln!("verbena: {advice}");
+    }
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
-        &arguments.options.options()?,
+        &options,
         arguments.out.as_deref(),
         match arguments.json {
             true => |_: &Loaded| (),
@@ -86,6 +95,31 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         options.models.profiles.report_basis(&options.targets)?;
     }
     Ok(verdict(&runs))
+}
+
+/// Number of processes up to which a model simulates packets in seconds.
+const FEW: usize = 16;
+
+/// Returns advice to simulate whole messages, if a benchmark of many processes simulates packets.
+fn faster(
+    targets: &[Target],
+    benchmarks: &[&Benchmark],
+    processes: Option<usize>,
+) -> Option<String> {
+    let processes = processes.filter(|processes| *processes > FEW)?;
+    let is_large = |one: &&&Benchmark| matches!(one.processes, Processes::AtLeast(_));
+    let name = benchmarks.iter().find(is_large)?.name;
+    let profile = targets.iter().find_map(|target| match target {
+        Target::Model {
+            profile,
+            fidelity: Fidelity::Packet,
+        } if !profile.starts_with("machine:") => Some(profile),
+        _ => None,
+    })?;
+    Some(format!(
+        "{name} with {processes} processes simulates every packet, which may take minutes; \
+         --on model:{profile}:message simulates whole messages"
+    ))
 }
 
 /// Reports the results measured before an interrupt.
@@ -169,4 +203,24 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
 fn print_json(runs: &[Loaded]) {
     let all: Vec<Combined<'_>> = runs.iter().map(Combined::of).collect();
     json(&serde_json::json!({ "runs": all }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_fidelity_is_advised_for_many_processes_by_packets() {
+        let target = |text: &str| vec![text.parse::<Target>().expect("a target")];
+        let fan_in = named(&["patterns.fan-in".to_owned()]).expect("a benchmark");
+        let packets = target("model:connectx6-hdr");
+        let advice = faster(&packets, &fan_in, Some(256)).expect("many processes");
+        assert!(advice.contains("model:connectx6-hdr:message"), "{advice}");
+        assert_eq!(faster(&packets, &fan_in, Some(16)), None);
+        assert_eq!(faster(&packets, &fan_in, None), None);
+        let messages = target("model:connectx6-hdr:message");
+        assert_eq!(faster(&messages, &fan_in, Some(256)), None);
+        let latency = named(&["latency.write".to_owned()]).expect("a benchmark");
+        assert_eq!(faster(&packets, &latency, Some(256)), None);
+    }
 }

@@ -62,6 +62,10 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         // On standard error, because standard output belongs to the command.
         (Ok(trace), _) => eprint!("{}", crate::output::harmless(&Table(&trace).to_string())),
         (Err(_), true) if status.success() => return Err(Refusal::Nothing.into()),
+        (Err(_), true) => eprintln!(
+            "verbena: {} ended with {status} and wrote no trace",
+            options::name(words)
+        ),
         (Err(error), _) => eprintln!("verbena: {error}"),
     }
     Ok(Exit::of_child(status))

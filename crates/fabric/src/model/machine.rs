@@ -66,10 +66,18 @@ impl Machine {
         }
     }
 
-    /// Returns the largest number of nodes.
+    /// Returns the number of nodes of its set-up.
     pub fn nodes(&self) -> usize {
         match self {
             Machine::Adapters(system) => system.nodes as usize,
+            Machine::Software { .. } => 1,
+        }
+    }
+
+    /// Returns the largest number of nodes that its network can connect.
+    pub fn joins(&self) -> usize {
+        match self {
+            Machine::Adapters(system) => system.joins() as usize,
             Machine::Software { .. } => 1,
         }
     }

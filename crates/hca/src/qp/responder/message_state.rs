@@ -116,6 +116,7 @@ impl XrcMessageStates {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::qp::ring_message::Endpoint;
 
     #[test]
     fn new_requester_incarnation_resets_dropping() {
@@ -146,10 +147,27 @@ mod tests {
             generation: 1,
         };
         let mut states = XrcMessageStates::default();
-        states.of(process, 5, 1).await_again(3);
+        let route = |source, destination| {
+            let [source, destination] = [source, destination].map(|incarnation| Endpoint {
+                number: 5,
+                incarnation,
+            });
+            Route {
+                destination,
+                source,
+                psn: 0,
+            }
+        };
+        states.of(process, &route(1, 1)).await_again(3);
         states.forget_if_complete(process, 5);
         assert_eq!(states.0.len(), 1);
-        assert!(!states.of(process, 5, 2).drops_message(0, true));
+        // Either end was reset.
+        for (source, destination) in [(2, 1), (2, 2)] {
+            let of = states.of(process, &route(source, destination));
+            assert!(!of.drops_message(0, true));
+            of.await_again(3);
+        }
+        assert!(!states.of(process, &route(3, 2)).drops_message(0, true));
         states.forget_if_complete(process, 5);
         assert!(states.0.is_empty());
     }
