@@ -4,7 +4,6 @@
 
 use verbena_fabric::model::Fidelity;
 use verbena_measure::result::Point;
-use verbena_measure::warning::Warning;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::registry::ALL;
@@ -127,30 +126,6 @@ fn fan_in_over_roce_has_the_rate_of_the_receivers_link() {
             "{name}: {together} of {link} MB/s"
         );
     }
-}
-
-/// Two senders share a node with the receiver, so that they are faster than the others, and finish
-/// before them.
-#[test]
-fn unequal_senders_have_a_rate_together() {
-    let system = system("connectx5-100gbe-dcqcn", &[]);
-    let options = Options {
-        sizes: Some(vec![65_536]),
-        ..Options::default()
-    };
-    let ran = Modelled {
-        options,
-        processes: Some(SENDERS + 1),
-        ..Modelled::new(&system, find("patterns.fan-in").expect("of the suite"))
-    }
-    .run()
-    .expect("it ends");
-    let point = points(ran.records).pop().expect("a point");
-    assert_eq!(point.metrics[0].name, "bandwidth");
-    let is_low = |warning: &Warning| matches!(warning, Warning::LowOverlap { .. });
-    assert!(point.warnings.iter().any(is_low), "{:?}", point.warnings);
-    let (together, each) = (point.metrics[0].value, point.metrics[2].value);
-    assert!(together > 2.0 * each, "{together}, median {each}");
 }
 
 /// Returns the rate of a benchmark's senders together, in 10^6 bytes per second.

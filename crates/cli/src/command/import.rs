@@ -25,7 +25,7 @@ pub struct Arguments {
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
 
-    /// Write a file for each rank to this new directory; of Chakra a schedule
+    /// Write a file for each rank to this new directory, or a schedule
     ///
     /// The directory may exist if it is empty. Of Chakra's traces a schedule in GOAL's format is
     /// written, to this new file.
