@@ -305,7 +305,7 @@ def of_programs(place: Place, fabric: str, old_side: str) -> Outcome:
         if problem:
             return problem
         programs.append(program)
-    # The option that sets when the cache is allocated is younger.
+    # The option that sets when the cache is allocated was added later.
     limits = SMALL[:SMALL.index("--cache-pages")] if old_side == "server" else SMALL
     with Mixed(place, fabric, limits=limits) as service:
         if problem := tools(service, service.at):

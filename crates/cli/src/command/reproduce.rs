@@ -41,7 +41,7 @@ pub struct Arguments {
     out: Option<PathBuf>,
     #[command(flatten)]
     profiles: ProfileOptions,
-    /// Compute this anchored system's claims, too: model:PROFILE, machine:NAME
+    /// Compute this anchored system's claims, too: model:X, machine:X
     ///
     /// They are printed beside those of the profiles alone, which give all verdicts and means.
     #[arg(long, value_name = "TARGET")]
