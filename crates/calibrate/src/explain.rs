@@ -79,7 +79,6 @@ pub fn explain(
                 blocks: 1,
                 least: 1,
                 most: 1,
-                pieces: 1,
             },
             ..Budget::virtual_time()
         },

@@ -73,9 +73,6 @@ pub struct RateBudget {
     pub least: u64,
     /// Maximum number of messages per block.
     pub most: u64,
-    /// Pieces of a block, from whose ends the rate in the time in which all are active follows;
-    /// with one, processes that are not active together have no rate together.
-    pub pieces: u64,
 }
 
 impl RateBudget {
@@ -85,7 +82,6 @@ impl RateBudget {
             blocks: 7,
             least: 1,
             most: 50_000_000,
-            pieces: 1,
         }
     }
 }
@@ -154,8 +150,6 @@ impl Budget {
                 blocks: 1,
                 least: 48,
                 most: 1000,
-                // Models have one clock, and nothing but their own traffic makes senders unequal.
-                pieces: 16,
             },
             sweep: Sweep::Coarse,
         }

@@ -22,8 +22,7 @@ const CROWDED: [u64; 1] = [16];
 /// The result of rate sampling, the same in every process, in messages per second.
 pub struct Rated {
     /// Rate of all processes together, one value per block; `None` if refused, because they were
-    /// not active together (rule 10). In virtual time it is then that of the time in which all were
-    /// active.
+    /// not active together (rule 10).
     pub together: Option<Sample>,
     /// The same rate, also if it is refused: the total over the union interval.
     pub received: Option<Sample>,
@@ -84,12 +83,7 @@ pub async fn rate<F: Fabric>(
     mut run: impl AsyncFnMut(u64) -> Result<()>,
 ) -> Outcome<Rated> {
     let warm = warm_up(context, members, role, &mut run).await?;
-    let mut last: Option<Blocks> = None;
-    let mut longest = Extent {
-        number: 1,
-        count: 1,
-        pieces: 1,
-    };
+    let mut last = None;
     // Processes that share cores overlap only over many of the scheduler's time slices.
     let crowded = context
         .options
@@ -109,7 +103,6 @@ pub async fn rate<F: Fabric>(
             number: number.saturating_sub(2 * retry).max(number.min(3)),
             count: ((wanted / warm.nanos_per_message).ceil() as u64)
                 .clamp(budget.least, budget.most.saturating_mul(longer)),
-            pieces: 1,
         };
         let blocks = blocks(context, &mut monitor, members, role, extent, &mut run).await?;
         let overlap = blocks.overlap;
@@ -117,20 +110,6 @@ pub async fn rate<F: Fabric>(
         if overlap >= LEAST_OVERLAP {
             break;
         }
-        longest = extent;
-    }
-    let pieces = context.budget.rates.pieces.min(longest.count);
-    if pieces > 1
-        && last
-            .as_ref()
-            .is_some_and(|blocks| blocks.overlap < LEAST_OVERLAP)
-    {
-        let extent = Extent {
-            count: longest.count / pieces * pieces,
-            pieces,
-            ..longest
-        };
-        last = Some(blocks(context, &mut monitor, members, role, extent, &mut run).await?);
     }
     let Some(blocks) = last.filter(|blocks| !blocks.is_empty()) else {
         return Err(Error::invalid("rate", "no block took any time").into());
@@ -202,8 +181,6 @@ pub struct Blocks {
     together: Vec<f64>,
     by_rank: Vec<Option<f64>>,
     overlap: f64,
-    /// Whether `together` is the rate in the time in which all were active.
-    is_of_window: bool,
     skew: f64,
     start_error: f64,
     checks: SpeedChecks,
@@ -214,14 +191,13 @@ impl Blocks {
     pub fn rated(self, warmup: u64) -> Rated {
         let mut warnings = Vec::new();
         let received = Sample::new(self.together);
-        let is_low = self.overlap < LEAST_OVERLAP;
-        if is_low {
-            warnings.push(Warning::LowOverlap {
-                fraction: self.overlap,
-            });
-        }
-        let together = match is_low && !self.is_of_window {
-            true => None,
+        let together = match self.overlap < LEAST_OVERLAP {
+            true => {
+                warnings.push(Warning::LowOverlap {
+                    fraction: self.overlap,
+                });
+                None
+            }
             false => received.clone(),
         };
         warnings.extend(self.checks.warning());
@@ -259,14 +235,11 @@ impl Blocks {
 pub type Span = (usize, f64, f64);
 
 /// The extent of a measurement.
-#[derive(Clone, Copy)]
 struct Extent {
     /// Number of blocks, each from an agreed start to its last completion.
     number: usize,
     /// Messages per block.
     count: u64,
-    /// Pieces of a block whose ends are recorded; `count` is a multiple of them.
-    pieces: u64,
 }
 
 async fn blocks<F: Fabric>(
@@ -274,24 +247,17 @@ async fn blocks<F: Fabric>(
     monitor: &mut SpeedMonitor<'_, F>,
     members: &[usize],
     role: Role,
-    extent: Extent,
+    Extent { number, count }: Extent,
     run: &mut impl AsyncFnMut(u64) -> Result<()>,
 ) -> Outcome<Blocks> {
-    let Extent {
-        number,
-        count,
-        pieces,
-    } = extent;
     let mut done: Vec<Vec<Span>> = Vec::new();
-    let mut windows = Vec::new();
     let mut checks = SpeedChecks::default();
     let mut start_error: f64 = 0.0;
     for _ in 0..number {
         if !monitor.rest(context, members, role).await? {
             break;
         }
-        let mut ends = vec![f64::NAN; pieces as usize];
-        let mut begun = f64::NAN;
+        let mut span = [f64::NAN; 2];
         let mut error = 0.0;
         if role != Role::Idle {
             monitor.check();
@@ -299,19 +265,15 @@ async fn blocks<F: Fabric>(
             let agreed = context.fabric.group().align(members).await?;
             error = context.fabric.group().start_error().unwrap_or(0.0);
             let start = context.fabric.now();
-            for end in &mut ends {
-                run(count / pieces).await?;
-                *end = context.nanos(context.fabric.now().since(agreed));
-            }
+            run(count).await?;
+            let end = context.fabric.now();
             monitor.check();
             if role == Role::Timed {
-                begun = context.nanos(start.since(agreed));
+                span = [start, end].map(|instant| context.nanos(instant.since(agreed)));
             }
         }
         let SpeedChecks { all, slow } = monitor.seen;
-        let mut vote = vec![begun, ends[ends.len() - 1], all, slow, error];
-        vote.append(&mut ends);
-        let votes = agree(context, &pack(&vote)).await?;
+        let votes = agree(context, &pack(&[span[0], span[1], all, slow, error])).await?;
         let votes = votes.iter().map(|vote| unpack(vote)).enumerate();
         let votes: Vec<(usize, Vec<f64>)> = votes.collect();
         let seen = votes.iter().map(|(_, vote)| SpeedChecks {
@@ -323,45 +285,14 @@ async fn blocks<F: Fabric>(
             .iter()
             .map(|(_, vote)| vote[4])
             .fold(start_error, f64::max);
-        let timed = votes.iter().filter(|(_, vote)| vote[0].is_finite());
-        let spans = timed.clone().map(|(rank, vote)| (*rank, vote[0], vote[1]));
-        done.push(spans.collect());
-        let ends: Vec<(f64, &[f64])> = timed.map(|(_, vote)| (vote[0], &vote[5..])).collect();
-        windows.extend(window_rate(&ends, (count / pieces) as f64));
+        let spans = votes.iter().map(|(rank, vote)| (*rank, vote[0], vote[1]));
+        done.push(spans.filter(|(_, start, _)| start.is_finite()).collect());
     }
-    let evaluated = Blocks {
+    Ok(Blocks {
         checks,
         start_error,
         ..evaluate(&done, context.size(), count)
-    };
-    Ok(match pieces > 1 && !windows.is_empty() {
-        true => Blocks {
-            together: windows,
-            is_of_window: true,
-            ..evaluated
-        },
-        false => evaluated,
     })
-}
-
-/// Returns the rate of processes together, in messages per second, in the time in which all are
-/// active: each has the time of its start and those of the ends of its pieces of `piece` messages,
-/// which are sent evenly. `None` if they are never active together.
-fn window_rate(processes: &[(f64, &[f64])], piece: f64) -> Option<f64> {
-    let starts = processes.iter().map(|(start, _)| *start);
-    let from = starts.fold(f64::MIN, f64::max);
-    let ends = processes.iter().filter_map(|(_, ends)| ends.last());
-    let until = ends.copied().fold(f64::MAX, f64::min);
-    let sent = |(start, ends): &(f64, &[f64])| {
-        let starts = std::iter::once(start).chain(ends.iter());
-        let inside = starts.zip(ends.iter()).map(|(begun, ended)| {
-            let inside = ended.min(until) - begun.max(from);
-            piece * inside.max(0.0) / (ended - begun).max(f64::MIN_POSITIVE)
-        });
-        inside.sum::<f64>()
-    };
-    let sent: f64 = processes.iter().map(sent).sum();
-    (until > from && !processes.is_empty()).then(|| sent / (until - from) * 1e9)
 }
 
 /// Evaluates blocks of `count` messages, in a job of `size` processes.
@@ -395,7 +326,6 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
             .map(|values| Sample::new(values).map(|sample| sample.median()))
             .collect(),
         overlap: Sample::new(overlaps).map_or(1.0, |sample| sample.median()),
-        is_of_window: false,
         skew,
         start_error: 0.0,
         checks: SpeedChecks::default(),
@@ -405,17 +335,6 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn rate_of_the_time_in_which_all_are_active() {
-        // One sends ten messages in each of two microseconds, another in each of four.
-        let processes: [(f64, &[f64]); 2] = [(0.0, &[1e3, 2e3]), (1e3, &[5e3, 9e3])];
-        let rate = window_rate(&processes, 10.0).expect("a microsecond together");
-        assert!((rate - 12.5e6).abs() < 1.0, "{rate}");
-        let apart: [(f64, &[f64]); 2] = [(0.0, &[1e3]), (2e3, &[3e3])];
-        assert_eq!(window_rate(&apart, 10.0), None);
-        assert_eq!(window_rate(&[], 10.0), None);
-    }
 
     #[test]
     fn slow_blocks_count_in_the_rate() {

@@ -99,7 +99,6 @@ fn budget(effort: Effort) -> Budget {
                 blocks: 1,
                 least: 16,
                 most: 1000,
-                pieces: 1,
             },
             ..usual
         },
