@@ -136,6 +136,12 @@ impl State {
             return decline(&cm_mad);
         };
         let request = request.on_link(cm_mad.interface);
+        // Before the attempt: a process that begins to listen between the two is found by it.
+        let waits = clock::now() < deadline
+            || self
+                .ports
+                .recent_listener(request.space, request.destination.port())
+                .is_some();
         match self.ports.connect(request.space, request.destination) {
             Ok(stream) => {
                 if let Ok(mut peer_transport) = LocalStream::new(stream) {
@@ -144,13 +150,7 @@ impl State {
                     let _ = peer_transport.forward(&cm_mad);
                 }
             }
-            Err(Errno(libc::ECONNREFUSED))
-                if clock::now() < deadline
-                    || self
-                        .ports
-                        .recent_listener(request.space, request.destination.port())
-                        .is_some() =>
-            {
+            Err(Errno(libc::ECONNREFUSED)) if waits => {
                 let unclaimed = &mut self.connections.unclaimed;
                 let waiting = unclaimed.len();
                 if waiting < MOST_UNCLAIMED {

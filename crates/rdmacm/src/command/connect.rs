@@ -80,16 +80,13 @@ const LISTENER_TIMEOUT: Duration = Duration::from_millis(200);
 pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
     let deadline = Instant::now() + LISTENER_TIMEOUT;
     loop {
+        // Before the attempt: a process that begins to listen between the two is found by it.
+        let waits = Instant::now() < deadline || awaits_listener(command, service)?;
         // A separate statement, so that the lock is released here.
         let asked = ask(command, &mut service.lock())?;
         match asked {
             Ok(()) => return Ok(()),
-            Err(error)
-                if error.0 == libc::ECONNREFUSED
-                    && (Instant::now() < deadline || awaits_listener(command, service)?) =>
-            {
-                thread::sleep(Duration::from_millis(1));
-            }
+            Err(Errno(libc::ECONNREFUSED)) if waits => thread::sleep(Duration::from_millis(1)),
             Err(error) => return unreachable(command, &mut service.lock(), error),
         }
     }
