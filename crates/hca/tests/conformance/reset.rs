@@ -16,8 +16,8 @@ const TIMEOUT: u8 = 18;
 fn case_long_send_arrives_after_a_reset_of_the_responder() {
     for kind in [IBV_QPT_RC, IBV_QPT_XRC_SEND] {
         // If other processes keep this thread from running, the message may be complete before the
-        // reset, which then removes its completion.
-        assert!((0..20).any(|_| arrives_after_reset(kind)), "{kind}");
+        // reset.
+        assert!((0..100).any(|_| arrives_after_reset(kind)), "{kind}");
     }
 }
 
@@ -54,15 +54,21 @@ fn arrives_after_reset(kind: ibv_qp_type) -> bool {
     b.qp.modify(&reset, IBV_QP_STATE).unwrap();
     connect();
     a.wait_ok();
-    let received = completion_within_a_second(&b);
-    if let Some(received) = received {
+    // The reset has removed the completion of an earlier message, but not that of a shared receive
+    // queue; then the responder expects the first message, and does not answer the second.
+    let mut was_reset = false;
+    if let Some(received) = completion_soon(&b) {
         assert_eq!(received.status, IBV_WC_SUCCESS);
         assert_eq!((received.wr_id, received.byte_len), (1, LONG as u32));
         assert!(a.buffer == b.buffer, "the message arrived whole");
         post_receive();
         a.post(&send);
-        b.wait_ok();
-        a.wait_ok();
+        let sent = a.wait();
+        if !is_xrc || sent.status != IBV_WC_RETRY_EXC_ERR {
+            assert_eq!(sent.status, IBV_WC_SUCCESS);
+            b.wait_ok();
+            was_reset = true;
+        }
     }
     for side in [a, b] {
         side.qp.destroy().unwrap();
@@ -71,11 +77,11 @@ fn arrives_after_reset(kind: ibv_qp_type) -> bool {
         }
         side.region.deregister().unwrap();
     }
-    received.is_some()
+    was_reset
 }
 
-fn completion_within_a_second(side: &Side) -> Option<ibv_wc> {
-    let deadline = Instant::now() + Duration::from_secs(1);
+fn completion_soon(side: &Side) -> Option<ibv_wc> {
+    let deadline = Instant::now() + Duration::from_millis(100);
     while Instant::now() < deadline {
         if let Some(completion) = side.cq.take() {
             return Some(completion.wc);
