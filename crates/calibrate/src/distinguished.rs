@@ -1,5 +1,5 @@
 //! Which of two modelled systems is faster, as far as the errors of the models allow to say, and
-//! what they differ in beside adapters and hosts.
+//! their differences beside adapters and hosts.
 
 use crate::interval::{Intervals, Subject};
 use crate::residual::{Basis, FigureKind, FileError, Layer, SizeClass};
@@ -31,7 +31,7 @@ pub fn setup_key(property: &str) -> String {
 }
 
 /// Returns the verdict on each benchmark of two runs on models of different systems, its rule, and
-/// what else the systems differ in. Empty for other runs.
+/// the systems' other differences. Empty for other runs.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
     Ok(out)
 }
 
-/// Returns what a run records about its system; `None` for runs of earlier versions.
+/// Returns the values of [`SETUP`] that a run records; `None` for runs of earlier versions.
 fn setup(run: &Loaded) -> Option<[String; 3]> {
     let value = |property| run.run.environment.get(&setup_key(property)).cloned();
     let [library, mtu, network] = SETUP.map(value);

@@ -76,7 +76,7 @@ pub fn explain(
             warmup: Duration::from_micros(5),
             block: Duration::from_micros(1),
             blocks: 1,
-            // A single message: [`streams`] explains what limits a stream.
+            // A single message: [`streams`] explains the limit of a stream.
             rates: RateBudget {
                 block: Duration::from_nanos(1),
                 blocks: 1,

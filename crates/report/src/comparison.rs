@@ -190,8 +190,8 @@ fn undecided(mut change: Change, launches: usize) -> Change {
     change
 }
 
-/// Compares two computed figures: without noise, every difference that is printed is a change. Uses the medians if
-/// a model has several launches.
+/// Compares two computed figures: without noise, every difference that is printed is a change.
+/// Uses the medians if a model has several launches.
 fn exactly(pair: &Paired, thresholds: &Thresholds) -> Change {
     let middle = |values: &[f64]| {
         let known = values.iter().copied().filter(|value| !value.is_nan());

@@ -9,7 +9,7 @@ use crate::Failure;
 use verbena_bench::Failure as BenchFailure;
 use verbena_bench::model_target::ModelTarget;
 
-/// Returns what the systems of several models differ in beside adapters and hosts, a sentence each.
+/// Returns the differences of several models' systems beside adapters and hosts, a sentence each.
 ///
 /// # Errors
 ///

@@ -160,7 +160,7 @@ impl Stream {
         out
     }
 
-    /// Returns what limits the stream.
+    /// Returns the limit of the stream.
     fn limit(&self) -> String {
         let Some((server, busy)) = self.servers.first() else {
             return "limit: none of the servers is in use".to_owned();

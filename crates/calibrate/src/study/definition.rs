@@ -103,7 +103,7 @@ impl Study {
         Ok(text)
     }
 
-    /// Returns what the systems differ in beside adapters and hosts, a sentence each.
+    /// Returns the differences of the systems beside adapters and hosts, a sentence each.
     ///
     /// # Errors
     ///

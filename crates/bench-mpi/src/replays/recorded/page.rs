@@ -10,7 +10,7 @@ use verbena_replay::recorded::Waited;
 use verbena_report::html::{Application, Assumptions, OnSystem, Spent, application};
 
 /// Returns the page of replays on the same models; `command` is the command line that computed
-/// them, `differences` has what the systems differ in, `found` the search for assumed values that
+/// them, `differences` has those of the systems, `found` the search for assumed values that
 /// change a verdict, if there was one.
 pub fn page(
     command: &str,

@@ -53,7 +53,7 @@ fn assumed(library: &Library, model: &ModelTarget) -> Result<Vec<Recorded>, Fail
     Ok(assumed.collect())
 }
 
-/// What a search for assumed values found.
+/// Result of a search for assumed values.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     /// The number of changed values that were examined.

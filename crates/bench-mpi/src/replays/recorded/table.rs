@@ -15,7 +15,7 @@ use verbena_report::html::Spent;
 /// Returns a single replay in full, one trace on several models side by side, or several traces by
 /// ranks.
 ///
-/// `differences` has what the systems differ in, `found` the search for assumed values that change
+/// `differences` has those of the systems, `found` the search for assumed values that change
 /// a verdict, if there was one; `in_blocks` draws bars in block characters.
 pub fn text(
     replayed: &[OnEach],

@@ -98,7 +98,7 @@ pub struct System {
     pub corrections: Corrections,
 }
 
-/// What systems that are compared may differ in beside adapters and hosts.
+/// Properties beside adapters and hosts in which compared systems may differ.
 pub const SETUP: [&str; 3] = ["library", "MTU", "network"];
 
 impl System {
