@@ -138,7 +138,7 @@ impl Judged {
     pub fn range(&self, first: &str) -> String {
         let (low, high) = self.range;
         let level = 100.0 * self.level;
-        format!("{low:.2} to {high:.2} times the time of {first} ({level:.0} %)")
+        format!("{low:.3} to {high:.3} times the time of {first} ({level:.0} %)")
     }
 
     /// Returns the verdict with the interval.

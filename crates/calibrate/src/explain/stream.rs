@@ -149,7 +149,7 @@ impl Stream {
             "server", "busy a message", "share"
         );
         for (server, busy) in self.servers.iter().take(SHOWN) {
-            let share = 100.0 * busy / self.between;
+            let share = 100.0 * (busy / self.between).min(1.0);
             let _ = writeln!(
                 out,
                 "  {server:<26} {:>14} {share:>6.1} %",

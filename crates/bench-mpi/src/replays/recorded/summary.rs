@@ -65,7 +65,8 @@ pub fn several(
     if let Some(judged) = alike(first, last).filter(|_| slowest.took > fastest.took) {
         let (slow, ratio) = (slowest.system, slowest.took / fastest.took);
         let range = judged.range(fastest.system);
-        let sentence = format!("not distinguishable: {slow} takes {ratio:.2}, or {range}");
+        let sentence =
+            format!("not distinguishable: {slow} takes {ratio:.3} times as long; {range}");
         return out + &told(&[("Order", sentence)]);
     }
     // The models that may be the fastest or slowest as well.
@@ -159,7 +160,7 @@ mod tests {
             })
         };
         let text = several(&models[..2], judge, false);
-        let order = "Order      not distinguishable: b takes 1.05, or 0.53 to 2.10 times the time \
+        let order = "Order      not distinguishable: b takes 1.050 times as long; 0.525 to 2.100 times the time \
                      of a (80 %)\n";
         assert!(text.contains(order), "{text}");
         assert!(!text.contains("est "), "{text}");

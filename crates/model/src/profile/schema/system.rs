@@ -183,7 +183,7 @@ mod tests {
             [
                 "the systems differ in their library: openmpi-5 (connectx6-hdr, \
                  connectx6dx-100gbe); openmpi-tcp (tcp-100gbe)",
-                "the systems differ in their MTU: 4096 B (connectx6-hdr); 1024 B \
+                "the systems differ in their MTU: 2048 B (connectx6-hdr); 1024 B \
                  (connectx6dx-100gbe); 8948 B (tcp-100gbe)",
                 "the systems differ in their network: 4x-hdr through quantum (connectx6-hdr); \
                  100gbe through spectrum (connectx6dx-100gbe); 100gbe-tcp through spectrum \
