@@ -305,13 +305,14 @@ def killed(place: Place) -> Outcome:
 
 
 def missing(place: Place) -> Outcome:
-    """No compiler, another library's compiler, no MPI program, a directory that has a trace: each error names the
-    remedy."""
+    """No compiler, another library's compiler, no MPI program, a command that fails, a directory that has a trace: each
+    error names the remedy or the cause."""
     program = program_of("killed.c", "mpich")
     launcher, _, _ = MPICH
     for words, status, told in [
             (["--mpicc", "/nowhere/mpicc", "--", "true"], ENVIRONMENT, "/nowhere/mpicc"),
             (["--", "true"], ENVIRONMENT, "no process recorded anything"),
+            (["--", "sh", "-c", "exit 7"], 7, "sh ended with exit status: 7 and wrote no trace"),
             (["--mpicc", "mpicc.openmpi", "--", *launcher, "-n", "1", program], ENVIRONMENT, "--mpicc mpicc.mpich"),
     ]:
         ended = record(place, *words)

@@ -2,9 +2,10 @@
 
 use crate::Failure;
 use std::collections::BTreeMap;
+use verbena_calibrate::distinguished::setup_key;
 use verbena_fabric::model::{Fidelity, Machine};
-use verbena_model::profile::System;
-use verbena_report::points_table::{ANCHORS, BETWEEN};
+use verbena_model::profile::{SETUP, System};
+use verbena_report::points_table::{ANCHORS, BETWEEN, NODES};
 
 /// A modelled machine.
 #[derive(Debug, Clone)]
@@ -101,6 +102,9 @@ impl ModelTarget {
             let about = about.map(|about| (format!("modelled {part}"), about.clone()));
             out.extend(about);
         }
+        out.insert(NODES.to_owned(), system.nodes.max(2).to_string());
+        let setup = SETUP.iter().zip(system.setup());
+        out.extend(setup.map(|(property, value)| (setup_key(property), value)));
         out
     }
 }

@@ -1,11 +1,12 @@
-//! Which of two modelled systems is faster, as far as the errors of the models allow to say.
+//! Which of two modelled systems is faster, as far as the errors of the models allow to say, and
+//! their differences beside adapters and hosts.
 
 use crate::interval::{Intervals, Subject};
 use crate::residual::{Basis, FigureKind, FileError, Layer, SizeClass};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use verbena_measure::unit;
-use verbena_model::profile::{self, Library, Overrides};
+use verbena_model::profile::{self, Library, Overrides, SETUP, differences};
 use verbena_report::gather::{Figure, Row, key, rows};
 use verbena_report::run_directory::Loaded;
 
@@ -20,8 +21,17 @@ pub enum Error {
     Residuals(#[from] FileError),
 }
 
-/// Returns the verdict on each benchmark of two runs on models of different systems, and its rule.
-/// Empty for other runs.
+/// The sizes of a benchmark's points with the same verdict, and the interval that holds those of
+/// their ratios.
+type Group = (Vec<String>, Option<(f64, f64)>);
+
+/// Returns the key of a property of [`SETUP`] in the environment of a run on a model.
+pub fn setup_key(property: &str) -> String {
+    format!("modelled {property}")
+}
+
+/// Returns the verdict on each benchmark of two runs on models of different systems, its rule, and
+/// the systems' other differences. Empty for other runs.
 ///
 /// # Errors
 ///
@@ -39,8 +49,9 @@ pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
     };
     let adapters = [adapter(a), adapter(b)];
     let others = rows(b);
-    let mut verdicts: BTreeMap<(String, &str), Vec<String>> = BTreeMap::new();
+    let mut verdicts: BTreeMap<(String, &str), Group> = BTreeMap::new();
     let mut rules = BTreeSet::new();
+    let mut passes_messages = false;
     for row in rows(a) {
         let name = key(&row.benchmark, &row.parameters);
         let mut same = others.iter();
@@ -48,34 +59,63 @@ pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
         else {
             continue;
         };
+        let benchmark = &row.benchmark;
+        passes_messages |= benchmark.starts_with("mpi.") || benchmark.starts_with("app.");
         let (Some(mine), Some(theirs)) = (row.figures.first(), other.figures.first()) else {
             continue;
         };
         let [one, another] = adapters.clone().map(|adapter| subject(&row, mine, adapter));
         let ratio = one.zip(another).filter(|_| mine.name == theirs.name);
         let ratio = ratio.and_then(|(one, another)| intervals.ratio(&one, &another));
-        let word = match ratio {
+        let (word, range) = match ratio {
             Some(ratio) => {
-                let verdict = ratio.verdict((0.0, time(mine)), (0.0, time(theirs)));
+                let times = ((0.0, time(mine)), (0.0, time(theirs)));
+                let (low, high) = ratio.range(times.0, times.1);
                 rules.insert(ratio.rule());
-                verdict.text()
+                (ratio.verdict(times.0, times.1).text(), Some((low, high)))
             }
-            None => "no verdict: no published curve is of this kind",
+            None => ("no verdict: no published curve is of this kind", None),
         };
         let size = row.number("size").map_or("all".to_owned(), unit::size);
-        let sizes = verdicts.entry((row.benchmark, word)).or_default();
+        let (sizes, whole) = verdicts.entry((row.benchmark, word)).or_default();
         if !sizes.contains(&size) {
             sizes.push(size);
         }
+        *whole = match (*whole, range) {
+            (Some((low, high)), Some((other, another))) => {
+                Some((f64::min(low, other), f64::max(high, another)))
+            }
+            (known, new) => known.or(new),
+        };
     }
     let mut out = format!("{}, against {}:\n", b.run.label, a.run.label);
-    for ((benchmark, word), sizes) in verdicts {
-        let _ = writeln!(out, "  {benchmark}: {word} ({})", sizes.join(", "));
+    for ((benchmark, word), (sizes, range)) in verdicts {
+        let range = range.map_or(String::new(), |(low, high)| {
+            format!(": {low:.2} to {high:.2} times the time of {}", a.run.device)
+        });
+        let sizes = sizes.join(", ");
+        let _ = writeln!(out, "  {benchmark}: {word} ({sizes}){range}");
     }
     for rule in rules {
         let _ = writeln!(out, "  {rule}");
     }
+    if let (Some(mine), Some(theirs)) = (setup(a), setup(b)) {
+        let systems = [
+            (a.run.device.as_str(), mine),
+            (b.run.device.as_str(), theirs),
+        ];
+        for difference in differences(&systems, passes_messages) {
+            let _ = writeln!(out, "  {difference}");
+        }
+    }
     Ok(out)
+}
+
+/// Returns the values of [`SETUP`] that a run records; `None` for runs of earlier versions.
+fn setup(run: &Loaded) -> Option<[String; 3]> {
+    let value = |property| run.run.environment.get(&setup_key(property)).cloned();
+    let [library, mtu, network] = SETUP.map(value);
+    Some([library?, mtu?, network?])
 }
 
 fn subject(row: &Row, figure: &Figure, adapter: Option<String>) -> Option<Subject> {
@@ -122,12 +162,37 @@ mod tests {
         let old = run("connectx3-qdr", 1000.0);
         let told = text(&old, &run("connectx5-edr", 980.0)).unwrap();
         assert!(
-            told.contains("latency.write: not distinguishable (8 B)"),
+            told.contains("latency.write: not distinguishable (8 B): 0."),
             "{told}"
         );
         let told = text(&old, &run("connectx5-edr", 50.0)).unwrap();
-        assert!(told.contains("latency.write: faster: sure (8 B)"), "{told}");
+        assert!(
+            told.contains("latency.write: faster: sure (8 B): 0.0"),
+            "{told}"
+        );
         assert!(told.contains("the 80 % interval of the ratio"), "{told}");
         assert_eq!(text(&old, &old).unwrap(), "");
+    }
+
+    #[test]
+    fn other_differences_of_the_systems_are_named() {
+        let recorded = |system, mtu: &str| {
+            let mut run = run(system, 1000.0);
+            for (property, value) in SETUP.into_iter().zip(["openmpi-5", mtu, "100gbe"]) {
+                let key = setup_key(property);
+                run.run.environment.insert(key, value.to_owned());
+            }
+            run
+        };
+        let told = text(&recorded("one", "1024 B"), &recorded("other", "4096 B")).unwrap();
+        let wanted = "  the systems differ in their MTU: 1024 B (one); 4096 B (other)\n";
+        assert!(told.ends_with(wanted), "{told}");
+        assert_eq!(told.matches("differ").count(), 1, "{told}");
+        // A benchmark of verbs does not depend on the library.
+        let mut second = recorded("other", "1024 B");
+        let library = setup_key(SETUP[0]);
+        second.run.environment.insert(library, "mpich".to_owned());
+        let told = text(&recorded("one", "1024 B"), &second).unwrap();
+        assert!(!told.contains("differ"), "{told}");
     }
 }

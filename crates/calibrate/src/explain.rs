@@ -7,7 +7,10 @@
 //! only if no other stage is in progress. The rest is the adapter's own work: engines, pipeline, a
 //! change of queue pair, waiting for a turn.
 
+mod stream;
 mod text;
+
+pub use stream::{Stream, is_stream, streams};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +76,7 @@ pub fn explain(
             warmup: Duration::from_micros(5),
             block: Duration::from_micros(1),
             blocks: 1,
-            // A single message: the costs of a stream belong to no single operation.
+            // A single message: [`streams`] explains the limit of a stream.
             rates: RateBudget {
                 block: Duration::from_nanos(1),
                 blocks: 1,

@@ -232,6 +232,9 @@ impl Cluster {
                 audit.usage.push(Usage::of(what, server, most));
             }
         }
+        for node in self.nodes.iter().filter_map(OnceCell::get) {
+            node.processing(&mut audit.usage);
+        }
         let in_switches = ports * link.lanes.0 * self.network.largest_buffer();
         let most = self.network.slowest().time(in_switches + held);
         for (number, port) in self.network.ports().iter().enumerate() {
@@ -244,6 +247,30 @@ impl Cluster {
     /// Ends the simulation and drops all waiting tasks. The cluster must not be used afterwards.
     pub fn finish(&self) {
         self.sim.clear();
+    }
+}
+
+impl Node {
+    /// Adds the usage of its cores, memory and engines, whose queues are not buffers.
+    fn processing(&self, all: &mut Vec<Usage>) {
+        let what = |server: &str| format!("node {}, {server}", self.number);
+        for (number, core) in self.cores.iter().enumerate() {
+            if core.time.busy() > Time::ZERO {
+                let what = what(&format!("core {number}"));
+                all.push(Usage::of(what, &core.time, Time(u64::MAX)));
+            }
+        }
+        let memory = self.memory.server();
+        all.push(Usage::of(what("memory"), memory, Time(u64::MAX)));
+        let engines = self.adapter.engines().into_iter();
+        all.extend(engines.filter_map(|(engines, busy)| {
+            Some(Usage {
+                what: what(engines),
+                busy: busy?,
+                longest_wait: Time::ZERO,
+                most: Time(u64::MAX),
+            })
+        }));
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Thresholds {
     #[serde(default = "usual")]
     pub default: f64,
     /// The same between two models, whose figures have no noise.
-    #[serde(default)]
+    #[serde(default = "printed")]
     pub exact: f64,
     /// Thresholds by prefix of the benchmark's name; the longest match applies.
     #[serde(default)]
@@ -33,11 +33,16 @@ fn usual() -> f64 {
     0.05
 }
 
+/// Returns the difference below which ratios are printed as 1.000.
+fn printed() -> f64 {
+    0.0005
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
         Thresholds {
             default: usual(),
-            exact: 0.0,
+            exact: printed(),
             benchmarks: Default::default(),
         }
     }
@@ -185,8 +190,8 @@ fn undecided(mut change: Change, launches: usize) -> Change {
     change
 }
 
-/// Compares two computed figures: without noise, every difference is a change. Uses the medians if
-/// a model has several launches.
+/// Compares two computed figures: without noise, every difference that is printed is a change.
+/// Uses the medians if a model has several launches.
 fn exactly(pair: &Paired, thresholds: &Thresholds) -> Change {
     let middle = |values: &[f64]| {
         let known = values.iter().copied().filter(|value| !value.is_nan());
@@ -450,6 +455,17 @@ mod tests {
             ..before.clone()
         };
         assert_eq!(verdict(&before, &tiny), Verdict::Regressed);
+        let equal = Loaded {
+            points: launches(&[(100.04, 0.0)]).points,
+            ..before.clone()
+        };
+        assert_eq!(verdict(&before, &equal), Verdict::Same);
+        let strict = Thresholds {
+            exact: 0.0,
+            ..Thresholds::default()
+        };
+        let compared = between(&before, &equal, &strict);
+        assert_eq!(compared.changes[0].verdict, Verdict::Regressed);
         let lenient = Thresholds {
             exact: 0.01,
             ..Thresholds::default()

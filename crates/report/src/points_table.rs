@@ -11,6 +11,8 @@ use verbena_terminal::style::{Style, styled};
 
 /// Name of a model's anchors in a run's environment.
 pub const ANCHORS: &str = "anchors";
+/// Number of a modelled system's nodes, over which ranks are distributed, in a run's environment.
+pub const NODES: &str = "modelled nodes";
 /// Separates the remarks there.
 pub const BETWEEN: &str = " | ";
 /// Terminal width in columns from which figures are beside the parameters.
@@ -25,7 +27,8 @@ pub fn text(run: &Loaded, is_wide: bool) -> String {
     let rows = rows(run);
     for row in &rows {
         if row.benchmark != last {
-            let heading = format!("{} on {}", row.benchmark, run.run.label);
+            let placement = placement(run, row);
+            let heading = format!("{} on {}{placement}", row.benchmark, run.run.label);
             let _ = writeln!(out, "{}", styled(Style::Bold, &heading));
             last.clone_from(&row.benchmark);
         }
@@ -53,6 +56,23 @@ pub fn text(run: &Loaded, is_wide: bool) -> String {
         let _ = writeln!(out, "{}{point}: {reason}", failure.benchmark);
     }
     out
+}
+
+/// Returns how the ranks of a message-passing benchmark of many are distributed over a modelled
+/// system's nodes: in turn.
+fn placement(run: &Loaded, row: &Row) -> String {
+    let nodes = run.run.environment.get(NODES);
+    let nodes = nodes.and_then(|nodes| nodes.parse::<u64>().ok());
+    let ranks = row.number("processes").map(|ranks| ranks as u64);
+    let (Some(nodes), Some(ranks), true) = (nodes, ranks, row.benchmark.starts_with("mpi.")) else {
+        return String::new();
+    };
+    let used = nodes.clamp(1, ranks.max(1));
+    let each = match (ranks / used, ranks % used) {
+        (each, 0) => each.to_string(),
+        (each, _) => format!("{each} or {}", each + 1),
+    };
+    format!(": {ranks} ranks on {used} nodes, {each} a node")
 }
 
 /// Returns the sources of the intervals of a model's figures, and the benchmarks without any.
@@ -135,4 +155,36 @@ fn words(figure: &Figure) -> String {
         text += &format!(" ({level:.0} %: {} to {})", shown(one.low), shown(one.high));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_measure::compare::Better;
+    use verbena_measure::result::{Metric, Point};
+
+    #[test]
+    fn the_placement_of_ranks_is_in_the_heading() {
+        let heading = |benchmark: &str, ranks: f64, nodes: &str| {
+            let mut run = Loaded::default();
+            run.run.label = "x (model)".to_owned();
+            run.run
+                .environment
+                .insert(NODES.to_owned(), nodes.to_owned());
+            run.points.push(Point {
+                benchmark: benchmark.to_owned(),
+                parameters: [("processes".to_owned(), ranks.into())].into(),
+                metrics: vec![Metric::figure("average-time", "ns", Better::Lower, 1.0)],
+                ..Point::default()
+            });
+            let text = text(&run, true);
+            let heading = text.lines().next().unwrap_or_default();
+            heading.replace(verbena_terminal::style::is_mark, "")
+        };
+        let name = "mpi.alltoall-latency";
+        assert!(heading(name, 16.0, "2").ends_with("(model): 16 ranks on 2 nodes, 8 a node"));
+        assert!(heading(name, 4.0, "256").ends_with("4 ranks on 4 nodes, 1 a node"));
+        assert!(heading(name, 5.0, "2").ends_with("5 ranks on 2 nodes, 2 or 3 a node"));
+        assert!(heading("patterns.fan-in", 5.0, "2").ends_with("(model)"));
+    }
 }

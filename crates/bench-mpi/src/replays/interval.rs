@@ -121,14 +121,45 @@ impl Parts {
     }
 }
 
-/// Returns the verdict on a replay against another one, and its rule.
-pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<(Verdict, String)> {
+/// The verdict on a replay against another one.
+pub struct Judged {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The interval of the ratio of the times.
+    pub range: (f64, f64),
+    /// The share of ratios that it holds.
+    pub level: f64,
+    /// The rule by which it was decided.
+    pub rule: String,
+}
+
+impl Judged {
+    /// Returns the interval of the ratio in words; `first` is the system of the first replay.
+    pub fn range(&self, first: &str) -> String {
+        let (low, high) = self.range;
+        let level = 100.0 * self.level;
+        format!("{low:.3} to {high:.3} times the time of {first} ({level:.0} %)")
+    }
+
+    /// Returns the verdict with the interval.
+    pub fn text(&self, first: &str) -> String {
+        format!("{}; {}", self.verdict.text(), self.range(first))
+    }
+}
+
+/// Returns the verdict on a replay against another one; `None` if they have no class in common.
+pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<Judged> {
     let ratio = first
         .0
         .intervals
         .ratio(&first.0.subject, &other.0.subject)?;
-    let verdict = ratio.verdict(first.1.split(), other.1.split());
-    Some((verdict, ratio.rule()))
+    let times = (first.1.split(), other.1.split());
+    Some(Judged {
+        verdict: ratio.verdict(times.0, times.1),
+        range: ratio.range(times.0, times.1),
+        level: ratio.level,
+        rule: ratio.rule(),
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,32 @@ pub mod schedule;
 
 use crate::Failure;
 use verbena_bench::Failure as BenchFailure;
+use verbena_bench::model_target::ModelTarget;
+
+/// Returns the differences of several models' systems beside adapters and hosts, a sentence each.
+///
+/// # Errors
+///
+/// Fails for the model of the software adapter.
+pub fn differences(models: &[ModelTarget]) -> Result<Vec<String>, Failure> {
+    let systems = models.iter().map(|model| {
+        let setup = model.system()?.setup();
+        Ok((model.name(), setup))
+    });
+    let systems = systems.collect::<Result<Vec<_>, BenchFailure>>()?;
+    Ok(verbena_model::profile::differences(&systems, true))
+}
+
+/// Checks a number of nodes that a user gave: ranks do not fill more nodes than there are ranks.
+fn check_nodes(nodes: Option<usize>, ranks: usize) -> Result<(), Failure> {
+    match nodes {
+        Some(0) => Err(input("--nodes must be at least 1")),
+        Some(nodes) if nodes > ranks => Err(input(format!(
+            "--nodes {nodes} is more than the {ranks} ranks of the program: each rank is on one node"
+        ))),
+        _ => Ok(()),
+    }
+}
 
 /// Returns the failure for wrong input.
 fn input(reason: impl ToString) -> Failure {

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::input;
 use super::interval::{ALL_SCALED, Judge, Parts, ToldInterval};
+use super::{check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -51,6 +51,7 @@ pub fn replay_on(
     nodes: Option<usize>,
     profiles: &Profiles,
 ) -> Result<Told, Failure> {
+    check_nodes(nodes, schedule.ranks)?;
     let nodes = nodes.unwrap_or(schedule.ranks);
     let outcome = replay(model.system()?, schedule, nodes, model.fidelity);
     let outcome = outcome.map_err(|failure| match failure {
@@ -137,8 +138,23 @@ impl Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use verbena_bench::anchors::find;
+    use verbena_fabric::model::Fidelity;
 
     const ALGORITHM: &str = "<algo nchunksperloop=\"1\" ngpus=\"1\"><gpu id=\"0\"/></algo>";
+
+    #[test]
+    fn more_nodes_than_ranks_are_refused() {
+        let schedule = Schedule::read("num_ranks 2\nrank 0 {\n}\nrank 1 {\n}\n").unwrap();
+        let profiles = Profiles::default();
+        let library = profiles.library().unwrap();
+        let model = find(&library, "connectx6-hdr", Fidelity::Message, &[]).unwrap();
+        let on = |nodes| replay_on(&model, Path::new("s.goal"), &schedule, nodes, &profiles);
+        assert!(on(Some(2)).is_ok() && on(None).is_ok());
+        let told = on(Some(3)).expect_err("is refused").to_string();
+        let reason = "--nodes 3 is more than the 2 ranks of the program";
+        assert!(told.contains(reason), "{told}");
+    }
 
     #[test]
     fn an_algorithm_needs_the_size_of_its_buffer_and_nothing_else_takes_one() {

@@ -49,16 +49,23 @@ impl Ratio {
     /// Compares two times, each with a part that is exact and a part that the adapter determines.
     /// The ratio of the latter may be wrong by the factor.
     pub fn verdict(&self, first: (f64, f64), second: (f64, f64)) -> Verdict {
-        // The error of the ratio is charged to either side.
+        match self.range(first, second) {
+            (_, high) if high < 1.0 => Verdict::Faster,
+            (low, _) if low > 1.0 => Verdict::Slower,
+            _ => Verdict::NotDistinguishable,
+        }
+    }
+
+    /// Returns the interval of the second time over the first, each with a part that is exact and
+    /// a part that the adapter determines. The error is charged to either side: to the one that
+    /// makes the interval wider.
+    pub fn range(&self, first: (f64, f64), second: (f64, f64)) -> (f64, f64) {
         let slowest = |(exact, other): (f64, f64)| exact + other * self.factor;
         let fastest = |(exact, other): (f64, f64)| exact + other / self.factor;
         let whole = |(exact, other): (f64, f64)| exact + other;
-        let is_less = |a, b| slowest(a) < whole(b) && whole(a) < fastest(b);
-        match () {
-            () if is_less(second, first) => Verdict::Faster,
-            () if is_less(first, second) => Verdict::Slower,
-            () => Verdict::NotDistinguishable,
-        }
+        let low = (fastest(second) / whole(first)).min(whole(second) / slowest(first));
+        let high = (slowest(second) / whole(first)).max(whole(second) / fastest(first));
+        (low, high)
     }
 
     /// Returns the rule by which it decides, in a sentence.
@@ -163,6 +170,8 @@ mod tests {
         let close = ratio.verdict((0.0, 2.0), (0.0, 1.95));
         assert_eq!(close, Verdict::NotDistinguishable);
         assert!(ratio.rule().contains("80 %"));
+        let (low, high) = ratio.range((1.0, 1.0), (1.0, 1.0));
+        assert!(0.9 < low && low < 1.0 && (1.0 / low - high).abs() < 1e-9);
     }
 
     #[test]

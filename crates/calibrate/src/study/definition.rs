@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use toml::de::{DeTable, DeValue};
 use verbena_model::adapter::Fidelity;
-use verbena_model::profile::{Error, Library, Overrides, System};
+use verbena_model::profile::{Error, Library, Overrides, System, differences};
 use verbena_workloads::find;
 
 /// Maximum number of points. More than this takes too long; one list is probably too much.
@@ -101,6 +101,22 @@ impl Study {
             let _ = writeln!(text, "{:#?}", library.system(at_fidelity(name).0)?);
         }
         Ok(text)
+    }
+
+    /// Returns the differences of the systems beside adapters and hosts, a sentence each.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a system of the study is not in the library.
+    pub fn differences(&self, library: &Library) -> Result<Vec<String>, Error> {
+        let setups = self.systems.iter().map(|name| {
+            let system = library.system(at_fidelity(name).0)?;
+            Ok((name.as_str(), system.setup()))
+        });
+        let setups = setups.collect::<Result<Vec<_>, Error>>()?;
+        let driver = DRIVERS.iter().find(|(name, _, _)| *name == self.benchmark);
+        let passes_messages = driver.is_some_and(|(_, driver, _)| driver.passes_messages());
+        Ok(differences(&setups, passes_messages))
     }
 
     fn checked_size(&self) -> Option<usize> {

@@ -53,10 +53,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     arguments.options.check_profiles()?;
     let benchmarks = named(&arguments.names)?;
     let options = arguments.options.options()?;
-    if !arguments.json
-        && let Some(advice) = faster(&arguments.options.targets, &benchmarks, options.processes)
-    {
-        eprintln!("verbena: {advice}");
+    if !arguments.json {
+        advise(&arguments.options.targets, &benchmarks, options.processes);
     }
     let mut runs = arguments.options.mpi().engine().measure(
         &benchmarks,
@@ -99,6 +97,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 /// Number of processes up to which a model simulates packets in seconds.
 const FEW: usize = 16;
+
+/// Prints advice to simulate whole messages, if a benchmark of many processes simulates packets.
+pub fn advise(targets: &[Target], benchmarks: &[&Benchmark], processes: Option<usize>) {
+    if let Some(advice) = faster(targets, benchmarks, processes) {
+        eprintln!("verbena: {advice}");
+    }
+}
 
 /// Returns advice to simulate whole messages, if a benchmark of many processes simulates packets.
 fn faster(

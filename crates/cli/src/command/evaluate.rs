@@ -91,6 +91,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let beside = arguments.beside()?;
     let expecting = arguments.expecting()?;
     let options = arguments.options.options()?;
+    super::bench::advise(&arguments.options.targets, &all, options.processes);
     let mpi = arguments.options.mpi();
     let engine = mpi.engine();
     let anchors = |run: &Loaded| out!("{}", points_table::anchors(run));

@@ -1,4 +1,5 @@
-//! `verbena explain`: breaks the time of one operation on a timing model down by stage.
+//! `verbena explain`: breaks the time of one operation on a timing model down by stage, and names
+//! the limit of a stream.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use crate::output::out;
 use crate::profiles::{ModelOptions, print_remarks};
 use verbena_bench::predicted::Predicting;
 use verbena_bench::target::Target;
-use verbena_calibrate::explain::{explain, explain_messages};
+use verbena_calibrate::explain::{explain, explain_messages, is_stream, streams};
 use verbena_report::file::replace;
 use verbena_report::html::explanation;
 use verbena_reproduce::messages;
@@ -69,6 +70,17 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Failure::Input(format!("no benchmark {name:?}; `verbena list` shows all"))
     };
     let system = model.machine.system();
+    if let Some(benchmark) = find(&arguments.benchmark).filter(|one| is_stream(one)) {
+        let options = options(&arguments);
+        let found = streams(&model.machine, benchmark, &options, model.fidelity);
+        let found = found.map_err(|error| Failure::Suite(error.to_string()))?;
+        for stream in &found {
+            out!("{}", stream.text(benchmark.name, model.machine.name()));
+        }
+        if !found.is_empty() {
+            out!("\nOne message alone:\n");
+        }
+    }
     let explained = match (messages::find(&arguments.benchmark), system) {
         (Some(entry), Some(system)) => {
             let sizes: Vec<u64> = arguments.sizes.iter().map(|&size| size as u64).collect();

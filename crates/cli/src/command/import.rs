@@ -17,11 +17,11 @@ use verbena_replay::goal::Converted;
 /// The arguments of `verbena import`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// OTF2 archive, or trace of SimGrid, DUMPI or Chakra
+    /// Trace of Score-P (OTF2), PyTorch (Chakra), SimGrid or DUMPI
     ///
-    /// OTF2, for example from Score-P: traces.otf2 or its directory. SimGrid: the file that
-    /// `smpirun -trace-ti` wrote. DUMPI and Chakra: the directory with a file for each rank
-    /// (dumpi-DATE-0000.bin, NAME.0.et), or one of these files.
+    /// Score-P and others that write OTF2: traces.otf2 or its directory. Chakra and DUMPI: the
+    /// directory with a file for each rank (NAME.0.et, dumpi-DATE-0000.bin), or one of these files.
+    /// SimGrid: the file that `smpirun -trace-ti` wrote.
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
 

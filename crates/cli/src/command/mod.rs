@@ -72,7 +72,7 @@ pub enum Command {
     Help(help::Arguments),
     /// Detect step changes across runs
     History(history::Arguments),
-    /// Convert a trace in OTF2 (Score-P) for `replay`
+    /// Convert a trace of Score-P, PyTorch or another tool
     Import(import::Arguments),
     /// Show the adapter, its limits and its processes
     Info(info::Arguments),

@@ -12,13 +12,13 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::output::{json, out};
+use crate::output::{json, out, outln};
 use crate::profiles::{ModelOptions, print_remarks};
 use verbena_bench::bar::Bar;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_bench::target::Target;
-use verbena_bench_mpi::replays::schedule;
+use verbena_bench_mpi::replays::{differences, schedule};
 use verbena_measure::unit;
 use verbena_replay::source::Source;
 
@@ -134,6 +134,7 @@ fn run_schedule(inputs: Inputs, bytes: Option<u64>, json: bool) -> Result<Exit, 
         }
     };
     let count = inputs.models.len();
+    let differences = differences(&inputs.models)?;
     let bar = Bar::new(count, "replays");
     let told = collected(move |keep| {
         for source in inputs.sources {
@@ -151,7 +152,10 @@ fn run_schedule(inputs: Inputs, bytes: Option<u64>, json: bool) -> Result<Exit, 
     })?;
     match json {
         true => print_json(&told),
-        false => told.iter().for_each(|one| out!("{}", one.text())),
+        false => {
+            told.iter().for_each(|one| out!("{}", one.text()));
+            differences.iter().for_each(|one| outln!("{one}"));
+        }
     }
     Ok(concluded(told.len(), count))
 }

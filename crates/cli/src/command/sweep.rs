@@ -69,6 +69,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     let basis = study.basis(&library).map_err(|e| input(&e))?;
+    let differences = study.differences(&library).map_err(|e| input(&e))?;
     let store = Store::open(&out, &text, &basis).map_err(|e| input(&e))?;
     let known = store.load().map_err(|e| input(&e))?.len();
     if known > 0 {
@@ -106,6 +107,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => {
             let merged = store.merge().map_err(|e| input(&e))?;
             outln!("{merged} points in {}", out.join("sweep.csv").display());
+            differences.iter().for_each(|one| outln!("{one}"));
         }
     }
     Ok(Exit::Success)

@@ -139,6 +139,15 @@ impl AdapterModel {
         self.counters.set(counters);
     }
 
+    /// Returns the mean time in use of a sending and of a receiving engine; `None` if there are any
+    /// number.
+    pub fn engines(&self) -> [(&'static str, Option<Time>); 2] {
+        [
+            ("send engines", self.send_engines.busy()),
+            ("receive engines", self.receive_engines.busy()),
+        ]
+    }
+
     /// Returns the occupied bytes of the sending buffers.
     pub fn sending(&self) -> u64 {
         let buffers = self.sides.iter().flat_map(|side| &side.buffers);

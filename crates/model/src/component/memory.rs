@@ -29,6 +29,11 @@ impl MemoryModel {
         self.server.reserve(now, self.bandwidth.time(bytes)).end
     }
 
+    /// Returns the server of its bandwidth, for audits.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// Returns the bytes transferred or reserved so far.
     pub fn carried(&self) -> u64 {
         self.carried.get()

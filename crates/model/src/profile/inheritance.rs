@@ -297,6 +297,43 @@ mod tests {
         assert_eq!(error.key, "inherits");
     }
 
+    /// Years by which a shipped system's library may be older than its host.
+    const LIBRARY_YEARS: u32 = 3;
+
+    /// Returns the last year in the generation that a shipped profile states.
+    fn year(path: &str) -> u32 {
+        let (_, text) = SHIPPED
+            .iter()
+            .find(|(shipped, _)| *shipped == path)
+            .expect("is shipped");
+        let line = text.lines().find(|line| line.starts_with("generation = "));
+        let words = line
+            .expect("states it")
+            .split(|letter: char| !letter.is_ascii_digit());
+        let years = words.filter(|word| word.len() == 4);
+        years
+            .last()
+            .expect("has a year")
+            .parse()
+            .expect("is a number")
+    }
+
+    #[test]
+    fn the_library_of_a_shipped_system_is_of_the_time_of_its_host() {
+        let library = Library::shipped(&Overrides::none()).expect("sound");
+        for system in library.systems() {
+            let names = library.system_names(system).expect("is known");
+            let Some(mpi) = &names.mpi else {
+                continue;
+            };
+            let host = year(&format!("host/{}", names.host));
+            assert!(
+                year(&format!("mpi/{mpi}")) + LIBRARY_YEARS >= host,
+                "{system}: {mpi} is more than {LIBRARY_YEARS} years older than a host of {host}"
+            );
+        }
+    }
+
     #[test]
     fn a_warning_names_the_most_important_values() {
         let library = Library::shipped(&Overrides::none()).expect("sound");

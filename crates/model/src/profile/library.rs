@@ -336,8 +336,13 @@ impl Library {
             Some(fabric) => fabric.wiring.nodes() as u64,
             None => names.nodes.0,
         };
+        let mut parts = names.clone();
+        if let Some(fabric) = &self.fabric {
+            parts.topology = Some(fabric.about.clone());
+        }
         Ok(System {
             name: name.to_owned(),
+            parts,
             about: names.about.clone(),
             host: part!(Host, &names.host),
             adapter: part!(Adapter, &names.adapter),

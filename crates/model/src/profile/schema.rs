@@ -48,5 +48,5 @@ pub use mpi::{Channel, Mpi, Pipeline, Rendezvous, Unexpected};
 pub use profile::Profile;
 pub use services::{Ethernet, FileService, Stack};
 pub use software::{Caches as HostCaches, ChannelWork, Cores, OwnWork, Software};
-pub use system::{System, SystemNames};
+pub use system::{SETUP, System, SystemNames, differences};
 pub use topology::{Dragonfly, FatTree, Topology, Torus};

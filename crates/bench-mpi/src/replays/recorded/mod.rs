@@ -6,7 +6,7 @@ mod summary;
 mod table;
 
 pub use page::page;
-pub use sensitivity::{Examined, assumptions};
+pub use sensitivity::{Examined, Found, assumptions, changes};
 pub use table::text;
 
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::input;
 use super::interval::{self, Judge, ToldInterval};
+use super::{check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -61,9 +61,7 @@ impl Default for Settings {
 impl Settings {
     /// Returns the node of each rank.
     fn placed(&self, ranks: usize) -> Result<Vec<usize>, Failure> {
-        if self.nodes == Some(0) {
-            return Err(input("a trace needs at least one node"));
-        }
+        check_nodes(self.nodes, ranks)?;
         Ok(match (self.ranks_per_node, self.nodes) {
             (Some(together), _) => (0..ranks).map(|rank| rank / together as usize).collect(),
             (None, nodes) => cyclic(ranks, nodes.unwrap_or(ranks)),

@@ -2,7 +2,7 @@
 
 use super::super::interval::ASSUMED;
 use super::table::{does, judged, limit, means, shown};
-use super::{OnEach, Replayed};
+use super::{Found, OnEach, Replayed};
 use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_replay::Parts;
@@ -10,18 +10,24 @@ use verbena_replay::recorded::Waited;
 use verbena_report::html::{Application, Assumptions, OnSystem, Spent, application};
 
 /// Returns the page of replays on the same models; `command` is the command line that computed
-/// them, `changing` has the assumed values that change a verdict, if they were searched for.
+/// them, `differences` has those of the systems, `found` the search for assumed values that
+/// change a verdict, if there was one.
 pub fn page(
     command: &str,
     replayed: &[OnEach],
     assumptions: &[Assumptions],
-    changing: Option<&[String]>,
+    differences: &[String],
+    found: Option<&Found>,
 ) -> String {
-    let all: Vec<Application> = replayed.iter().map(one).collect();
-    application(command, &all, assumptions, changing)
+    let all: Vec<Application> = replayed
+        .iter()
+        .map(|on_each| one(on_each, differences))
+        .collect();
+    let changing = found.map(Found::all);
+    application(command, &all, assumptions, changing.as_deref())
 }
 
-fn one(on_each: &OnEach) -> Application {
+fn one(on_each: &OnEach, differences: &[String]) -> Application {
     let told = &on_each[0].told;
     let path = Path::new(&told.trace);
     let name = path.file_name().unwrap_or(path.as_os_str());
@@ -35,7 +41,7 @@ fn one(on_each: &OnEach) -> Application {
         ranks: told.ranks,
         content: does(told),
         on: on_each.iter().map(|one| on(&on_each[0], one)).collect(),
-        notes: notes(on_each),
+        notes: [&notes(on_each)[..], differences].concat(),
     }
 }
 
@@ -44,7 +50,7 @@ fn notes(on_each: &OnEach) -> Vec<String> {
     let intervals = on_each.iter().filter_map(|one| one.told.interval.as_ref());
     let origins = intervals.map(|one| format!("Interval {}; {ASSUMED}", one.origin()));
     let others = on_each.iter().skip(1);
-    let rules = others.filter_map(|one| judged(&on_each[0], one).map(|(_, rule)| rule));
+    let rules = others.filter_map(|one| judged(&on_each[0], one).map(|judged| judged.rule));
     let notes: BTreeSet<String> = origins.chain(rules).collect();
     notes.into_iter().collect()
 }
@@ -53,8 +59,8 @@ fn on(first: &Replayed, one: &Replayed) -> OnSystem {
     let Replayed { told, outcome, .. } = one;
     let verdict = match std::ptr::eq(first, one) {
         true => "first".to_owned(),
-        false => judged(first, one).map_or("no verdict".to_owned(), |(verdict, _)| {
-            verdict.text().to_owned()
+        false => judged(first, one).map_or("no verdict".to_owned(), |judged| {
+            judged.text(&first.told.system)
         }),
     };
     let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {

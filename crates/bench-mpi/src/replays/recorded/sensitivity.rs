@@ -53,6 +53,56 @@ fn assumed(library: &Library, model: &ModelTarget) -> Result<Vec<Recorded>, Fail
     Ok(assumed.collect())
 }
 
+/// Result of a search for assumed values.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    /// The number of changed values that were examined.
+    examined: usize,
+    /// The changes that change a verdict, a sentence each.
+    changing: Vec<String>,
+    /// The changes that the models refuse, with reasons.
+    unknown: Vec<String>,
+}
+
+impl Found {
+    /// Returns the results of several searches as one.
+    pub fn of(searches: impl IntoIterator<Item = Found>) -> Found {
+        searches
+            .into_iter()
+            .fold(Found::default(), |all, one| Found {
+                examined: all.examined + one.examined,
+                changing: [all.changing, one.changing].concat(),
+                unknown: [all.unknown, one.unknown].concat(),
+            })
+    }
+
+    /// Returns the result in lines.
+    pub fn lines(&self) -> Vec<String> {
+        let indented = |one: &String| format!("  {one}");
+        let mut lines = match &self.changing[..] {
+            [] => vec![format!(
+                "assumed values that change a verdict: none ({} halved or doubled values)",
+                self.examined
+            )],
+            changing => {
+                let heading = "assumed values that change a verdict:".to_owned();
+                let changing = changing.iter().map(indented);
+                std::iter::once(heading).chain(changing).collect()
+            }
+        };
+        if !self.unknown.is_empty() {
+            lines.push("not examined:".to_owned());
+            lines.extend(self.unknown.iter().map(indented));
+        }
+        lines
+    }
+
+    /// Returns the sentences about all values.
+    pub fn all(&self) -> Vec<String> {
+        [&self.changing[..], &self.unknown[..]].concat()
+    }
+}
+
 /// The replays whose verdicts are examined.
 pub struct Examined<'a> {
     /// The trace.
@@ -71,53 +121,55 @@ struct Used {
     models: Vec<usize>,
 }
 
-impl Examined<'_> {
-    /// Returns every assumed value of the models' systems once.
-    fn values(&self) -> Result<Vec<Used>, Failure> {
-        let library = self.profiles.library()?;
-        let mut values: BTreeMap<String, Used> = BTreeMap::new();
-        for (number, model) in self.models.iter().enumerate() {
-            for value in assumed(&library, model)? {
-                let used = values.entry(value.path.clone()).or_insert_with(|| Used {
-                    value,
-                    models: Vec::new(),
-                });
-                used.models.push(number);
-            }
+/// Returns every assumed value of the models' systems once.
+fn values(models: &[ModelTarget], profiles: &Profiles) -> Result<Vec<Used>, Failure> {
+    let library = profiles.library()?;
+    let mut values: BTreeMap<String, Used> = BTreeMap::new();
+    for (number, model) in models.iter().enumerate() {
+        for value in assumed(&library, model)? {
+            let used = values.entry(value.path.clone()).or_insert_with(|| Used {
+                value,
+                models: Vec::new(),
+            });
+            used.models.push(number);
         }
-        Ok(values.into_values().collect())
     }
+    Ok(values.into_values().collect())
+}
 
-    /// Returns the changes that change a verdict, each in a sentence. `begin` gets the number of
-    /// changes, and returns the function to call after each.
+/// Returns the number of changed values that a search replays.
+///
+/// # Errors
+///
+/// Fails if a profile cannot be read.
+pub fn changes(models: &[ModelTarget], profiles: &Profiles) -> Result<usize, Failure> {
+    Ok(values(models, profiles)?.len() * FACTORS.len())
+}
+
+impl Examined<'_> {
+    /// Returns the changes that change a verdict; calls `step` after each change.
     ///
     /// # Errors
     ///
     /// Fails if a profile cannot be read.
-    pub fn changing<S: Fn()>(
-        &self,
-        as_is: &[Replayed],
-        begin: impl FnOnce(usize) -> S,
-    ) -> Result<Vec<String>, Failure> {
+    pub fn search(&self, as_is: &[Replayed], step: impl Fn()) -> Result<Found, Failure> {
         let before = verdicts(&as_is.iter().collect::<Vec<_>>());
-        let values = self.values()?;
-        let step = begin(values.len() * FACTORS.len());
-        let mut found = Vec::new();
-        for used in values {
+        let mut found = Found::default();
+        for used in values(self.models, self.profiles)? {
             for (factor, word) in FACTORS {
-                let Recorded {
-                    path, value, unit, ..
-                } = &used.value;
-                let value = value * factor;
-                let replayed = self.with(&used, value);
+                let Recorded { path, unit, .. } = &used.value;
+                let replayed = self.changed(&used, factor);
                 step();
-                let replayed = match replayed {
-                    Ok(replayed) => replayed,
+                let (value, replayed) = match replayed {
+                    Ok(Some(replayed)) => replayed,
+                    Ok(None) => continue,
                     Err(failure) => {
-                        found.push(format!("{path} cannot be {word}: {failure}"));
+                        let reason = format!("{path} cannot be {word}: {failure}");
+                        found.unknown.push(reason);
                         continue;
                     }
                 };
+                found.examined += 1;
                 let mut all: Vec<&Replayed> = as_is.iter().collect();
                 for (number, one) in used.models.iter().zip(&replayed) {
                     all[*number] = one;
@@ -125,7 +177,7 @@ impl Examined<'_> {
                 let others = self.models.iter().skip(1);
                 for (model, (before, after)) in others.zip(before.iter().zip(verdicts(&all))) {
                     if *before != after {
-                        found.push(format!(
+                        found.changing.push(format!(
                             "{path} {word} ({value} {unit}){}: {} is {}, not {}",
                             self.place(),
                             model.machine.name(),
@@ -137,6 +189,22 @@ impl Examined<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// Replays with a value multiplied by a factor, and returns the new value, too. Half of an odd
+    /// number that must be whole is rounded up; `None` if that does not change it.
+    fn changed(&self, used: &Used, factor: f64) -> Result<Option<(f64, Vec<Replayed>)>, Failure> {
+        let value = used.value.value * factor;
+        let refusal = match self.with(used, value) {
+            Ok(replayed) => return Ok(Some((value, replayed))),
+            Err(refusal) => refusal,
+        };
+        let is_half_of_whole = value.fract() != 0.0 && used.value.value.fract() == 0.0;
+        match value.ceil() {
+            _ if !is_half_of_whole => Err(refusal),
+            whole if whole == used.value.value => Ok(None),
+            whole => Ok(Some((whole, self.with(used, whole)?))),
+        }
     }
 
     /// Returns the number of nodes in words, if it was given.
@@ -174,7 +242,7 @@ impl Examined<'_> {
 fn verdicts(replayed: &[&Replayed]) -> Vec<Option<Verdict>> {
     let others = replayed.iter().skip(1);
     others
-        .map(|other| judged(replayed[0], other).map(|(verdict, _)| verdict))
+        .map(|other| judged(replayed[0], other).map(|judged| judged.verdict))
         .collect()
 }
 
@@ -227,11 +295,37 @@ mod tests {
         };
         let replay = |model| replay_on(model, &trace, &settings, &Profiles::default());
         let as_is: Vec<Replayed> = models.iter().map(|one| replay(one).unwrap()).collect();
-        let changing = examined.changing(&as_is, |_| || ()).unwrap();
-        // Each sentence names a value and its change, or why it cannot be changed.
-        let is_known = |one: &String| one.contains("ed (") || one.contains(" cannot be ");
-        assert!(changing.iter().all(is_known), "{changing:?}");
-        let values = examined.values().unwrap();
+        let steps = std::cell::Cell::new(0);
+        let found = examined.search(&as_is, || steps.set(steps.get() + 1));
+        let found = found.unwrap();
+        assert_eq!(steps.get(), changes(&models, &Profiles::default()).unwrap());
+        // Each sentence names a value and its change; whole numbers stay whole, so none is refused.
+        let is_known = |one: &String| one.contains("ed (");
+        assert!(found.changing.iter().all(is_known), "{found:?}");
+        assert_eq!(found.unknown, Vec::<String>::new());
+        assert!(found.lines()[0].starts_with("assumed values that change a verdict:"));
+        let values = values(&models, &Profiles::default()).unwrap();
         assert!(values.iter().any(|used| used.models == [0]));
+    }
+
+    #[test]
+    fn a_search_without_result_says_none() {
+        let none = Found {
+            examined: 8,
+            ..Found::default()
+        };
+        let refused = Found {
+            unknown: vec!["x.y cannot be halved: no".to_owned()],
+            ..Found::default()
+        };
+        let lines = Found::of([none, refused]).lines();
+        assert_eq!(
+            lines,
+            [
+                "assumed values that change a verdict: none (8 halved or doubled values)",
+                "not examined:",
+                "  x.y cannot be halved: no"
+            ]
+        );
     }
 }

@@ -1,6 +1,8 @@
 //! Summary of replays: the parts of the time of one replay, or a comparison of several models.
 
+use super::super::interval::Judged;
 use std::fmt::Write as _;
+use verbena_calibrate::interval::Verdict;
 use verbena_measure::unit;
 use verbena_report::html::Spent;
 use verbena_terminal::bars::bar;
@@ -36,14 +38,19 @@ pub fn one(spent: &Spent, sentences: &[(&str, String)], in_blocks: bool) -> Stri
 }
 
 /// Returns a bar for each model's time, and the part that contributes most to the difference
-/// between the slowest and the fastest.
-pub fn several(models: &[OnModel<'_>], in_blocks: bool) -> String {
-    let by_time = |a: &&OnModel<'_>, b: &&OnModel<'_>| a.took.total_cmp(&b.took);
-    let (Some(fastest), Some(slowest)) =
-        (models.iter().min_by(by_time), models.iter().max_by(by_time))
-    else {
+/// between the slowest and the fastest; `judge` returns the verdict on the second of two models by
+/// number. Models are only called fastest and slowest if these two can be distinguished.
+pub fn several(
+    models: &[OnModel<'_>],
+    judge: impl Fn(usize, usize) -> Option<Judged>,
+    in_blocks: bool,
+) -> String {
+    let by_time = |a: &usize, b: &usize| models[*a].took.total_cmp(&models[*b].took);
+    let numbers = || 0..models.len();
+    let (Some(first), Some(last)) = (numbers().min_by(by_time), numbers().max_by(by_time)) else {
         return String::new();
     };
+    let (fastest, slowest) = (&models[first], &models[last]);
     let mut out = "\n".to_owned();
     let width = models.iter().map(|one| one.system.len()).max().unwrap_or(0);
     for one in models {
@@ -51,12 +58,33 @@ pub fn several(models: &[OnModel<'_>], in_blocks: bool) -> String {
         let time = unit::time(one.took);
         let _ = writeln!(out, "  {:<width$}  {time:>10}  {drawn}", one.system);
     }
+    let alike = |one: usize, other: usize| {
+        let judged = judge(one, other).filter(|_| one != other);
+        judged.filter(|judged| judged.verdict == Verdict::NotDistinguishable)
+    };
+    if let Some(judged) = alike(first, last).filter(|_| slowest.took > fastest.took) {
+        let (slow, ratio) = (slowest.system, slowest.took / fastest.took);
+        let range = judged.range(fastest.system);
+        let sentence =
+            format!("not distinguishable: {slow} takes {ratio:.3} times as long; {range}");
+        return out + &told(&[("Order", sentence)]);
+    }
+    // The models that may be the fastest or slowest as well.
+    let ties = |of: usize| {
+        let others = numbers().filter(|other| alike(of, *other).is_some());
+        let others: Vec<&str> = others.map(|other| models[other].system).collect();
+        match others.is_empty() {
+            true => String::new(),
+            false => format!("; not distinguishable from {}", others.join(", ")),
+        }
+    };
+    let time = unit::time(fastest.took);
     let sentences = [
         (
             "Fastest",
-            format!("{}: {}", fastest.system, unit::time(fastest.took)),
+            format!("{}: {time}{}", fastest.system, ties(first)),
         ),
-        ("Slowest", difference(fastest, slowest)),
+        ("Slowest", difference(fastest, slowest) + &ties(last)),
     ];
     out + &told(&sentences)
 }
@@ -112,5 +140,35 @@ mod tests {
         );
         let text = difference(&on("new", 1e6, 1e6), &on("same", 1e6, 1e6));
         assert_eq!(text, "none: all models take the same time");
+    }
+
+    #[test]
+    fn models_that_cannot_be_distinguished_have_no_fastest() {
+        let models = [on("a", 1e6, 1e6), on("b", 1e6, 1.1e6), on("c", 1e6, 9e6)];
+        // Ratios of less than two are within the errors.
+        let judge = |first: usize, other: usize| {
+            let ratio = models[other].took / models[first].took;
+            Some(Judged {
+                verdict: match () {
+                    () if ratio > 2.0 => Verdict::Slower,
+                    () if ratio < 0.5 => Verdict::Faster,
+                    () => Verdict::NotDistinguishable,
+                },
+                range: (ratio / 2.0, ratio * 2.0),
+                level: 0.8,
+                rule: String::new(),
+            })
+        };
+        let text = several(&models[..2], judge, false);
+        let order = "Order      not distinguishable: b takes 1.050 times as long; 0.525 to 2.100 times the time \
+                     of a (80 %)\n";
+        assert!(text.contains(order), "{text}");
+        assert!(!text.contains("est "), "{text}");
+        let text = several(&models, judge, false);
+        assert!(
+            text.contains("Fastest    a: 2 ms; not distinguishable from b\n"),
+            "{text}"
+        );
+        assert!(text.contains("Slowest    c: 5.00 times as long"), "{text}");
     }
 }

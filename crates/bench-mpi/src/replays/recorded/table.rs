@@ -1,12 +1,11 @@
 //! The results of replays as text.
 
-use super::super::interval::{ASSUMED, verdict};
+use super::super::interval::{ASSUMED, Judged, verdict};
 use super::summary::{self, OnModel};
-use super::{OnEach, Replayed, Told};
+use super::{Found, OnEach, Replayed, Told};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use verbena_calibrate::interval::Verdict;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
 use verbena_replay::Parts;
@@ -16,9 +15,14 @@ use verbena_report::html::Spent;
 /// Returns a single replay in full, one trace on several models side by side, or several traces by
 /// ranks.
 ///
-/// `changing` has the assumed values that change a verdict, if they were searched for; `in_blocks`
-/// draws bars in block characters.
-pub fn text(replayed: &[OnEach], changing: Option<&[String]>, in_blocks: bool) -> String {
+/// `differences` has those of the systems, `found` the search for assumed values that change
+/// a verdict, if there was one; `in_blocks` draws bars in block characters.
+pub fn text(
+    replayed: &[OnEach],
+    differences: &[String],
+    found: Option<&Found>,
+    in_blocks: bool,
+) -> String {
     let mut out = match replayed {
         [on_each] => match &on_each[..] {
             [one] => alone(&one.told, &one.outcome, in_blocks),
@@ -26,15 +30,11 @@ pub fn text(replayed: &[OnEach], changing: Option<&[String]>, in_blocks: bool) -
         },
         several => by_ranks(several),
     };
-    match changing {
-        Some([]) => out += "  no assumed value, halved or doubled, changes a verdict\n",
-        Some(changing) => {
-            out += "  assumed values that change a verdict:\n";
-            for one in changing {
-                let _ = writeln!(out, "    {one}");
-            }
-        }
-        None => {}
+    for difference in differences {
+        let _ = writeln!(out, "  {difference}");
+    }
+    for line in found.map(Found::lines).unwrap_or_default() {
+        let _ = writeln!(out, "  {line}");
     }
     out
 }
@@ -180,8 +180,8 @@ pub fn limit(told: &Told) -> String {
     format!("{name} ({:.0} % of the critical path)", 100.0 * share)
 }
 
-/// Returns the verdict on a replay against the first, and its rule.
-pub fn judged(first: &Replayed, other: &Replayed) -> Option<(Verdict, String)> {
+/// Returns the verdict on a replay against another one.
+pub fn judged(first: &Replayed, other: &Replayed) -> Option<Judged> {
     let (one, another) = (first.judge.as_ref()?, other.judge.as_ref()?);
     verdict((one, first.told.parts()), (another, other.told.parts()))
 }
@@ -198,9 +198,10 @@ fn verdicts(all: &[Replayed]) -> String {
         let verdict = match number {
             0 => "first".to_owned(),
             _ => match judged(&all[0], one) {
-                Some((verdict, rule)) => {
-                    rules.insert(rule);
-                    verdict.text().to_owned()
+                Some(judged) => {
+                    let text = judged.text(&all[0].told.system);
+                    rules.insert(judged.rule);
+                    text
                 }
                 None => "no verdict".to_owned(),
             },
@@ -281,7 +282,8 @@ fn beside(all: &[Replayed], in_blocks: bool) -> String {
         took: told.nanoseconds,
         spent: means(outcome).spent(told.nanoseconds),
     });
-    out += &summary::several(&models.collect::<Vec<_>>(), in_blocks);
+    let judge = |first: usize, other: usize| judged(&all[first], &all[other]);
+    out += &summary::several(&models.collect::<Vec<_>>(), judge, in_blocks);
     out + "\n" + &verdicts(all)
 }
 

@@ -9,8 +9,9 @@ use crate::number;
 use crate::output::out;
 use crate::terminal;
 use verbena_bench::bar::Bar;
+use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::{
-    Examined, OnEach, Settings, assumptions, page, replay_on, text,
+    Examined, Found, OnEach, Settings, assumptions, changes, page, replay_on, text,
 };
 use verbena_model::profile::Rate;
 use verbena_report::file::replace;
@@ -155,7 +156,13 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         [] => vec![None],
         some => some.iter().copied().map(Some).collect(),
     };
-    let bar = Bar::new(count, "replays");
+    let differences = differences(&inputs.models)?;
+    let changes = match is_searched {
+        true => changes(&inputs.models, &inputs.profiles)?,
+        false => 0,
+    };
+    let replays = count + changes * inputs.sources.len() * nodes.len();
+    let bar = Bar::new(replays, "replays");
     let kept = collected(move |keep| {
         for source in inputs.sources {
             let trace = source.trace()?;
@@ -176,20 +183,17 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                     settings: &settings,
                     profiles: &inputs.profiles,
                 };
-                let changing = match is_searched {
-                    true => examined.changing(&on_each, |changes| {
-                        let bar = Bar::new(changes, "changed values");
-                        move || bar.step()
-                    })?,
-                    false => Vec::new(),
+                let found = match is_searched {
+                    true => examined.search(&on_each, || bar.step())?,
+                    false => Found::default(),
                 };
-                keep((on_each, changing));
+                keep((on_each, found));
             }
         }
         Ok(())
     })?;
-    let (replayed, changing): (Vec<OnEach>, Vec<Vec<String>>) = kept.into_iter().unzip();
-    let changing = is_searched.then(|| changing.concat());
+    let (replayed, found): (Vec<OnEach>, Vec<Found>) = kept.into_iter().unzip();
+    let found = is_searched.then(|| Found::of(found));
     let done: usize = replayed.iter().map(Vec::len).sum();
     match json {
         true => {
@@ -198,13 +202,20 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         }
         false if done > 0 => {
             let in_blocks = terminal::shows_blocks();
-            out!("{}", text(&replayed, changing.as_deref(), in_blocks));
+            let text = text(&replayed, &differences, found.as_ref(), in_blocks);
+            out!("{text}");
         }
         false => {}
     }
     if let Some(file) = options.out.filter(|_| done == count) {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let page = page(&command, &replayed, &assumptions, changing.as_deref());
+        let page = page(
+            &command,
+            &replayed,
+            &assumptions,
+            &differences,
+            found.as_ref(),
+        );
         replace(&file, &page).map_err(Failure::system("write the page"))?;
     }
     Ok(concluded(done, count))
