@@ -99,10 +99,12 @@ impl<T: Slot> Slots<T> {
     }
 
     /// Finishes the oldest element and frees its slot.
-    #[inline]
+    #[inline(always)]
     pub fn remove_front(&mut self) {
-        if self.count > 0 {
-            self.slots[self.first].release();
+        if self.count > 0
+            && let Some(slot) = self.slots.get_mut(self.first)
+        {
+            slot.release();
             self.first = self.index(1);
             self.count -= 1;
         }

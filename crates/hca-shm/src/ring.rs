@@ -96,6 +96,15 @@ pub struct Producer {
     head_seen: u64,
 }
 
+/// Free space for the next record.
+#[derive(Debug)]
+pub struct Space<'a> {
+    producer: &'a mut Producer,
+    /// Cells to skip before the record.
+    padding: u64,
+    cells: u64,
+}
+
 /// The consumer's private state.
 #[derive(Debug, Default)]
 pub struct Consumer {
@@ -157,8 +166,15 @@ impl Producer {
     }
 
     /// Returns whether a record of so many cells fits now.
+    #[inline]
     pub fn has_room(&mut self, store: &impl Store, cells: u64) -> bool {
-        let need = cells + self.padding(store, cells) + 1;
+        let padding = self.padding(store, cells);
+        self.has_free(store, padding + cells + 1)
+    }
+
+    /// Returns whether so many cells are free now.
+    #[inline]
+    fn has_free(&mut self, store: &impl Store, need: u64) -> bool {
         if self.free(store) >= need {
             return true;
         }
@@ -171,9 +187,16 @@ impl Producer {
         self.free(store) >= need
     }
 
-    /// Returns the end position of the next record if it has so many cells.
-    pub fn end_of(&self, store: &impl Store, cells: u64) -> u64 {
-        self.tail + self.padding(store, cells) + cells
+    /// Returns space for a record of this kind with `length` bytes of payload, if it fits now.
+    #[inline]
+    pub fn space(&mut self, store: &impl Store, kind: u8, length: usize) -> Option<Space<'_>> {
+        let cells = cells_for(kind, length);
+        let padding = self.padding(store, cells);
+        self.has_free(store, padding + cells + 1).then_some(Space {
+            producer: self,
+            padding,
+            cells,
+        })
     }
 
     /// Publishes a record; `fill` writes the payload (it gets the address of `length` writable
@@ -207,30 +230,22 @@ impl Producer {
         length: usize,
         fill: impl FnOnce(*mut u8) -> Result<(), E>,
     ) -> Result<Option<u64>, E> {
-        let cells = cells_for(header.kind, length);
-        if !self.has_room(store, cells) {
-            return Ok(None);
+        match self.space(store, header.kind, length) {
+            Some(space) => space.publish(store, header, length, fill).map(Some),
+            None => Ok(None),
         }
-        let padding = self.padding(store, cells);
-        if padding > 0 {
-            let filler = Header {
-                kind: PADDING,
-                length: padding as u16,
-                ..Header::default()
-            };
-            self.write(store, filler, padding);
-            self.publish(store, padding);
-        }
-        let header = Header {
-            length: length as u16,
-            ..header
+    }
+
+    /// Fills the rest of a lap.
+    #[cold]
+    fn pad(&mut self, store: &impl Store, padding: u64) {
+        let filler = Header {
+            kind: PADDING,
+            length: padding as u16,
+            ..Header::default()
         };
-        let payload = self.write(store, header, cells);
-        fill(payload)?;
-        self.publish(store, cells);
-        // The guard of the next record, if that is short.
-        prefetch(store, self.tail + 1);
-        Ok(Some(self.tail))
+        self.write(store, filler, padding);
+        self.publish(store, padding);
     }
 
     /// Writes guard and header of a record of so many cells at the tail. Returns the address of its
@@ -258,13 +273,56 @@ impl Producer {
     }
 
     /// Returns the number of cells to skip so that a record of `cells` does not wrap.
+    #[inline]
     fn padding(&self, store: &impl Store, cells: u64) -> u64 {
         let left = store.cells() - (self.tail & (store.cells() - 1));
         if cells <= left { 0 } else { left }
     }
 
+    #[inline]
     fn free(&self, store: &impl Store) -> u64 {
         store.cells() - (self.tail - self.head_seen)
+    }
+}
+
+impl Space<'_> {
+    /// Returns the position behind the record.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.producer.tail + self.padding + self.cells
+    }
+
+    /// Publishes the record, of the kind and length that the space is for; `fill` as for
+    /// [`Producer::try_push`]. Returns the position behind it.
+    ///
+    /// # Errors
+    /// The error of `fill`; then nothing is published.
+    #[inline]
+    pub fn publish<E>(
+        self,
+        store: &impl Store,
+        header: Header,
+        length: usize,
+        fill: impl FnOnce(*mut u8) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let Space {
+            producer,
+            padding,
+            cells,
+        } = self;
+        if padding > 0 {
+            producer.pad(store, padding);
+        }
+        let header = Header {
+            length: length as u16,
+            ..header
+        };
+        let payload = producer.write(store, header, cells);
+        fill(payload)?;
+        producer.publish(store, cells);
+        // The guard of the next record, if that is short.
+        prefetch(store, producer.tail + 1);
+        Ok(producer.tail)
     }
 }
 

@@ -30,8 +30,9 @@ pub struct Srq {
     state: Mutex<SrqState>,
 }
 
-struct SrqState {
-    ring: ReceiveRing,
+pub(crate) struct SrqState {
+    /// The waiting requests.
+    pub(crate) ring: ReceiveRing,
     limit: u32,
 }
 
@@ -130,20 +131,6 @@ impl Srq {
         self.lock().ring.take()
     }
 
-    /// Consumes the next request if `store` has stored a message in its buffers. Returns its
-    /// identifier.
-    #[inline]
-    pub(crate) fn take_into(&self, store: impl FnOnce(&Receive) -> bool) -> Option<u64> {
-        let mut state = self.lock();
-        let receive = state.ring.front().filter(|receive| store(receive))?;
-        let wr_id = receive.wr_id;
-        state.ring.remove_front();
-        if state.limit > 0 {
-            self.compare_with_limit(state);
-        }
-        Some(wr_id)
-    }
-
     /// Returns the length of the next request's buffers in bytes.
     pub(crate) fn next_length(&self) -> Option<u64> {
         self.lock().ring.next_length()
@@ -161,7 +148,8 @@ impl Srq {
 
     /// Raises the limit event, once, if fewer requests wait than the limit (architecture
     /// specification, 10.2.9.1).
-    fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
+    #[inline]
+    pub(crate) fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
             if !fault_injection::is(Fault::SrqLimit) {
                 state.limit = 0;
@@ -263,7 +251,9 @@ impl Srq {
         self.lock().ring.waiting()
     }
 
-    fn lock(&self) -> MutexGuard<'_, SrqState> {
+    /// Locks the queue. [`Srq::compare_with_limit`] follows if a request is taken.
+    #[inline]
+    pub(crate) fn lock(&self) -> MutexGuard<'_, SrqState> {
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -50,9 +50,12 @@ impl<'a, A: Adapter> Packets<'a, A> {
     /// sent at its next poll, or by the progress thread.
     #[inline]
     pub fn receive(&self) -> bool {
-        let Some(port) = self.adapter.port() else {
-            return false;
-        };
+        self.adapter
+            .port()
+            .is_some_and(|port| self.receive_at(port))
+    }
+
+    fn receive_at(&self, port: &Port) -> bool {
         if !port.has_to_answer() && !port.pace.is_due(clock::now()) {
             return false;
         }

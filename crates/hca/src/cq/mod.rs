@@ -421,7 +421,7 @@ impl<A: Adapter> Cq<A> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&self, completion: Completion<'_>, solicited: bool) -> CqPush {
         let (retired, position) = match completion.retire {
             Some((retired, position)) => (Arc::as_ptr(retired), position),

@@ -11,7 +11,7 @@ use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::slots::{Slot, Slots};
 use verbena_hca_shm::channel::{Channel, MAX_PAYLOAD, Requests};
 use verbena_hca_shm::flight::Flight;
-use verbena_hca_shm::ring::{self, Consumer, Corrupt, Header, Producer, Store};
+use verbena_hca_shm::ring::{self, Consumer, Corrupt, Header, Producer, Space, Store};
 use verbena_hca_shm::section::{OwnMarks, Section};
 
 /// A request in flight: when the responder's position passes `end`, work request `index` of queue
@@ -60,14 +60,14 @@ pub struct Outbound<Q> {
 /// Publishes a record before its payload is written.
 #[cold]
 fn push_early(
-    producer: &mut Producer,
+    space: Space<'_>,
     requests: &Requests<'_>,
     header: Header,
     length: usize,
     fill: impl FnOnce(*mut u8) -> Result<()>,
-) -> Result<Option<u64>> {
+) -> Result<u64> {
     let mut target = std::ptr::null_mut();
-    let end = producer.try_push(requests, header, length, |payload| {
+    let end = space.publish(requests, header, length, |payload| {
         target = payload;
         Ok::<(), Errno>(())
     })?;
@@ -175,29 +175,26 @@ impl<Q: Numbered> Outbound<Q> {
         fill: impl FnOnce(*mut u8) -> Result<()>,
     ) -> ChannelPush {
         debug_assert!(length <= MAX_PAYLOAD);
-        let mut sending = self.sending();
+        let sending = &mut *self.sending();
         if sending.closed {
             return ChannelPush::Closed;
         }
         let requests = self.channel.requests();
-        let cells = ring::cells_for(header.kind, length);
-        if !sending.producer.has_room(&requests, cells) {
+        let Some(space) = sending.producer.space(&requests, header.kind, length) else {
             // Under the same lock under which the ring was found full: the thread that takes the
             // requests acknowledged since then finds the queue pair here.
             sending.starving.push(queue_pair.clone());
             return ChannelPush::Full;
-        }
-        let end = sending.producer.end_of(&requests, cells);
-        self.flight.announce(end);
-        let producer = &mut sending.producer;
-        let pushed = match fault_injection::is(Fault::EarlyStamp) {
-            false => producer.try_push(&requests, header, length, fill),
-            true => push_early(producer, &requests, header, length, fill),
         };
-        if pushed.is_err() {
+        self.flight.announce(space.end());
+        let pushed = match fault_injection::is(Fault::EarlyStamp) {
+            false => space.publish(&requests, header, length, fill),
+            true => push_early(space, &requests, header, length, fill),
+        };
+        let Ok(end) = pushed else {
             self.flight.announce(sending.producer.tail());
             return ChannelPush::Unreadable;
-        }
+        };
         if let Some(Acknowledge { index, epoch }) = acknowledge {
             *sending.in_flight.append() = InFlight {
                 end,
@@ -217,16 +214,16 @@ impl<Q: Numbered> Outbound<Q> {
         length: usize,
         fill: impl FnOnce(*mut u8) -> Result<()>,
     ) {
-        let mut sending = self.sending();
+        let sending = &mut *self.sending();
         let requests = self.channel.requests();
-        let cells = ring::cells_for(header.kind, length);
-        if sending.closed || !sending.producer.has_room(&requests, cells) {
+        if sending.closed {
             return;
         }
-        let end = sending.producer.end_of(&requests, cells);
-        self.flight.announce(end);
-        let pushed = sending.producer.try_push(&requests, header, length, fill);
-        if pushed.is_err() {
+        let Some(space) = sending.producer.space(&requests, header.kind, length) else {
+            return;
+        };
+        self.flight.announce(space.end());
+        if space.publish(&requests, header, length, fill).is_err() {
             self.flight.announce(sending.producer.tail());
         }
     }

@@ -196,6 +196,15 @@ impl Process {
                 Ok(Some(record)) => {
                     serving.requests.prefetch(&requests);
                     self.complete_before(inbound);
+                    let position = &mut serving.requests;
+                    let acknowledge = || {
+                        position.advance(&record);
+                        published |= position.publish(&requests);
+                    };
+                    if responder::serve_plain(self, inbound, &mut qp_cache, &record, acknowledge) {
+                        served += 1;
+                        continue;
+                    }
                     match responder::serve(self, inbound, serving, &mut qp_cache, &record) {
                         Progress::Done(delivered) => {
                             serving.requests.advance(&record);
@@ -332,7 +341,7 @@ impl Process {
     }
 
     /// Returns the queue pair of a request, if it is still the incarnation that sent it.
-    #[inline]
+    #[inline(always)]
     fn sender<'a>(&self, qp_cache: &'a mut QpCache, one: &InFlight) -> Option<&'a Arc<Qp>> {
         let queue_pair = qp_cache.find(&self.queue_pairs, one.number)?;
         (queue_pair.incarnation() == one.incarnation).then_some(queue_pair)

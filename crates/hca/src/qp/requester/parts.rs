@@ -68,12 +68,17 @@ impl Qp {
 /// # Safety
 /// The buffers hold `offset + length` readable bytes, and `target` has space for `length`.
 #[inline]
-pub(super) unsafe fn gather_inline(
+pub(in crate::qp) unsafe fn gather_inline(
     sges: &[ibv_sge],
     offset: usize,
     target: *mut u8,
     length: usize,
 ) {
+    if let [one] = sges {
+        // SAFETY: the buffer holds `offset + length` bytes, and `target` has space for `length`.
+        unsafe { copy::copy((one.addr as *const u8).wrapping_add(offset), target, length) };
+        return;
+    }
     let (mut skip, mut copied) = (offset, 0);
     for sge in sges {
         let skipped = skip.min(sge.length as usize);

@@ -101,28 +101,24 @@ impl Qp {
             index,
             epoch: send.epoch,
         });
-        let pushed = if request.is_inline() {
-            // The application keeps inline data valid while it posts.
-            via.push(self, header, length as usize, acknowledge, |target| {
-                // SAFETY: the ring provides space for `length` bytes, the sum of the buffers.
-                unsafe {
-                    match request.sges {
-                        [one] => copy::copy(one.addr as *const u8, target, length as usize),
-                        several => gather_inline(several, 0, target, length as usize),
-                    }
-                }
-                Ok(())
-            })
-        } else {
-            let section = via.section(0);
-            let from = self.plain_source(&section, request.sges.first()?)?;
-            via.push(self, header, length as usize, acknowledge, |target| {
-                // SAFETY: a granted piece of `length` bytes lies inside the arena as long as the
-                // section is open; the ring provides space for `length` bytes.
-                unsafe { copy::copy(from, target, length as usize) };
-                Ok(())
-            })
+        let section = (!request.is_inline()).then(|| via.section(0));
+        let granted = match &section {
+            Some(section) => Some(self.plain_source(section, request.sges.first()?)?),
+            None => None,
         };
+        let pushed = via.push(self, header, length as usize, acknowledge, |target| {
+            // SAFETY: the ring provides space for `length` bytes, the sum of the buffers. A granted
+            // piece of `length` bytes lies inside the arena as long as the section is open; the
+            // application keeps inline data valid while it posts.
+            unsafe {
+                match granted {
+                    Some(source) => copy::copy(source, target, length as usize),
+                    None => gather_inline(request.sges, 0, target, length as usize),
+                }
+            }
+            Ok(())
+        });
+        drop(section);
         let counters = self.process.counters.shard();
         counters.send_operations.add(1);
         if pushed != ChannelPush::Stored {

@@ -26,12 +26,13 @@ mod write;
 use crate::cq::Completion;
 use crate::process::{Cq, Inbound, Process, QpCache, Serving};
 use crate::qp::flush::Flush;
-use crate::qp::ring_message::{Answer, Plain, Remote, Request, Route};
+use crate::qp::ring_message::{Answer, Remote, Request, Route};
 use crate::qp::terms::failed_receive;
 use crate::qp::{Qp, ReceiveQueue};
 use crate::srq::Srq;
 use failure::Failure;
 use message_state::XrcMessageStates;
+pub use plain::serve_plain;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
@@ -91,7 +92,7 @@ impl Delivered<'_> {
     }
 }
 
-/// Serves one record.
+/// Serves one record on the general path, to be called if [`serve_plain`] declines it.
 pub fn serve<'a>(
     process: &'a Process,
     inbound: &'a Arc<Inbound>,
@@ -110,11 +111,6 @@ pub fn serve<'a>(
         route: Route::of(&record.header),
     };
     let queue_pair = qp_cache.find(&process.queue_pairs, call.route.destination.number);
-    if let (Some(message), Some(queue_pair)) = (Plain::parse(&record.header), queue_pair)
-        && let Some(delivered) = call.serve_plain(queue_pair, message)
-    {
-        return Progress::Done(Some(delivered));
-    }
     call.serve_any(queue_pair, serving)
 }
 
@@ -130,7 +126,6 @@ impl<'a> Call<'a> {
         &self.process.memory
     }
 
-    /// Serves a record on the general path.
     fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
         let Some(request) = Request::parse(&self.record.header) else {
             self.inbound.peer.declare_dead();

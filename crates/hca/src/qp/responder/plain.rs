@@ -6,57 +6,89 @@
 //! The fast path never refuses a message: one that is not plain in every respect is left unchanged
 //! for the general path.
 
-use super::{Call, CompletionTarget, Delivered, HeldLock};
-use crate::qp::ring_message::Plain;
+use super::Call;
+use crate::cq::Completion;
+use crate::process::{Inbound, Process, QpCache};
+use crate::qp::ring_message::{Plain, Route};
 use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Receive;
 use std::sync::Arc;
 use verbena_abi::*;
 use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
+use verbena_hca_shm::ring::Record;
 
-impl<'a> Call<'a> {
-    /// Serves a plain message. Returns None, without effect, if it must take the general path.
+/// Serves a record that holds a plain message. Calls `acknowledge` when the bytes are in place and
+/// before the receive completes. Returns false, without effect, if the record must take the general
+/// path.
+#[inline]
+pub fn serve_plain(
+    process: &Process,
+    inbound: &Arc<Inbound>,
+    qp_cache: &mut QpCache,
+    record: &Record,
+    acknowledge: impl FnOnce(),
+) -> bool {
+    let Some(message) = Plain::parse(&record.header) else {
+        return false;
+    };
+    let call = Call {
+        process,
+        inbound,
+        record,
+        route: Route::of(&record.header),
+    };
+    qp_cache
+        .find(&process.queue_pairs, call.route.destination.number)
+        .is_some_and(|queue_pair| call.serve_plain(queue_pair, message, acknowledge))
+}
+
+impl Call<'_> {
     #[inline]
-    pub(super) fn serve_plain(
-        &self,
-        queue_pair: &'a Arc<Qp>,
-        message: Plain,
-    ) -> Option<Delivered<'a>> {
-        let cq = queue_pair.recv_cq.as_deref()?;
+    fn serve_plain(&self, queue_pair: &Qp, message: Plain, acknowledge: impl FnOnce()) -> bool {
+        let Some(cq) = queue_pair.recv_cq.as_deref() else {
+            return false;
+        };
         if queue_pair.kind != IBV_QPT_RC
             || queue_pair.state() == IBV_QPS_RTR
             || !self.is_from_live_requester()
         {
-            return None;
+            return false;
         }
+        // Held until the completion is pushed, so that no later receive of the queue completes
+        // earlier, successfully or flushed, and a reset finds it.
         let mut guard = queue_pair.lock_receive();
-        // Checked under the lock that a reset holds while it empties the queue.
-        if !queue_pair.is_connected_to(&self.route) {
-            return None;
-        }
         let ReceiveQueue {
             ring,
             message_state,
             ..
         } = &mut *guard;
-        if !message_state.is_plain(self.route.source.incarnation) {
-            return None;
+        // Checked under the lock that a reset holds while it empties the queue.
+        if !queue_pair.is_connected_to(&self.route)
+            || !message_state.is_plain(self.route.source.incarnation)
+        {
+            return false;
         }
-        let wr_id = match &queue_pair.srq {
-            Some(srq) => {
-                srq.take_into(|receive| self.store_plain(queue_pair, srq.pd(), receive, message))?
-            }
-            None => {
-                let receive = ring.front()?;
-                if !self.store_plain(queue_pair, queue_pair.pd_number(), receive, message) {
-                    return None;
-                }
-                let wr_id = receive.wr_id;
-                ring.remove_front();
-                wr_id
-            }
+        let mut shared = queue_pair.srq.as_ref().map(|srq| (srq, srq.lock()));
+        let (ring, pd) = match &mut shared {
+            Some((srq, state)) => (&mut state.ring, srq.pd()),
+            None => (ring, queue_pair.pd_number()),
         };
+        let Some(receive) = ring.front() else {
+            return false;
+        };
+        if !self.store_plain(queue_pair, pd, receive, message) {
+            return false;
+        }
+        let wr_id = receive.wr_id;
+        ring.remove_front();
+        if let Some((srq, state)) = shared {
+            srq.compare_with_limit(state);
+        }
+        let counters = self.process.counters.shard();
+        counters.receive_operations.add(1);
+        counters.receive_bytes.add(message.total.into());
+        acknowledge();
         let wc = ibv_wc {
             wr_id,
             status: IBV_WC_SUCCESS,
@@ -67,15 +99,8 @@ impl<'a> Call<'a> {
             slid: crate::device::LID,
             ..ibv_wc::default()
         };
-        let counters = self.process.counters.shard();
-        counters.receive_operations.add(1);
-        counters.receive_bytes.add(message.total.into());
-        Some(Delivered {
-            cq: CompletionTarget::QueuePair(cq),
-            wc,
-            solicited: message.solicited,
-            _order: HeldLock::QueuePair(guard),
-        })
+        cq.push(Completion::received(wc), message.solicited);
+        true
     }
 
     /// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive

@@ -17,15 +17,15 @@ impl Qp {
     /// Handles the acknowledgement of a request.
     pub(crate) fn acknowledged(self: &Arc<Qp>, index: u64, epoch: u32) {
         let mut send = self.lock_send();
+        if self.complete_oldest(&mut send, index, epoch) {
+            return;
+        }
         let Some(position) = send.find_sent(index, epoch) else {
             return;
         };
         send.rnr_retries.reload();
         if capture::is_on() {
             self.capture_acknowledged(&send, position);
-        }
-        if position == 0 && self.complete_oldest(&mut send) {
-            return;
         }
         let Some(one) = send.pending.get_mut(position) else {
             return;

@@ -2,6 +2,7 @@
 
 use super::SendQueue;
 use super::request::{PendingRequest, RequestStage};
+use crate::capture;
 use crate::cq::Completion;
 use crate::qp::Qp;
 use crate::qp::terms::vendor_error;
@@ -9,20 +10,34 @@ use std::sync::Arc;
 use verbena_abi::*;
 
 impl Qp {
-    /// Fast path for plain messages: completes the oldest request, which was sent and is
-    /// acknowledged. Returns false, without effect, if it is of another kind, or if other requests
-    /// or a drain notification wait for it.
+    /// Fast path for plain messages: completes the oldest request, if it is the acknowledged one.
+    /// Returns false, without effect, if it is of another kind, or if other requests, a drain
+    /// notification or a capture wait for it.
     #[inline]
-    pub(super) fn complete_oldest(self: &Arc<Qp>, send: &mut SendQueue) -> bool {
-        let waits = send.begun < send.pending.len() || send.notify_drained;
-        let Some(one) = send
-            .pending
-            .front()
-            .filter(|one| one.opcode == IBV_WR_SEND && one.stage == RequestStage::Sent && !waits)
-        else {
+    pub(super) fn complete_oldest(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        index: u64,
+        epoch: u32,
+    ) -> bool {
+        let Some(one) = send.pending.front() else {
             return false;
         };
-        self.complete_send(send, one, IBV_WC_SUCCESS);
+        if one.index != index
+            || one.epoch != epoch
+            || one.opcode != IBV_WR_SEND
+            || one.stage != RequestStage::Sent
+            || send.begun < send.pending.len()
+            || send.notify_drained
+            || capture::is_on()
+        {
+            return false;
+        }
+        if self.is_signalled(one.flags) {
+            let (wr_id, length) = (one.wr_id, one.sges.length());
+            self.push_send(send, wr_id, IBV_WR_SEND, length, index, IBV_WC_SUCCESS);
+        }
+        send.rnr_retries.reload();
         send.pending.remove_front();
         send.begun -= 1;
         send.sent -= 1;
@@ -85,21 +100,25 @@ impl Qp {
         }
     }
 
+    /// Returns whether a successful request with these flags has a completion.
     #[inline]
+    pub(super) fn is_signalled(&self, flags: u32) -> bool {
+        self.signal_all || flags & IBV_SEND_SIGNALED != 0
+    }
+
     pub(in crate::qp) fn complete_send(
         &self,
         send: &SendQueue,
         one: &PendingRequest,
         status: ibv_wc_status,
     ) {
-        let signalled = self.signal_all || one.flags & IBV_SEND_SIGNALED != 0;
-        if signalled || status != IBV_WC_SUCCESS {
+        if self.is_signalled(one.flags) || status != IBV_WC_SUCCESS {
             let length = one.sges.length();
             self.push_send(send, one.wr_id, one.opcode, length, one.index, status);
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn push_send(
         &self,
         send: &SendQueue,

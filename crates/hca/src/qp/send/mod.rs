@@ -246,24 +246,24 @@ impl SendQueue {
         self.posted - self.retired.position() < self.capacity
             && self.begun == self.pending.len()
             && self.backoff == Backoff::None
-            && (self.begun == 0 || !self.pending.get(self.begun - 1).is_some_and(failed))
+            // If all are in flight, none has failed.
+            && (self.sent == self.begun || !self.pending.get(self.begun - 1).is_some_and(failed))
     }
 
-    /// Records that the request appended last was sent. It must not be one with an answer.
+    /// Appends a plain send, which was just sent while all earlier requests were begun.
     #[inline]
-    fn note_sent(&mut self) {
-        let epoch = self.epoch;
-        if let Some(one) = self.pending.get_mut(self.begun) {
-            one.epoch = epoch;
-            one.is_started = true;
-            one.stage = RequestStage::Sent;
-        }
+    fn append_sent(&mut self, request: &SendRequest<'_>, index: u64, psn: u32) {
+        let one = self.pending.append();
+        one.fill_send(request, index, psn);
+        one.epoch = self.epoch;
+        one.is_started = true;
+        one.stage = RequestStage::Sent;
         self.begun += 1;
         self.sent += 1;
         self.unanswered_since = None;
     }
 
-    /// Changes a request's stage; apart from [`SendQueue::note_sent`], no other code does.
+    /// Changes a request's stage; apart from [`SendQueue::append_sent`], no other code does.
     fn set_stage(&mut self, position: usize, stage: RequestStage) {
         let Some(one) = self.pending.get_mut(position) else {
             return;

@@ -132,7 +132,7 @@ impl Qp {
         length: u64,
         index: u64,
     ) {
-        if self.signal_all || request.flags & IBV_SEND_SIGNALED != 0 {
+        if self.is_signalled(request.flags) {
             let (wr_id, opcode) = (request.wr_id, request.opcode);
             self.push_send(send, wr_id, opcode, length, index, IBV_WC_SUCCESS);
         }
@@ -182,10 +182,10 @@ impl Qp {
         let outcome = self.send_plain(send, request, index, psn)?;
         send.posted += 1;
         send.next_psn = (psn + 1) & 0xff_ffff;
-        send.pending.append().fill(request, index, psn);
         if outcome == Outcome::Sent {
-            send.note_sent();
+            send.append_sent(request, index, psn);
         } else {
+            send.pending.append().fill(request, index, psn);
             let position = send.begun;
             self.note(send, position, outcome);
             self.finish(send);

@@ -2,6 +2,7 @@
 
 use crate::ah::AddressHandle;
 use crate::qp::flush::Flush;
+use crate::qp::requester::parts::gather_inline;
 use crate::receive::SgeList;
 use std::sync::Arc;
 use verbena_abi::*;
@@ -192,9 +193,7 @@ const INLINE_KEPT: usize = 256;
 impl PendingRequest {
     /// Stores a request that was just posted.
     pub(super) fn fill(&mut self, request: &SendRequest<'_>, index: u64, psn: u32) {
-        self.wr_id = request.wr_id;
-        self.opcode = request.opcode;
-        self.flags = request.flags;
+        self.fill_send(request, index, psn);
         self.immediate = request.immediate;
         self.remote_address = request.remote_address;
         self.rkey = request.rkey;
@@ -205,6 +204,15 @@ impl PendingRequest {
         self.remote_qpn = request.remote_qpn;
         self.remote_qkey = request.remote_qkey;
         self.bind = request.bind.map(OwnedBind::of);
+    }
+
+    /// As [`PendingRequest::fill`], for a send over a reliable connection: the opcode gives no
+    /// meaning to the other fields.
+    #[inline]
+    pub(super) fn fill_send(&mut self, request: &SendRequest<'_>, index: u64, psn: u32) {
+        self.wr_id = request.wr_id;
+        self.opcode = request.opcode;
+        self.flags = request.flags;
         self.stage = RequestStage::Waiting;
         self.index = index;
         self.psn = psn;
@@ -219,13 +227,16 @@ impl PendingRequest {
     }
 
     /// Copies inline data, which the application may reuse when posting returns.
+    #[inline]
     fn keep_inline(&mut self, request: &SendRequest<'_>) {
+        let length = request.length() as usize;
         self.inline.clear();
-        for sge in request.sges.iter().filter(|sge| sge.length > 0) {
-            // SAFETY: the application keeps inline data readable during posting.
-            let bytes =
-                unsafe { std::slice::from_raw_parts(sge.addr as *const u8, sge.length as usize) };
-            self.inline.extend_from_slice(bytes);
+        self.inline.reserve(length);
+        // SAFETY: the application keeps inline data readable during posting; there is capacity for
+        // `length` bytes, the sum of the buffers.
+        unsafe {
+            gather_inline(request.sges, 0, self.inline.as_mut_ptr(), length);
+            self.inline.set_len(length);
         }
         self.sges.set(&[ibv_sge {
             addr: self.inline.as_ptr() as u64,
