@@ -310,9 +310,9 @@ mod tests {
         let words = line
             .expect("states it")
             .split(|letter: char| !letter.is_ascii_digit());
-        let years = words.filter(|word| word.len() == 4);
+        let mut years = words.filter(|word| word.len() == 4);
         years
-            .last()
+            .next_back()
             .expect("has a year")
             .parse()
             .expect("is a number")
