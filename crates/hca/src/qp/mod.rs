@@ -16,6 +16,7 @@ mod check;
 mod congestion;
 mod create;
 pub mod flush;
+mod inline_data;
 mod modify;
 pub mod multicast;
 mod names;

@@ -15,7 +15,7 @@ mod atomic;
 mod datagram;
 mod direct;
 pub(super) mod outcome;
-pub(in crate::qp) mod parts;
+mod parts;
 mod plain;
 mod read;
 mod send;

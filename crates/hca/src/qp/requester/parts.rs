@@ -5,11 +5,10 @@ use super::outcome::Outcome;
 use crate::process::Outbound;
 use crate::process::link::Acknowledge;
 use crate::qp::Qp;
+use crate::qp::inline_data::gather_inline;
 use crate::qp::ring_message::Request;
 use crate::qp::send::{RequestProgress, SendQueue};
 use std::sync::Arc;
-use verbena_abi::ibv_sge;
-use verbena_hca_os::copy;
 use verbena_hca_shm::channel::MAX_PAYLOAD;
 use verbena_wire::opcode::Place;
 
@@ -60,35 +59,5 @@ impl Qp {
                 outcome => return outcome,
             }
         }
-    }
-}
-
-/// Copies part of inline data.
-///
-/// # Safety
-/// The buffers hold `offset + length` readable bytes, and `target` has space for `length`.
-#[inline]
-pub(in crate::qp) unsafe fn gather_inline(
-    sges: &[ibv_sge],
-    offset: usize,
-    target: *mut u8,
-    length: usize,
-) {
-    if let [one] = sges {
-        // SAFETY: the buffer holds `offset + length` bytes, and `target` has space for `length`.
-        unsafe { copy::copy((one.addr as *const u8).wrapping_add(offset), target, length) };
-        return;
-    }
-    let (mut skip, mut copied) = (offset, 0);
-    for sge in sges {
-        let skipped = skip.min(sge.length as usize);
-        skip -= skipped;
-        let part = (sge.length as usize - skipped).min(length - copied);
-        // SAFETY: inside the buffer, and inside the remaining space.
-        unsafe {
-            let from = (sge.addr as *const u8).wrapping_add(skipped);
-            copy::copy(from, target.add(copied), part);
-        }
-        copied += part;
     }
 }

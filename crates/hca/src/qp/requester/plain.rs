@@ -7,10 +7,10 @@
 
 use super::Job;
 use super::direct::{CHUNK, Span};
-use super::parts::gather_inline;
 use crate::capture;
 use crate::process::link::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
+use crate::qp::inline_data::gather_inline;
 use crate::qp::requester::outcome::Outcome;
 use crate::qp::ring_message::Plain;
 use crate::qp::send::{SendQueue, SendRequest};

@@ -2,7 +2,7 @@
 
 use crate::ah::AddressHandle;
 use crate::qp::flush::Flush;
-use crate::qp::requester::parts::gather_inline;
+use crate::qp::inline_data::gather_inline;
 use crate::receive::SgeList;
 use std::sync::Arc;
 use verbena_abi::*;
