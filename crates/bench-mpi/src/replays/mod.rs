@@ -28,7 +28,8 @@ fn check_nodes(nodes: Option<usize>, ranks: usize) -> Result<(), Failure> {
     match nodes {
         Some(0) => Err(input("--nodes must be at least 1")),
         Some(nodes) if nodes > ranks => Err(input(format!(
-            "--nodes {nodes} is more than the {ranks} ranks of the program: each rank is on one node"
+            "--nodes {nodes} is more than the {ranks} ranks of the program: each rank is on one \
+             node"
         ))),
         _ => Ok(()),
     }

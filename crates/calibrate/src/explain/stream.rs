@@ -168,8 +168,8 @@ impl Stream {
         let share = busy / self.between;
         if share < LIMITS {
             return format!(
-                "limit: no server, the busiest ({server}) is idle for {:.0} % of the time; messages \
-                 wait for others: for latencies, requests under way or buffers",
+                "limit: no server, the busiest ({server}) is idle for {:.0} % of the time; \
+                 messages wait for others: for latencies, requests under way or buffers",
                 100.0 * (1.0 - share)
             );
         }
