@@ -91,6 +91,8 @@ def vectors() -> list[Target]:
                    milliseconds("verbs.vector"), "ms", ">=", 2),
             Target("vectors", "vector of 1,024 x 4 KiB: xrootd, by TCP", milliseconds("xrootd.vector"),
                    milliseconds("tcp.vector"), "ms", ">=", 2),
+            Target("vectors", "1,024 x 4 KiB: pread(2) of the file, one vector, by verbs", milliseconds("local"),
+                   milliseconds("verbs.vector"), "ms", ">=", 0.5),
             Target("vectors", "1,024 reads, one vector, by verbs", milliseconds("verbs.single"), milliseconds("verbs.vector"),
                    "ms", ">=", 10)]
 

@@ -1,4 +1,5 @@
-"""1,024 ranges of 4 KiB: by seeks and reads, and by one vector, with C programs; and XRootD's vector read of the same ranges."""
+"""1,024 ranges of 4 KiB: by seeks and reads, by one vector, and from the file itself, with C programs; and XRootD's vector
+read of the same ranges."""
 
 from __future__ import annotations
 
@@ -23,14 +24,16 @@ def measure(service: Service, over_tcp: Service, tools: dict, sizes: Sizes) -> N
     theirs = xrootd_program(service.directory) if "xrdcp" in tools else None
     for _ in range(sizes.turns):
         for name, on in (("verbs", service), ("tcp", over_tcp)):
-            command = [str(ours), f"rfio://127.0.0.1:{on.port}/hot", str(sizes.large)]
+            command = [str(ours), f"rfio://127.0.0.1:{on.port}/hot", str(sizes.large),
+                       str(on.export / "hot")]
             ended = on.place.run("vector", run(*command) if name == "verbs" else command, 120,
                                  RFIO_FABRIC=on.fabric, **on.environment())
             assert ended.succeeded, ended.evidence()
             for line in ended.output.splitlines():
-                single, vector = map(float, line.split())
+                single, vector, local = map(float, line.split())
                 note(f"vector.{name}.single_s", single)
                 note(f"vector.{name}.vector_s", vector)
+                note("vector.local_s", local)
         if theirs:
             done = subprocess.run([theirs, f"root://127.0.0.1:{tools['xrdcp'].port}//hot", str(sizes.large)],
                                   capture_output=True, text=True, timeout=120, check=False)
