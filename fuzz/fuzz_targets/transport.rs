@@ -108,6 +108,7 @@ fuzz_target!(|input: &[u8]| {
         retry_count: RetryCount::new(choices.next() % 8).expect("three bits"),
         rnr_retry: RnrRetry::new(choices.next() % 8).expect("three bits"),
         window,
+        acknowledge_every: 64,
     });
     let mut responder = Responder::new(responder::Configuration {
         service,

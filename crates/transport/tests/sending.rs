@@ -193,9 +193,17 @@ fn a_flush_completes_all_requests_in_order_and_stops_timers() {
 #[test]
 fn no_more_than_the_window_is_in_flight() {
     let psn = Psn::new(0x00ff_ffc0);
-    for window in [1, 2, 63, 64, 65, 128] {
+    for (window, every) in [
+        (1, 64),
+        (2, 64),
+        (63, 64),
+        (64, 64),
+        (65, 64),
+        (128, 64),
+        (124, 62),
+    ] {
         let mut ours = requester(Reliable::Rc, Mtu::B256, psn);
-        ours.window = window;
+        (ours.window, ours.acknowledge_every) = (window, every);
         let theirs = support::responder(Reliable::Rc, Mtu::B256, psn);
         let mut world = World::new(0, Manners::default(), ours, theirs, 1 << 17);
         world.traced = true;

@@ -350,3 +350,35 @@ fn long_messages_request_intermediate_acknowledgements() {
         .collect();
     assert_eq!(asks, [64, 128, 192, 256, 320, 384, 448, 512]);
 }
+
+/// Messages of 32 packets over whole intervals do not split the intervals.
+#[test]
+fn window_end_requests_nothing_while_an_answer_is_near() {
+    let psn = Psn::new(0);
+    let mut ours = requester(Reliable::Rc, Mtu::B256, psn);
+    (ours.window, ours.acknowledge_every) = (124, 62);
+    let theirs = responder(Reliable::Rc, Mtu::B256, psn);
+    let mut world = World::new(0, Manners::default(), ours, theirs, 1 << 18);
+    world.traced = true;
+    world.here.buffers.insert(0, vec![9; 1 << 18]);
+    let remote = Remote {
+        address: BASE,
+        key: KEY,
+    };
+    let write = Work::Write {
+        remote,
+        immediate: None,
+    };
+    for _ in 0..4 {
+        world.post(posted(work(write, 1 << 18)));
+    }
+    while world.step() {}
+    assert_eq!(world.here.sent.len(), 4);
+    let asks = world
+        .trace
+        .iter()
+        .filter(|(to, _)| *to == To::Responder)
+        .filter(|(_, bytes)| Packet::parse(bytes).unwrap().headers.bth.ack_request)
+        .count();
+    assert_eq!(asks, 4 * 1024_usize.div_ceil(62));
+}

@@ -7,8 +7,8 @@ use crate::capture::{self, Seen};
 use std::cell::Cell;
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::Errno;
-use verbena_wire::icrc;
 use verbena_wire::roce::seal;
+use verbena_wire::{Mtu, bth, icrc};
 
 /// Packets per call (Linux: UDP_MAX_SEGMENTS).
 const MOST: usize = 64;
@@ -16,6 +16,13 @@ const MOST: usize = 64;
 const MOST_BYTES: usize = 65_000;
 /// Space for one packet under construction: headers, the largest MTU, padding and ICRC.
 pub const PACKET: usize = 4096 + 128;
+
+/// Returns how many packets with a full payload and no extension headers one batch holds.
+#[must_use]
+pub const fn packets(mtu: Mtu) -> u32 {
+    let fit = MOST_BYTES / (bth::LENGTH + mtu.bytes() as usize + icrc::LENGTH);
+    if fit < MOST { fit as u32 } else { MOST as u32 }
+}
 
 thread_local! {
     /// Buffer kept for the next batch of this thread.

@@ -26,6 +26,7 @@ pub fn requester(service: Reliable, mtu: Mtu, psn: Psn) -> reliable::requester::
         retry_count: RetryCount::new(7).unwrap(),
         rnr_retry: RnrRetry::Infinite,
         window: 128,
+        acknowledge_every: 64,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::device::active_mtu;
 use crate::qp::notification_timer::NotificationTimer;
-use crate::qp::send::packet_requester::{WINDOW, mtu_of};
+use crate::qp::send::packet_requester::mtu_of;
 use crate::receive::Receive;
 use crate::roce::path::Path;
 use crate::srq::Srq;
@@ -16,6 +16,10 @@ use verbena_transport::unreliable::{
     ReceiveQueue as ReceiveQueueKind,
 };
 use verbena_wire::{Mtu, PKey, Psn, QKey, Qpn, RnrTimer};
+
+/// Largest distance of a kept packet behind a missing one: the window of Linux' rxe and of earlier
+/// versions, and no less than ours.
+const EARLY: u32 = 128;
 
 /// Responder state of a queue pair that uses packets.
 pub(crate) struct PacketResponder {
@@ -82,7 +86,7 @@ impl PacketResponder {
             initial_psn,
             min_rnr_timer: rnr_timer(attributes),
             max_dest_rd_atomic: attributes.max_dest_rd_atomic.into(),
-            early: WINDOW,
+            early: EARLY,
         });
         let machine = ResponderMachine::Reliable(path, machine);
         Some(PacketResponder::new(machine, attributes.dest_qp_num))

@@ -11,6 +11,7 @@
 //! - No packet is lost or duplicated, except repetitions after an RNR NAK.
 
 use super::SendQueue;
+use super::packet_requester::acknowledge_every;
 use super::packets::gather;
 use super::single_request::SingleRequest;
 use crate::ah::AddressHandle;
@@ -240,6 +241,7 @@ impl CapturingRequester {
                 retry_count: RetryCount::new(0)?,
                 rnr_retry: RnrRetry::Infinite,
                 window: u32::MAX,
+                acknowledge_every: acknowledge_every(mtu),
             });
             machine.check(request).ok()?;
             return Some(CapturingRequester::Reliable(Box::new(machine)));

@@ -6,6 +6,7 @@
 
 use crate::roce::packet::ReceivedPacket;
 use crate::roce::path::Path;
+use crate::roce::tx_batch;
 use verbena_abi::*;
 use verbena_hca_os::clock;
 use verbena_transport::reliable::{Reliable, Requester, requester};
@@ -15,8 +16,16 @@ use verbena_transport::unreliable;
 use verbena_transport::{Instant, ReliableRequesterAccess};
 use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn};
 
-/// Most unacknowledged packets in flight: as many as in Linux' rxe.
-pub(crate) const WINDOW: u32 = 128;
+/// Most packets between acknowledgement requests, and half of the unacknowledged ones in flight, as
+/// in Linux' rxe.
+const ACKNOWLEDGE_EVERY: u32 = 64;
+
+/// Returns the interval of acknowledgement requests: whole TX batches, because each acknowledgement
+/// permits that many further packets, and a remainder would take a batch of its own.
+pub(super) fn acknowledge_every(mtu: Mtu) -> u32 {
+    let batch = tx_batch::packets(mtu);
+    ACKNOWLEDGE_EVERY / batch * batch
+}
 
 /// Requester state of a queue pair whose peer is on another host.
 pub(crate) struct PacketRequester {
@@ -74,7 +83,8 @@ impl PacketRequester {
             ack_timeout,
             retry_count,
             rnr_retry,
-            window: WINDOW,
+            window: 2 * acknowledge_every(mtu),
+            acknowledge_every: acknowledge_every(mtu),
         });
         Some(PacketRequester {
             path,
@@ -170,4 +180,15 @@ pub(super) fn retries_of(attributes: &ibv_qp_attr) -> (AckTimeout, RetryCount, R
         RetryCount::new(attributes.retry_cnt).unwrap_or(const { RetryCount::new(7).unwrap() }),
         RnrRetry::new(attributes.rnr_retry).unwrap_or(RnrRetry::Infinite),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acknowledgements_are_requested_after_whole_batches() {
+        let every = Mtu::ALL.map(acknowledge_every);
+        assert_eq!(every, [64, 64, 62, 62, 60]);
+    }
 }

@@ -139,6 +139,7 @@ pub fn reliable_requester(service: Reliable) -> Requester {
         retry_count: RetryCount::new(1).unwrap(),
         rnr_retry: RnrRetry::Limited(0),
         window: 128,
+        acknowledge_every: 64,
     })
 }
 

@@ -55,10 +55,10 @@ pub struct Configuration {
     pub rnr_retry: RnrRetry,
     /// The limit of outstanding packets, at least 1. rxe uses 128.
     pub window: u32,
+    /// The interval of acknowledgement requests within a long message, in packets, at least 1. rxe
+    /// uses 64.
+    pub acknowledge_every: u32,
 }
-
-/// Interval of acknowledgement requests within a long message, in packets, as in rxe.
-const ACKNOWLEDGE_EVERY: u32 = 64;
 
 /// Why a requester cannot execute a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
@@ -109,6 +109,8 @@ pub struct Requester {
     oldest: Psn,
     limit: Psn,
     since_ack_request: u32,
+    /// The last packet that requested an acknowledgement.
+    requested: Option<Psn>,
     retries: Retries,
     recovery: Recovery,
     congestion: Congestion,
@@ -133,6 +135,7 @@ impl Requester {
             oldest: psn,
             limit: psn,
             since_ack_request: 0,
+            requested: None,
             retries: Retries::new(configuration.retry_count, configuration.rnr_retry),
             recovery: Recovery::None,
             congestion: Congestion::new(configuration.window),

@@ -7,7 +7,7 @@ use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::xrceth::Xrceth;
 
 use super::recovery::Timer;
-use super::{ACKNOWLEDGE_EVERY, Cursor, Mode, Requester};
+use super::{Cursor, Mode, Requester};
 use crate::access::ReliableRequesterAccess;
 use crate::completion::Status;
 use crate::packets;
@@ -120,6 +120,7 @@ impl Requester {
             None => (next, None),
         };
         self.since_ack_request = if ack_request {
+            self.requested = Some(psn);
             0
         } else {
             self.since_ack_request + 1
@@ -130,14 +131,26 @@ impl Requester {
     }
 
     /// Returns whether the packet requests an acknowledgement: at the end of each message, every
-    /// [`ACKNOWLEDGE_EVERY`] packets, at the end of the window, where transmission stops without an
+    /// `acknowledge_every` packets, at the end of the window, where transmission stops without an
     /// answer, and at the end of a retransmission.
+    ///
+    /// At the end of the window an earlier request suffices if less than half of the window is
+    /// behind it: its answer opens the window even if congestion halves it meanwhile. A further
+    /// request would split this interval and all later ones.
     fn asks_for_acknowledgement(&self, sequence: Sequence, packet: u32, psn: Psn) -> bool {
         self.resume.is_some_and(|resume| resume.after == 1)
             || sequence.answer == Answer::Response
             || packet + 1 == sequence.packets
-            || self.since_ack_request + 1 >= ACKNOWLEDGE_EVERY
-            || !self.within_window(psn.next(), 1)
+            || self.since_ack_request + 1 >= self.configuration.acknowledge_every
+            || (!self.within_window(psn.next(), 1) && !self.awaits_answer_near(psn))
+    }
+
+    /// Returns whether less than half of the window is between `psn` and an unanswered request.
+    fn awaits_answer_near(&self, psn: Psn) -> bool {
+        self.requested.is_some_and(|requested| {
+            !requested.precedes(self.oldest)
+                && psn.ahead_of(requested) < self.congestion.window() / 2
+        })
     }
 
     fn packet(&self, request: &SendRequest, packet: u32, psn: Psn) -> (Headers, Payload) {
