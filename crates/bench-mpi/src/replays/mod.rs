@@ -5,9 +5,34 @@ pub mod interval;
 pub mod recorded;
 pub mod schedule;
 
+use serde::Serialize;
+
 use crate::Failure;
 use verbena_bench::Failure as BenchFailure;
 use verbena_bench::model_target::ModelTarget;
+use verbena_model::profile::System;
+
+/// Library and network of a replay's system.
+#[derive(Debug, Serialize)]
+struct Setup {
+    /// Profile of the message-passing library, or `none`.
+    library: String,
+    /// Path MTU in bytes.
+    mtu: u64,
+    /// Profiles of link, switch, topology and congestion control.
+    network: String,
+}
+
+impl Setup {
+    fn of(system: &System) -> Self {
+        let [library, _, network] = system.setup();
+        Self {
+            library,
+            mtu: system.link.mtu.0,
+            network,
+        }
+    }
+}
 
 /// Returns the differences of several models' systems beside adapters and hosts, a sentence each.
 ///

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::interval::{ALL_SCALED, Judge, Parts, ToldInterval};
-use super::{check_nodes, input};
+use super::{Setup, check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -22,6 +22,7 @@ pub const NO_BUFFER: &str = "only algorithms of MSCCL take --bytes";
 #[derive(Debug, Serialize)]
 pub struct Told {
     system: String,
+    setup: Setup,
     ranks: usize,
     nodes: usize,
     operations: usize,
@@ -53,12 +54,13 @@ pub fn replay_on(
 ) -> Result<Told, Failure> {
     check_nodes(nodes, schedule.ranks)?;
     let nodes = nodes.unwrap_or(schedule.ranks);
-    let outcome = replay(model.system()?, schedule, nodes, model.fidelity);
+    let system = model.system()?;
+    let outcome = replay(system, schedule, nodes, model.fidelity);
     let outcome = outcome.map_err(|failure| match failure {
         Refusal::Schedule(fault) => within(file, &fault),
         Refusal::System(reason) => input(reason),
     })?;
-    let mut told = told(model, schedule, nodes, &outcome);
+    let mut told = told(model, Setup::of(system), schedule, nodes, &outcome);
     let judge = Judge::of(model, profiles, schedule.sent())?;
     told.interval = judge.and_then(|judge| {
         judge.told(Parts {
@@ -93,10 +95,17 @@ fn within(file: &Path, fault: &verbena_replay::goal::Fault) -> Failure {
     input(format!("{}, {fault}", file.display()))
 }
 
-fn told(model: &ModelTarget, schedule: &Schedule, nodes: usize, outcome: &Outcome) -> Told {
+fn told(
+    model: &ModelTarget,
+    setup: Setup,
+    schedule: &Schedule,
+    nodes: usize,
+    outcome: &Outcome,
+) -> Told {
     let (bytes, messages) = schedule.sent();
     Told {
         system: model.name().to_owned(),
+        setup,
         ranks: schedule.ranks,
         nodes,
         operations: schedule.size(),

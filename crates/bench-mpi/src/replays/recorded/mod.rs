@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::interval::{self, Judge, ToldInterval};
-use super::{check_nodes, input};
+use super::{Setup, check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -75,6 +75,7 @@ pub struct Told {
     /// The directory of the trace.
     trace: String,
     system: String,
+    setup: Setup,
     ranks: usize,
     nodes: usize,
     calls: u64,
@@ -235,6 +236,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
     Told {
         trace: directory.display().to_string(),
         system: run.system.name.clone(),
+        setup: Setup::of(run.system),
         ranks: outcome.ranks.len(),
         nodes: run.nodes.iter().max().map_or(0, |node| node + 1),
         calls: summary.all.calls,
