@@ -1,6 +1,6 @@
-//! The MPI benchmarks, which the models have as well ([`verbena_reproduce::messages`]).
+//! The MPI benchmarks, which the models have as well ([`verbena_reproduce::mpi_benchmarks`]).
 
-use verbena_reproduce::messages;
+use verbena_reproduce::mpi_benchmarks;
 use verbena_workloads::Benchmark;
 
 /// The quantity that a benchmark samples.
@@ -31,7 +31,7 @@ pub const QUICK: [&str; 5] = [
 
 /// Returns all of them.
 pub fn all() -> impl Iterator<Item = &'static Benchmark> {
-    messages::ALL.iter().map(|entry| &entry.benchmark)
+    mpi_benchmarks::ALL.iter().map(|entry| &entry.benchmark)
 }
 
 /// Returns the quantity of a benchmark; `None` if it is not an MPI benchmark.

@@ -1,10 +1,11 @@
-//! Imports traces of other tracers: OTF2, SimGrid's, DUMPI's and Chakra's. `otf2-print` reads OTF2,
-//! whose library is in C; this module parses its output as a stream.
+//! Imports traces of other tracers: OTF2, SimGrid's and DUMPI's by [`import`]; Chakra's, which become
+//! schedules, by [`chakra`]. `otf2-print` reads OTF2, whose library is in C; this module parses its
+//! output as a stream.
 
 mod chakra;
 mod dumpi;
-mod foreign;
 mod simgrid;
+mod unsupported;
 
 use std::env;
 use std::ffi::OsString;
@@ -15,10 +16,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
 use verbena_mpi_trace::otf2::{self, Definitions};
-use verbena_mpi_trace::simgrid as ti;
+use verbena_mpi_trace::simgrid as simgrid_trace;
 
 pub use chakra::{chakra, is_trace as is_chakra};
-use foreign::Foreign;
+use unsupported::Unsupported;
 
 /// The reason why an archive cannot be imported.
 #[derive(Debug, thiserror::Error)]
@@ -33,11 +34,11 @@ pub enum Failure {
 
     /// A format that is not read.
     #[error("{path} is {}, which is not read; {}", .format.name, .format.remedy)]
-    Foreign {
+    Unsupported {
         /// The file.
         path: PathBuf,
         /// Its format, and the remedy.
-        format: Foreign,
+        format: Unsupported,
     },
 
     /// `otf2-print` is not installed.
@@ -75,7 +76,7 @@ pub enum Failure {
         /// The trace.
         trace: PathBuf,
         /// The defect.
-        source: ti::Error,
+        source: simgrid_trace::Error,
     },
 
     /// The content of a DUMPI trace cannot be imported.
@@ -102,7 +103,7 @@ pub enum Imported {
     /// From an OTF2 archive.
     Otf2(otf2::Imported),
     /// From a time-independent trace of SimGrid.
-    SimGrid(ti::Imported),
+    SimGrid(simgrid_trace::Imported),
     /// From a DUMPI trace.
     Dumpi(verbena_mpi_trace::dumpi::Imported),
 }
@@ -125,9 +126,9 @@ pub fn import(path: &Path, flops_per_second: Option<f64>) -> Result<Imported, Fa
     if dumpi::is_trace(path) {
         return dumpi::dumpi(path).map(Imported::Dumpi);
     }
-    if let Some(format) = foreign::recognise(path, &head(path)) {
+    if let Some(format) = unsupported::recognise(path, &head(path)) {
         let path = path.to_owned();
-        return Err(Failure::Foreign { path, format });
+        return Err(Failure::Unsupported { path, format });
     }
     match simgrid::is_trace(path) {
         true => simgrid::simgrid(path, flops_per_second).map(Imported::SimGrid),

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verbena_fabric::{Error, Result};
-use verbena_reproduce::messages;
+use verbena_reproduce::mpi_benchmarks;
 use verbena_workloads::modelled::{Modelled, Ran};
 use verbena_workloads::{Benchmark, Budget, Record, Sweep, find};
 
@@ -99,7 +99,7 @@ impl Runner {
 
     /// Runs a benchmark that models support; others need real processes and files.
     fn one(&self, benchmark: &'static Benchmark) -> Result<Ran> {
-        if let Some(entry) = messages::find(benchmark.name) {
+        if let Some(entry) = mpi_benchmarks::find(benchmark.name) {
             return self.message_passing(entry);
         }
         let system = self.target.machine.system();
@@ -120,7 +120,7 @@ impl Runner {
     }
 
     /// MPI benchmarks need the model of a library, if the system names one.
-    fn message_passing(&self, entry: &messages::Entry) -> Result<Ran> {
+    fn message_passing(&self, entry: &mpi_benchmarks::Entry) -> Result<Ran> {
         let system = self.target.machine.system();
         let Some(system) = system.filter(|system| system.mpi.is_some()) else {
             return Err(Error::unsupported(
@@ -130,12 +130,13 @@ impl Runner {
         };
         let asked = self.options.sizes.as_ref();
         let sizes = asked.map(|sizes| sizes.iter().map(|&size| size as u64).collect());
-        let sizes = sizes.unwrap_or_else(|| messages::sizes(entry, self.options.quick));
-        let crews = messages::crews(entry, self.options.processes, self.options.pairs.as_deref());
+        let sizes = sizes.unwrap_or_else(|| mpi_benchmarks::sizes(entry, self.options.quick));
+        let crews =
+            mpi_benchmarks::crews(entry, self.options.processes, self.options.pairs.as_deref());
         for ranks in &crews {
             entry.benchmark.check(*ranks)?;
         }
-        let points = messages::points(entry, (system, self.target.fidelity), &sizes, &crews);
+        let points = mpi_benchmarks::points(entry, (system, self.target.fidelity), &sizes, &crews);
         Ok(Ran {
             records: points
                 .into_iter()

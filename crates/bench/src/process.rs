@@ -15,7 +15,7 @@ use verbena_measure::clock::Clock;
 use verbena_measure::result::Failure as PointFailure;
 use verbena_report::schema::Line;
 use verbena_verbs::Library;
-use verbena_workloads::{Context, Record, Rest, run};
+use verbena_workloads::{Context, Record, WaitingBudget, run};
 
 /// Time without progress after which a process gives up on its peer.
 const PATIENCE: Duration = Duration::from_secs(6);
@@ -111,7 +111,7 @@ pub fn run_one(
         launch,
         options: &options,
         budget: task.budget(),
-        rest: &Rest::default(),
+        waiting_budget: &WaitingBudget::default(),
         sink: &|record| sink(line(record)),
     };
     executor::block_on(run(&context))

@@ -21,7 +21,7 @@ use verbena_model::kernel::{Span, Time};
 use verbena_model::profile::System;
 use verbena_model::stage;
 use verbena_reproduce::bench::mpi_traced;
-use verbena_reproduce::messages;
+use verbena_reproduce::mpi_benchmarks;
 use verbena_workloads::modelled::Modelled;
 use verbena_workloads::{Benchmark, Budget, Options, RateBudget};
 
@@ -109,14 +109,14 @@ pub fn explain(
 /// Returns an error if the benchmark is another one, or the system has no library.
 pub fn explain_messages(
     system: &System,
-    entry: &messages::Entry,
+    entry: &mpi_benchmarks::Entry,
     sizes: &[u64],
     fidelity: Fidelity,
 ) -> Result<Vec<Explained>, verbena_fabric::Error> {
     let (name, model) = (entry.benchmark.name, format!("the model {}", system.name));
     let answered = match entry.measure {
-        messages::Measure::Latency => true,
-        messages::Measure::Bandwidth => false,
+        mpi_benchmarks::Measure::Latency => true,
+        mpi_benchmarks::Measure::Bandwidth => false,
         _ => {
             let what = format!("{name} in `explain` (mpi.latency and mpi.bandwidth are)");
             return Err(verbena_fabric::Error::unsupported(what, model));
@@ -246,7 +246,7 @@ mod tests {
         let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
         let system = library.system("connectx5-edr").expect("it is shipped");
         let explained = |name: &str, bytes| {
-            let entry = messages::find(name).expect("a benchmark");
+            let entry = mpi_benchmarks::find(name).expect("a benchmark");
             explain_messages(&system, entry, &[bytes], Fidelity::Packet)
         };
         for (name, bytes) in [("mpi.latency", 8), ("mpi.bandwidth", 1 << 20)] {

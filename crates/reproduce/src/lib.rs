@@ -1,5 +1,6 @@
 //! Computes the published claims and figures by the timing models: benchmarks and programs of the
-//! papers, and published curves for validation.
+//! papers, and published curves for validation. Has the table of MPI benchmarks, too, which the
+//! models run as the suite runs them on hardware.
 #![forbid(unsafe_code)]
 
 pub mod anchored;
@@ -7,7 +8,7 @@ pub mod application;
 pub mod bench;
 pub mod claims;
 pub mod figures;
-pub mod messages;
+pub mod mpi_benchmarks;
 pub mod sensitivity;
 pub mod suite;
 pub mod summary;

@@ -7,7 +7,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_model::stage;
 use verbena_reproduce::bench::{Ranks, mpi_latency, mpi_traced};
-use verbena_reproduce::messages::{ALL, Measure, points};
+use verbena_reproduce::mpi_benchmarks::{ALL, Measure, points};
 use verbena_workloads::Processes;
 
 /// Returns a system with one of the shipped libraries.

@@ -1,4 +1,4 @@
-//! The order in which requests of a session are carried out, in version 3.
+//! The order in which requests of a session are carried out, from version 3 on.
 //!
 //! # Rules
 //!

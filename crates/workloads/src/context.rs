@@ -1,7 +1,7 @@
 //! The context of a benchmark: the fabric, the user's options, time budgets, and the sink of
 //! results.
 
-use crate::rest::Rest;
+use crate::waiting_budget::WaitingBudget;
 use std::time::Duration;
 use verbena_fabric::{Fabric, FabricKind, Group};
 use verbena_measure::pace::Paces;
@@ -212,7 +212,7 @@ pub struct Context<'a, F: Fabric> {
     /// The time budget.
     pub budget: Budget,
     /// Time spent waiting for undisturbed processors.
-    pub rest: &'a Rest,
+    pub waiting_budget: &'a WaitingBudget,
     /// The sink of results; called in process 0 only.
     pub sink: &'a dyn Fn(Record),
 }

@@ -86,7 +86,7 @@ impl<'a, F: Fabric> SpeedMonitor<'a, F> {
             self.elsewhere = works && self.is_elsewhere(members).await?;
             let limit = self.limit.unwrap_or(f64::INFINITY);
             let slow = works && pace::slower_than(limit, || self.fabric.now().0);
-            let ballot = [self.elsewhere || slow, context.rest.is_over()];
+            let ballot = [self.elsewhere || slow, context.waiting_budget.is_over()];
             let votes = agree_present(context, &pack(&ballot.map(f64::from))).await?;
             let votes: Option<Vec<Vec<f64>>> = votes
                 .iter()
@@ -104,7 +104,7 @@ impl<'a, F: Fabric> SpeedMonitor<'a, F> {
             let since = Instant::now();
             context.fabric.compute(PAUSE).await;
             // In virtual time no real time passes here.
-            context.rest.add(since.elapsed().max(PAUSE));
+            context.waiting_budget.add(since.elapsed().max(PAUSE));
         }
     }
 

@@ -17,21 +17,21 @@ mod bandwidth;
 mod baseline;
 pub mod context;
 mod disturbance;
-mod exchange;
 mod internals;
 mod latency;
 pub mod modelled;
 mod pairs;
-mod pattern;
+mod patterns;
 pub mod rates;
 pub mod registry;
-mod rest;
 mod sampling;
+mod test_data;
+mod waiting_budget;
 mod wiring;
 
 pub use context::{Budget, Context, Mode, Options, RateBudget, Record, Sweep};
 pub use registry::{Benchmark, Group, Processes, find, run};
-pub use rest::Rest;
+pub use waiting_budget::WaitingBudget;
 
 /// Baselines that a launcher measures itself, before any job: the bounds of results.
 pub mod host {

@@ -3,7 +3,7 @@
 
 use crate::context::{Budget, Context, Options, Record};
 use crate::registry::{Benchmark, Processes, run};
-use crate::rest::Rest;
+use crate::waiting_budget::WaitingBudget;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Modelled {
                 launch: 0,
                 options: &options,
                 budget,
-                rest: &Rest::default(),
+                waiting_budget: &WaitingBudget::default(),
                 sink: &emit,
             };
             run(&context).await
@@ -181,7 +181,7 @@ impl Modelled {
                 launch: 0,
                 options: &options,
                 budget,
-                rest: &Rest::default(),
+                waiting_budget: &WaitingBudget::default(),
                 sink: &emit,
             };
             run(&context).await.map(|()| process.now().0)

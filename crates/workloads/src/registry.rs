@@ -1,7 +1,7 @@
 //! The table of all benchmarks.
 
 use crate::context::Context;
-use crate::{bandwidth, baseline, exchange, internals, latency, pairs};
+use crate::{bandwidth, baseline, internals, latency, pairs, patterns};
 use verbena_fabric::{Error, Fabric, Result};
 
 /// Groups, in the order of a report.
@@ -200,17 +200,17 @@ benchmarks! {
         "What do host, bus and adapter cost without the wire?", "memfree, section 3";
     "internals.registration" Internals One, "size", internals::registration::cost,
         "What does registering memory cost?", "ibv_reg_mr(3)";
-    "patterns.fan-in" Patterns AtLeast(3), "size", exchange::flows::fan_in,
+    "patterns.fan-in" Patterns AtLeast(3), "size", patterns::flows::fan_in,
         "How fast can one receiver receive from many senders?", "incast";
-    "patterns.fan-out" Patterns AtLeast(3), "size", exchange::flows::fan_out,
+    "patterns.fan-out" Patterns AtLeast(3), "size", patterns::flows::fan_out,
         "How fast can one sender send to many receivers?", "broadcast without a tree";
-    "patterns.ring" Patterns AtLeast(3), "size", exchange::flows::ring,
+    "patterns.ring" Patterns AtLeast(3), "size", patterns::flows::ring,
         "How fast is a ring, where each sends to the next?", "nearest neighbours";
-    "patterns.bisection" Patterns AtLeast(4), "size", exchange::flows::bisection,
+    "patterns.bisection" Patterns AtLeast(4), "size", patterns::flows::bisection,
         "How fast is traffic between the halves?", "bisection bandwidth";
-    "patterns.all-pairs" Patterns AtLeast(3), "from", exchange::matrix::all_pairs,
+    "patterns.all-pairs" Patterns AtLeast(3), "from", patterns::matrix::all_pairs,
         "Is any pair slower than the others?", "host-by-host matrix";
-    "patterns.halo" Patterns AtLeast(4), "tiles", exchange::halo::exchange,
+    "patterns.halo" Patterns AtLeast(4), "tiles", patterns::halo::exchange,
         "How long does a 2-D halo exchange take?", "connectx_multicore, section 3.4";
 }
 

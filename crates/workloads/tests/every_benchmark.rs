@@ -8,7 +8,7 @@ use verbena_measure::pace::Paces;
 use verbena_measure::result::{Point, Value};
 use verbena_measure::warning::Warning;
 use verbena_workloads::registry::ALL;
-use verbena_workloads::{Budget, Context, Options, Processes, Record, Rest, run};
+use verbena_workloads::{Budget, Context, Options, Processes, Record, WaitingBudget, run};
 
 fn collect(
     name: &'static str,
@@ -26,7 +26,7 @@ fn collect(
             launch: 0,
             options: &options,
             budget,
-            rest: &Rest::default(),
+            waiting_budget: &WaitingBudget::default(),
             sink: &sink,
         };
         let outcome = run(&context).await;
@@ -335,7 +335,7 @@ fn an_unknown_benchmark_and_too_few_processes_are_refused() {
                 launch: 0,
                 options: &Options::default(),
                 budget: Budget::virtual_time(),
-                rest: &Rest::default(),
+                waiting_budget: &WaitingBudget::default(),
                 sink: &|_| {},
             };
             run(&context).await

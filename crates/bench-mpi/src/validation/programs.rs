@@ -22,7 +22,6 @@ impl Program {
     /// # Errors
     ///
     /// Fails if the name is neither, or the application is not installed or does not compile.
-    /// Returns its name in results.
     pub fn named(name: &str, library: Option<MpiKind>) -> Result<Program, Failure> {
         if let Some(application) = catalogue::find(name) {
             let found = application.found(&Library::find(library)?)?;

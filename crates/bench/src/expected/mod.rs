@@ -12,7 +12,7 @@ use verbena_report::expectation::{Checks, check};
 use verbena_report::gather::rows;
 use verbena_report::headline::headlines;
 use verbena_report::run_directory::Loaded;
-use verbena_report::summary::Kind;
+use verbena_report::summary::MeasuredAt;
 
 /// Selects the system by the run's description of its device.
 const AUTO: &str = "auto";
@@ -69,7 +69,7 @@ impl Expecting {
     ///
     /// Fails if the system of a run cannot be found, or its expected figures cannot be computed.
     pub fn check(&self, runs: &[Loaded]) -> Result<Vec<Option<Checks>>, Failure> {
-        let is_model = |run: &Loaded| Kind::of(run) == Kind::Model;
+        let is_model = |run: &Loaded| MeasuredAt::of(run) == MeasuredAt::Model;
         let only_models = runs.iter().all(is_model);
         let checks = runs.iter().map(|run| match is_model(run) && !only_models {
             true => Ok(None),

@@ -34,7 +34,7 @@ use verbena_model::correction::Operation;
 use verbena_model::profile::System;
 use verbena_reproduce::suite::{self, Asked};
 use verbena_reproduce::validation::{self as curves, Curve};
-use verbena_reproduce::{bench, messages};
+use verbena_reproduce::{bench, mpi_benchmarks};
 use verbena_workloads::{Options, Sweep};
 
 /// Largest message of an anchor in bytes. The figures of longer messages depend on bandwidths, of
@@ -194,7 +194,7 @@ fn figure(
             None => Err(unsupported("it has no MPI library".to_owned())),
         };
     }
-    if let Some(entry) = messages::find(benchmark) {
+    if let Some(entry) = mpi_benchmarks::find(benchmark) {
         return match system.mpi {
             Some(_) => Ok(entry.measure.figure(system, bytes, 2)),
             None => Err(unsupported("it has no MPI library".to_owned())),

@@ -8,7 +8,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Error, Library, Overrides, System};
 use verbena_reproduce::application::halo_run;
 use verbena_reproduce::bench::{Latency, Operation, latency};
-use verbena_reproduce::messages::Measure;
+use verbena_reproduce::mpi_benchmarks::Measure;
 
 /// A driver of the models' own, for benchmarks that the suite does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

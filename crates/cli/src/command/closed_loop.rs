@@ -14,7 +14,7 @@ use verbena_bench_mpi::library::MpiKind;
 use verbena_bench_mpi::validation::programs::Program;
 use verbena_bench_mpi::validation::{self, Plan, Validation};
 
-/// What, over what.
+/// Arguments of `verbena closed-loop`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Applications (app.NAME), or MPI programs as files
@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// One more command, with its arguments
+    /// Validate this program too, with its arguments
     #[arg(last = true, value_name = "CMD")]
     command: Vec<OsString>,
 }

@@ -13,7 +13,7 @@ use verbena_measure::compare::Change;
 use verbena_report::comparison::{Thresholds, between};
 use verbena_report::outcome::{Outcome, is_change};
 
-/// Which runs.
+/// Arguments of `verbena compare`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Run to compare with

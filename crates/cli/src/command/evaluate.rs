@@ -30,7 +30,7 @@ use verbena_workloads::registry::ALL;
 /// Two PCI Express adapters, three years apart.
 const BESIDE: [&str; 2] = ["infinihost3-ddr", "connectx-qdr"];
 
-/// What to evaluate.
+/// Arguments of `verbena evaluate`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

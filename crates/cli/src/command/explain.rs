@@ -13,13 +13,13 @@ use verbena_bench::target::Target;
 use verbena_calibrate::explain::{explain, explain_messages, is_stream, streams};
 use verbena_report::file::replace;
 use verbena_report::html::explanation;
-use verbena_reproduce::messages;
+use verbena_reproduce::mpi_benchmarks;
 use verbena_workloads::{Mode, Options, find};
 
 const NO_MODEL: &str = "only models can be explained: use --on model:PROFILE; `verbena list` names \
                         the profiles";
 
-/// What to explain.
+/// Arguments of `verbena explain`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Benchmark, e.g. latency.write; `verbena list` shows all
@@ -81,7 +81,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             out!("\nOne message alone:\n");
         }
     }
-    let explained = match (messages::find(&arguments.benchmark), system) {
+    let explained = match (mpi_benchmarks::find(&arguments.benchmark), system) {
         (Some(entry), Some(system)) => {
             let sizes: Vec<u64> = arguments.sizes.iter().map(|&size| size as u64).collect();
             explain_messages(system, entry, &sizes, model.fidelity)

@@ -9,7 +9,7 @@ use verbena_bench::suggestion::did_you_mean;
 /// The topic that is not a subcommand.
 const ENVIRONMENT: &str = "environment";
 
-/// What to explain.
+/// Arguments of `verbena help`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// A command, or `environment` for all environment variables

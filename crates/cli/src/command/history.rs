@@ -11,7 +11,7 @@ use verbena_measure::stats::step::LEAST_RUNS;
 use verbena_measure::unit;
 use verbena_report::history::{Moved, moves};
 
-/// Which runs.
+/// Arguments of `verbena history`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Run directories or results files, in any order

@@ -13,7 +13,7 @@ use verbena_bench_mpi::report::described;
 use verbena_fabric::model::Machine;
 use verbena_report::html::Described;
 
-/// Which profiles.
+/// Arguments of `verbena list`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]

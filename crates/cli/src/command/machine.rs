@@ -8,7 +8,7 @@ use verbena_bench::anchors::remarks;
 use verbena_bench::machines;
 use verbena_calibrate::anchor::{Measured, SavedMachine};
 
-/// What to do.
+/// Arguments of `verbena machine`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]

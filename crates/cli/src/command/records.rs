@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::output::data;
 
-/// Which run.
+/// Arguments of `verbena __records`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// The run directory, the results file, or the output of another tool

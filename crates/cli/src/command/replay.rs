@@ -25,7 +25,7 @@ use verbena_replay::source::Source;
 const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
                         `verbena list` names the profiles";
 
-/// What, on what.
+/// Arguments of `verbena replay`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Traces of `verbena record`, or schedules

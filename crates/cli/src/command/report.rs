@@ -17,7 +17,7 @@ use verbena_report::import::Hints;
 use verbena_report::run_directory::{Loaded, REPORT, load, runs_at};
 use verbena_report::{Error, import};
 
-/// Which runs.
+/// Arguments of `verbena report`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Runs: directories, results files, or output of other tools

@@ -29,7 +29,7 @@ use verbena_reproduce::sensitivity::{self, sensitivity};
 use verbena_reproduce::table;
 use verbena_reproduce::validation::{self, Validated, of_shipped};
 
-/// Which claims, and where the results go.
+/// Arguments of `verbena reproduce`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Compute one paper's claims only, e.g. memfree

@@ -13,7 +13,7 @@ use crate::profiles::ProfileOptions;
 use verbena_bench::bar::Bar;
 use verbena_calibrate::study::{Part, Script, Store, Study, run as compute};
 
-/// Which study, and how.
+/// Arguments of `verbena sweep`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     /// Study: a TOML file

@@ -23,7 +23,8 @@
 //!
 //! Sources: `docs/models-profiles.md`.
 
-mod completions;
+mod completion_queue;
+mod completion_queue_state;
 mod core;
 mod effect;
 mod group;
@@ -34,17 +35,16 @@ mod pair;
 mod pair_state;
 mod posted;
 mod process;
-mod queue;
-mod receive;
-mod receives;
+mod receive_posting;
+mod receive_queue;
 mod waits;
 mod world;
 
-pub use completions::ModelCompletions;
+pub use completion_queue::ModelCompletions;
 pub use group::ModelGroup;
 pub use job::{Fidelity, Job, run_audited, run_job};
 pub use machine::Machine;
 pub use memory::{ModelBuffer, ModelRegion};
 pub use pair::{ModelAddress, ModelPair};
 pub use process::{ModelProcess, Traced};
-pub use receive::ModelSharedReceive;
+pub use receive_posting::ModelSharedReceive;

@@ -5,7 +5,7 @@ use super::memory::{ModelRegion, held};
 use super::pair_state::PairState;
 use super::posted::Posted;
 use super::process::ModelProcess;
-use super::receive::post;
+use super::receive_posting::post;
 use super::world::World;
 use crate::completion::{Completion, CompletionKind, Status};
 use crate::error::{Error, Result};

@@ -1,9 +1,9 @@
 //! The state of a queue pair.
 
+use super::completion_queue_state::Queue;
 use super::machine::Wire;
 use super::posted::Posted;
-use super::queue::Queue;
-use super::receives::Receives;
+use super::receive_queue::Receives;
 use super::waits::Waits;
 use crate::completion::{Completion, CompletionKind, Status};
 use crate::operation::{Operation, Signal};

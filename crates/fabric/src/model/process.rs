@@ -1,15 +1,15 @@
 //! A process of a modelled job.
 
-use super::completions::ModelCompletions;
+use super::completion_queue::ModelCompletions;
+use super::completion_queue_state::Queue;
 use super::core::Core;
 use super::group::ModelGroup;
 use super::machine::Machine;
 use super::memory::{ModelBuffer, ModelRegion};
 use super::pair::{ModelAddress, ModelPair};
 use super::pair_state::{PairState, Parts};
-use super::queue::Queue;
-use super::receive::ModelSharedReceive;
-use super::receives::Receives;
+use super::receive_posting::ModelSharedReceive;
+use super::receive_queue::Receives;
 use super::world::World;
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};

@@ -1,9 +1,9 @@
 //! The state shared by all processes of a modelled job.
 
+use super::completion_queue_state::Queue;
 use super::machine::{Processor, Running};
 use super::pair_state::PairState;
-use super::queue::Queue;
-use super::receives::Receives;
+use super::receive_queue::Receives;
 use super::waits::Waits;
 use crate::in_process::Registered;
 use crate::operation::Remote;

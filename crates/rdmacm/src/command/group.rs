@@ -34,8 +34,8 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     let mut vector = identifier.path.address_vector();
     let group = match link::is_ethernet() {
-        true => identifier_over_ethernet(address.ip(), &identifier.path),
-        false => identifier_of(address.ip(), identifier.space),
+        true => roce_mgid(address.ip(), &identifier.path),
+        false => mgid_of(address.ip(), identifier.space),
     };
     let group = group.ok_or(Errno::EINVAL)?;
     let membership = Membership {
@@ -53,7 +53,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
     }
     vector.dgid = group;
     if !link::is_ethernet() {
-        vector.dlid = local_identifier(&group);
+        vector.dlid = multicast_lid(&group);
     }
     vector.is_global = 1;
     let joined = DatagramParameters {
@@ -97,7 +97,7 @@ pub unsafe fn leave(command: &Command<'_>, state: &mut State) -> Result<()> {
 
 /// Returns the group's MGID over RoCE: the group's address itself (annex A17.9.1), which must have
 /// the IP version of the identifier's source address.
-fn identifier_over_ethernet(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
+fn roce_mgid(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
     let is_v4 = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();
     let (source, group) = (Ipv6Addr::from(path.source), mapped(group));
     let named = link::group(ibv_gid::from_bytes(group.octets()))?;
@@ -107,15 +107,15 @@ fn identifier_over_ethernet(group: IpAddr, path: &Path) -> Option<[u8; 16]> {
 /// Returns the group's MGID (RFC 4391, section 4): of an IP group, link-local, in the partition.
 /// RDMA_PS_UDP marks its MGIDs so that they differ from those of IP over InfiniBand. An IPv6
 /// address that is an MGID already stays as it is.
-fn identifier_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
-    let mut identifier = [0; 16];
-    identifier[..2].copy_from_slice(&[0xff, 0x12]);
-    identifier[4..6].copy_from_slice(&PKEY.to_be_bytes());
+fn mgid_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
+    let mut mgid = [0; 16];
+    mgid[..2].copy_from_slice(&[0xff, 0x12]);
+    mgid[4..6].copy_from_slice(&PKEY.to_be_bytes());
     match group {
         IpAddr::V4(v4) if v4.is_multicast() => {
-            identifier[2..4].copy_from_slice(&[0x40, 0x1b]);
-            identifier[12..].copy_from_slice(&v4.octets());
-            identifier[12] &= 0x0f;
+            mgid[2..4].copy_from_slice(&[0x40, 0x1b]);
+            mgid[12..].copy_from_slice(&v4.octets());
+            mgid[12] &= 0x0f;
         }
         IpAddr::V6(v6) => {
             let octets = v6.octets();
@@ -126,20 +126,20 @@ fn identifier_of(group: IpAddr, space: Space) -> Option<[u8; 16]> {
             if !v6.is_multicast() {
                 return None;
             }
-            identifier[2..4].copy_from_slice(&[0x60, 0x1b]);
-            identifier[6..].copy_from_slice(&octets[6..]);
+            mgid[2..4].copy_from_slice(&[0x60, 0x1b]);
+            mgid[6..].copy_from_slice(&octets[6..]);
         }
         IpAddr::V4(_) => return None,
     }
     if space == Space::Udp {
-        identifier[7] = 0x01;
+        mgid[7] = 0x01;
     }
-    Some(identifier)
+    Some(mgid)
 }
 
 /// Returns a multicast LID for the group. Groups are distinguished by their MGIDs, so any one will
 /// do.
-fn local_identifier(group: &[u8; 16]) -> u16 {
+fn multicast_lid(group: &[u8; 16]) -> u16 {
     const FIRST: u16 = 0xc000;
     let spread = group.iter().fold(0_u16, |sum, byte| {
         sum.wrapping_mul(31).wrapping_add(u16::from(*byte))
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn an_ip_group_becomes_an_infiniband_group() {
-        let of = |text: &str, space| identifier_of(text.parse().unwrap(), space);
+        let of = |text: &str, space| mgid_of(text.parse().unwrap(), space);
         let mut expected = [0; 16];
         expected[..6].copy_from_slice(&[0xff, 0x12, 0x40, 0x1b, 0xff, 0xff]);
         expected[12..].copy_from_slice(&[0, 1, 2, 3]);
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn group_lids_are_in_the_multicast_range() {
         for byte in 0..=255 {
-            let local = local_identifier(&[byte; 16]);
+            let local = multicast_lid(&[byte; 16]);
             assert!((0xc000..0xffff).contains(&local));
         }
     }

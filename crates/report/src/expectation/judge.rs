@@ -4,12 +4,12 @@ use super::{Basis, Check, Checks, Expectation, Range, Verdict};
 use crate::gather::rows;
 use crate::headline::{Headline, Subject, headlines};
 use crate::run_directory::Loaded;
-use crate::summary::Kind;
+use crate::summary::MeasuredAt;
 use verbena_measure::compare::Better;
 
 /// Checks a run's figures against a system's expected values over a wire.
 pub fn check(run: &Loaded, (system, about): (&str, &str), expected: &[Expectation]) -> Checks {
-    let kind = Kind::of(run);
+    let kind = MeasuredAt::of(run);
     let found = headlines(run, &rows(run));
     let figures = found.iter().map(|headline| {
         let expected = expected.iter().find(|one| one.subject == headline.subject);
@@ -24,7 +24,7 @@ pub fn check(run: &Loaded, (system, about): (&str, &str), expected: &[Expectatio
     }
 }
 
-pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation>) -> Check {
+pub(super) fn one(headline: &Headline, kind: MeasuredAt, expected: Option<&Expectation>) -> Check {
     let subject = headline.subject;
     let ranges = expected.map_or(&[][..], |one| &one.ranges);
     let decisive = ranges.iter().find(|range| range.basis != Basis::Link);
@@ -57,17 +57,17 @@ pub(super) fn one(headline: &Headline, kind: Kind, expected: Option<&Expectation
 
 /// Returns the reason why figures of a kind cannot be compared with those of an adapter over a
 /// wire.
-fn not_comparable(kind: Kind) -> Option<&'static str> {
+fn not_comparable(kind: MeasuredAt) -> Option<&'static str> {
     match kind {
-        Kind::Host => {
+        MeasuredAt::Host => {
             Some("not comparable: measured within one host, but expected for two hosts over a wire")
         }
-        Kind::Loopback => Some(
+        MeasuredAt::Loopback => Some(
             "not comparable: measured through an adapter within one host, but expected for two \
              hosts over a wire",
         ),
-        Kind::Model => Some("not comparable: computed by a model, not measured"),
-        Kind::Wire | Kind::Imported => None,
+        MeasuredAt::Model => Some("not comparable: computed by a model, not measured"),
+        MeasuredAt::Wire | MeasuredAt::Imported => None,
     }
 }
 

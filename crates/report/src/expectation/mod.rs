@@ -13,7 +13,7 @@ mod text;
 pub use judge::check;
 
 use crate::headline::Subject;
-use crate::summary::Kind;
+use crate::summary::MeasuredAt;
 use serde::Serialize;
 use verbena_measure::compare::Better;
 
@@ -131,7 +131,7 @@ pub struct Checks {
     /// The run's label.
     pub run: String,
     /// Place of the measurement.
-    pub kind: Kind,
+    pub kind: MeasuredAt,
     /// The figures that the run has, in the order of a report.
     pub figures: Vec<Check>,
 }

@@ -44,7 +44,7 @@ fn expectation(subject: Subject, ranges: Vec<Range>) -> Expectation {
 fn verdict(value: f64, expected: &Expectation) -> (Verdict, String) {
     let check = one(
         &headline(expected.subject, value),
-        Kind::Wire,
+        MeasuredAt::Wire,
         Some(expected),
     );
     (check.verdict, check.reason)
@@ -69,7 +69,7 @@ fn figures_within_the_range_or_better_pass() {
         busy_launches: 1,
         ..headline(Subject::Latency, 4200.0)
     };
-    let check = one(&busy, Kind::Imported, Some(&latency));
+    let check = one(&busy, MeasuredAt::Imported, Some(&latency));
     assert!(check.reason.contains("the machine was busy"), "{check:?}");
     assert_eq!(check.expected, "1 us to 2.1 us");
     assert_eq!(check.source, "a source");
@@ -99,25 +99,25 @@ fn figures_without_a_wire_are_not_judged() {
         Subject::Latency,
         vec![range(Basis::Model, Some(1.0), Some(2.0))],
     );
-    for kind in [Kind::Host, Kind::Loopback, Kind::Model] {
+    for kind in [MeasuredAt::Host, MeasuredAt::Loopback, MeasuredAt::Model] {
         let check = one(&headline(Subject::Latency, 1.5), kind, Some(&latency));
         assert_eq!(check.verdict, Verdict::NoExpectation, "{kind:?}");
         assert!(check.reason.starts_with("not comparable: "), "{kind:?}");
     }
-    let unknown = one(&headline(Subject::Latency, 1.5), Kind::Wire, None);
+    let unknown = one(&headline(Subject::Latency, 1.5), MeasuredAt::Wire, None);
     assert_eq!(unknown.verdict, Verdict::NoExpectation);
 }
 
 fn checks(verdicts: &[Verdict]) -> Checks {
     let check = |verdict: &Verdict| Check {
         verdict: *verdict,
-        ..one(&headline(Subject::Latency, 1.0), Kind::Wire, None)
+        ..one(&headline(Subject::Latency, 1.0), MeasuredAt::Wire, None)
     };
     Checks {
         system: "x".to_owned(),
         about: String::new(),
         run: String::new(),
-        kind: Kind::Wire,
+        kind: MeasuredAt::Wire,
         figures: verdicts.iter().map(check).collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Exported;
 use super::entry::entries;
-use crate::summary::Kind;
+use crate::summary::MeasuredAt;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 struct Head<'a> {
     record: &'static str,
     run: &'a str,
-    kind: Kind,
+    kind: MeasuredAt,
     fabric: &'a str,
     device: &'a str,
     command: &'a str,

@@ -4,7 +4,7 @@ use crate::chart::escape;
 use crate::gather::{Figure, Row, Voted, findings, rows};
 use crate::older_records::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
-use crate::summary::kind::{Kind, is_of_host};
+use crate::summary::measured_at::{MeasuredAt, is_of_host};
 use crate::summary::{MeasuredBound, sentence};
 use std::fmt::Write as _;
 use verbena_measure::result::Finding;
@@ -60,7 +60,7 @@ pub fn verdict(run: &Loaded) -> String {
     if let Some(busy) = sentence::busy(sentence::busy_points(&rows), rows.len()) {
         say(format!("{}.", capitalized(&busy)));
     }
-    let kind = Kind::of(run);
+    let kind = MeasuredAt::of(run);
     for (benchmark, words) in [
         ("latency.write", "A write is seen by its receiver after"),
         ("latency.read", "A read takes"),
@@ -141,10 +141,10 @@ pub fn verdict(run: &Loaded) -> String {
 }
 
 /// Describes a figure relative to its bound.
-fn bound(figure: &Figure, kind: Kind) -> Option<String> {
+fn bound(figure: &Figure, kind: MeasuredAt) -> Option<String> {
     let bound = figure.bound.as_ref()?;
     let (value, reason) = bound;
-    if kind == Kind::Host || is_of_host(reason) {
+    if kind == MeasuredAt::Host || is_of_host(reason) {
         let measured = MeasuredBound::of(figure.value, bound, figure.better, &figure.unit);
         return Some(measured.text);
     }

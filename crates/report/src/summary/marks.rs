@@ -1,7 +1,7 @@
 //! The thresholds for rating figures. They are constants or follow from a link's rate. No
 //! measurement of the run affects them, so a disturbed machine cannot improve a rating.
 
-use super::kind::{Kind, is_of_host};
+use super::measured_at::{MeasuredAt, is_of_host};
 use crate::headline::{Headline, Subject};
 use crate::older_records::CACHED_BANDWIDTH;
 use serde::Serialize;
@@ -35,7 +35,7 @@ const LINK_SHARES: (f64, f64) = (0.85, 0.5);
 /// # Errors
 ///
 /// Returns the reason if there are none.
-pub(super) fn marks(headline: &Headline, kind: Kind) -> Result<Marks, String> {
+pub(super) fn marks(headline: &Headline, kind: MeasuredAt) -> Result<Marks, String> {
     let subject = headline.subject;
     let size = headline.size;
     let stated = |strong, weak| Marks {
@@ -46,19 +46,19 @@ pub(super) fn marks(headline: &Headline, kind: Kind) -> Result<Marks, String> {
         shares: false,
     };
     let bound = headline.bound.as_ref();
-    let link = bound.filter(|(_, reason)| kind != Kind::Host && !is_of_host(reason));
+    let link = bound.filter(|(_, reason)| kind != MeasuredAt::Host && !is_of_host(reason));
     match subject {
         Subject::Latency if size.is_none_or(|size| size > SHORT) => Err(format!(
             "not rated: marks hold for messages of up to {}",
             unit::size(SHORT)
         )),
-        Subject::Latency if kind == Kind::Host => Ok(stated(250.0, 1000.0)),
+        Subject::Latency if kind == MeasuredAt::Host => Ok(stated(250.0, 1000.0)),
         Subject::Latency => Ok(stated(1500.0, 5000.0)),
         Subject::Bandwidth if size.is_none_or(|size| size < LONG) => Err(format!(
             "not rated: marks hold for messages of at least {}",
             unit::size(LONG)
         )),
-        Subject::Bandwidth if kind == Kind::Host => Ok(match headline.metric.as_str() {
+        Subject::Bandwidth if kind == MeasuredAt::Host => Ok(match headline.metric.as_str() {
             CACHED_BANDWIDTH => stated(10e9, 3e9),
             _ => stated(6e9, 2e9),
         }),

@@ -1,12 +1,12 @@
 //! The summary of a run as data: five tiles and three sentences, rendered by HTML and terminal
 //! alike.
 
-pub(crate) mod kind;
 mod marks;
-mod place;
+pub(crate) mod measured_at;
 #[cfg(test)]
 mod property;
 mod published;
+mod ranking;
 mod rules;
 #[cfg(test)]
 mod rules_test;
@@ -14,17 +14,17 @@ pub(crate) mod sentence;
 mod text;
 mod tile;
 
-pub use kind::Kind;
 pub use marks::Marks;
-pub use place::{Other, Ranking};
+pub use measured_at::MeasuredAt;
 pub use published::{Extent, Published};
+pub use ranking::{Other, Ranking};
 pub use rules::{Grade, Rating, Word, rate};
 pub use tile::{Level, MeasuredBound, Share, Tile};
 
 use crate::gather::{Row, rows};
 use crate::headline::headlines;
 use crate::run_directory::Loaded;
-use place::Headlines;
+use ranking::Headlines;
 use serde::Serialize;
 
 /// Summary of a run.
@@ -33,7 +33,7 @@ pub struct Summary {
     /// The run's label.
     pub label: String,
     /// Place of the measurement.
-    pub kind: Kind,
+    pub kind: MeasuredAt,
     /// Up to five figures, in the order of a report; fewer if the run did not measure all.
     pub tiles: Vec<Tile>,
     /// A clause for each tile that is strong.
@@ -61,12 +61,12 @@ pub(crate) fn of_rows(
     beside: &[(&Loaded, &[Row])],
     published: &[Published],
 ) -> Summary {
-    let kind = Kind::of(run);
+    let kind = MeasuredAt::of(run);
     let beside: Vec<Headlines<'_>> = beside
         .iter()
         .map(|(run, rows)| Headlines {
             label: &run.run.label,
-            kind: Kind::of(run),
+            kind: MeasuredAt::of(run),
             all: headlines(run, rows),
         })
         .collect();

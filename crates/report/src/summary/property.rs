@@ -16,12 +16,12 @@ const REASONS: [&str; 3] = [
     "memory copies over buffers in turn by one core of this host",
     "link at 200.0 Gbit/s, 98.7 % of it payload in packets of 4096 bytes",
 ];
-const KINDS: [Kind; 5] = [
-    Kind::Host,
-    Kind::Loopback,
-    Kind::Wire,
-    Kind::Imported,
-    Kind::Model,
+const KINDS: [MeasuredAt; 5] = [
+    MeasuredAt::Host,
+    MeasuredAt::Loopback,
+    MeasuredAt::Wire,
+    MeasuredAt::Imported,
+    MeasuredAt::Model,
 ];
 
 /// Returns a typical value of a subject, so that random factors of it reach all thresholds.
@@ -44,7 +44,7 @@ fn factor() -> impl Strategy<Value = f64> {
 #[derive(Debug, Clone)]
 struct Case {
     subject: Subject,
-    kind: Kind,
+    kind: MeasuredAt,
     long: bool,
     cached: bool,
     bound: Option<(f64, String)>,
@@ -261,7 +261,7 @@ proptest! {
     /// A bound measured during the run changes no word.
     #[test]
     fn a_measured_bound_changes_no_rating(case in case(), value in factor(), other in factor()) {
-        let kind = Kind::Host;
+        let kind = MeasuredAt::Host;
         let of = |bound: f64| {
             let bound = Some((bound * typical(case.subject), REASONS[1].to_owned()));
             let case = Case { bound, ..case.clone() };

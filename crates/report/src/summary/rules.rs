@@ -4,8 +4,8 @@
 //! A rating is the range of grades that are possible given the launches; each end of it rises or
 //! stays if every launch gets faster.
 
-use super::kind::Kind;
 use super::marks::{Marks, marks, percent_of};
+use super::measured_at::MeasuredAt;
 use crate::headline::{Headline, Subject};
 use serde::Serialize;
 use verbena_measure::compare::Better;
@@ -83,7 +83,7 @@ const NEAR: f64 = 1.15;
 const BEYOND: f64 = 1.05;
 
 /// Rates a figure; no other function chooses a word.
-pub fn rate(headline: &Headline, kind: Kind) -> Rating {
+pub fn rate(headline: &Headline, kind: MeasuredAt) -> Rating {
     let unsure = |reason: String, marks| Rating {
         word: Word::Unsure,
         lowest: None,

@@ -1,10 +1,10 @@
 //! A figure of the summary as data: its meaning, its rating with the reason, its launches, its
 //! rank.
 
-use super::kind::{Kind, is_of_host};
 use super::marks::percent_of;
-use super::place::{Headlines, Other, Ranking, others, place};
+use super::measured_at::{MeasuredAt, is_of_host};
 use super::published::Published;
+use super::ranking::{Headlines, Other, Ranking, others, place};
 use super::rules::{Rating, Word, rate};
 use super::sentence::count;
 use crate::headline::{Curve, Headline, Subject};
@@ -36,7 +36,7 @@ pub struct Tile {
     /// Whether more or less is better.
     pub better: Better,
     /// Place of the measurement.
-    pub kind: Kind,
+    pub kind: MeasuredAt,
     /// The word, its reason, and the thresholds.
     pub rating: Rating,
     /// Position from 0 to 1: weak below a third, strong from two thirds. `None` without thresholds.
@@ -136,7 +136,7 @@ pub struct Level {
 /// Returns the tile of a headline, with other runs' headlines and published figures for comparison.
 pub(super) fn tile(
     headline: &Headline,
-    kind: Kind,
+    kind: MeasuredAt,
     beside: &[Headlines<'_>],
     published: &[Published],
 ) -> Tile {
@@ -176,12 +176,12 @@ pub(super) fn tile(
     }
 }
 
-fn measured_bound(headline: &Headline, kind: Kind) -> Option<MeasuredBound> {
+fn measured_bound(headline: &Headline, kind: MeasuredAt) -> Option<MeasuredBound> {
     let subject = headline.subject;
     // Copies do not bound the rate of short messages, whose cost depends on their number.
     let has_one = matches!(subject, Subject::Latency | Subject::Bandwidth);
     let bound = headline.bound.as_ref().filter(|_| has_one)?;
-    let is_measured = kind == Kind::Host || is_of_host(&bound.1);
+    let is_measured = kind == MeasuredAt::Host || is_of_host(&bound.1);
     is_measured.then(|| MeasuredBound::of(headline.value, bound, subject.better(), subject.unit()))
 }
 
@@ -223,7 +223,7 @@ impl Tile {
                 self.display(range.high),
                 self.launches.len()
             ),
-            _ if self.kind == Kind::Model => "computed: no spread".to_owned(),
+            _ if self.kind == MeasuredAt::Model => "computed: no spread".to_owned(),
             _ => "one launch: no interval".to_owned(),
         }
     }

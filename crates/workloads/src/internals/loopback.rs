@@ -67,7 +67,7 @@ async fn point<F: Fabric>(
     let (first, second) = (fabric.pair(request()).await?, fabric.pair(request()).await?);
     first.connect(&second.endpoint()).await?;
     second.connect(&first.endpoint()).await?;
-    crate::pattern::fill(&source, 0, size, 3)?;
+    crate::test_data::fill(&source, 0, size, 3)?;
     let slices = [Slice::new(&source, 0, size)];
     let list = [WorkRequest::new(
         1,
@@ -78,7 +78,7 @@ async fn point<F: Fabric>(
     )];
     first.post_send(&list).await?;
     queue.done(Wait::Poll).await?;
-    crate::pattern::verify(&target, 0, size, 3)?;
+    crate::test_data::verify(&target, 0, size, 3)?;
     let role = if context.rank() == 0 {
         Role::Timed
     } else {

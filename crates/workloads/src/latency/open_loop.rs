@@ -6,7 +6,7 @@ use crate::agreement::{Outcome, agree, attempt, pack, unpack};
 use crate::context::{Context, Mode};
 use crate::latency::buffer_offsets;
 use crate::parameters;
-use crate::pattern::{Checked, checking_pass};
+use crate::test_data::{Checked, checking_pass};
 use crate::wiring::{LinkKind, Setup, Wired, wire};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The completions of a queue.
+//! State of a completion queue: the completions that are not taken yet.
 
 use super::waits::Waits;
 use crate::completion::Completion;

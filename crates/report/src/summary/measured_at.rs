@@ -6,7 +6,7 @@ use serde::Serialize;
 /// Place at which a run's figures were measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum MeasuredAt {
     /// Between processes of one host, through its memory.
     Host,
     /// Through an adapter, between processes of one host: no cable, no switch.
@@ -20,37 +20,37 @@ pub enum Kind {
     Model,
 }
 
-impl Kind {
+impl MeasuredAt {
     /// Returns the kind of a run. A bound measured in the memory of "this host" implies that the
     /// pairs were on one host.
-    pub fn of(run: &Loaded) -> Kind {
+    pub fn of(run: &Loaded) -> MeasuredAt {
         let metrics = run.points.iter().flat_map(|point| &point.metrics);
         let mut bounds = metrics.filter_map(|metric| metric.bound.as_ref());
         let within = run.run.launcher == "local" || bounds.any(|bound| is_of_host(&bound.reason));
         match run.run.fabric.as_str() {
-            "model" => Kind::Model,
-            "import" => Kind::Imported,
-            "shm" => Kind::Host,
-            "hardware" if within => Kind::Loopback,
-            "software" | "tcp" if within => Kind::Host,
-            _ => Kind::Wire,
+            "model" => MeasuredAt::Model,
+            "import" => MeasuredAt::Imported,
+            "shm" => MeasuredAt::Host,
+            "hardware" if within => MeasuredAt::Loopback,
+            "software" | "tcp" if within => MeasuredAt::Host,
+            _ => MeasuredAt::Wire,
         }
     }
 
     /// Returns the kind in words, to follow a figure.
     pub fn text(self) -> &'static str {
         match self {
-            Kind::Host => "within one host",
-            Kind::Loopback => "through an adapter, within one host",
-            Kind::Wire => "over a wire",
-            Kind::Imported => "imported, assumed to be over a wire",
-            Kind::Model => "computed by a model",
+            MeasuredAt::Host => "within one host",
+            MeasuredAt::Loopback => "through an adapter, within one host",
+            MeasuredAt::Wire => "over a wire",
+            MeasuredAt::Imported => "imported, assumed to be over a wire",
+            MeasuredAt::Model => "computed by a model",
         }
     }
 
     /// Returns whether figures of the two kinds may be ranked.
-    pub fn is_like(self, other: Kind) -> bool {
-        let wire = |kind| matches!(kind, Kind::Wire | Kind::Imported);
+    pub fn is_like(self, other: MeasuredAt) -> bool {
+        let wire = |kind| matches!(kind, MeasuredAt::Wire | MeasuredAt::Imported);
         self == other || wire(self) && wire(other)
     }
 }
@@ -89,23 +89,32 @@ mod tests {
     fn the_kind_follows_from_fabric_and_placement() {
         let line = "a cache line from one core to another on this host";
         for (fabric, launcher, reason, kind) in [
-            ("software", "local", "", Kind::Host),
-            ("software", "mpi", line, Kind::Host),
-            ("software", "mpi", "", Kind::Wire),
-            ("hardware", "local", "link at 8 Gbit/s", Kind::Loopback),
-            ("hardware", "slurm", "link at 8 Gbit/s", Kind::Wire),
-            ("model", "local", "link at 8 Gbit/s", Kind::Model),
-            ("import", "", "", Kind::Imported),
+            ("software", "local", "", MeasuredAt::Host),
+            ("software", "mpi", line, MeasuredAt::Host),
+            ("software", "mpi", "", MeasuredAt::Wire),
+            (
+                "hardware",
+                "local",
+                "link at 8 Gbit/s",
+                MeasuredAt::Loopback,
+            ),
+            ("hardware", "slurm", "link at 8 Gbit/s", MeasuredAt::Wire),
+            ("model", "local", "link at 8 Gbit/s", MeasuredAt::Model),
+            ("import", "", "", MeasuredAt::Imported),
         ] {
-            assert_eq!(Kind::of(&run(fabric, launcher, reason)), kind, "{fabric}");
+            assert_eq!(
+                MeasuredAt::of(&run(fabric, launcher, reason)),
+                kind,
+                "{fabric}"
+            );
         }
     }
 
     #[test]
     fn only_runs_of_the_same_kind_are_ranked() {
-        assert!(Kind::Imported.is_like(Kind::Wire));
-        assert!(!Kind::Host.is_like(Kind::Wire));
-        assert!(!Kind::Model.is_like(Kind::Wire));
-        assert!(!Kind::Loopback.is_like(Kind::Host));
+        assert!(MeasuredAt::Imported.is_like(MeasuredAt::Wire));
+        assert!(!MeasuredAt::Host.is_like(MeasuredAt::Wire));
+        assert!(!MeasuredAt::Model.is_like(MeasuredAt::Wire));
+        assert!(!MeasuredAt::Loopback.is_like(MeasuredAt::Host));
     }
 }

@@ -2,7 +2,7 @@
 
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
-use verbena_reproduce::messages::{ALL, Measure, crews, find, points};
+use verbena_reproduce::mpi_benchmarks::{ALL, Measure, crews, find, points};
 
 /// Returns a system with a user's library beside the shipped ones.
 fn with_library(library: &str) -> System {

@@ -2,7 +2,7 @@
 
 use super::core::Core;
 use super::memory::{ModelRegion, held};
-use super::receives::Receives;
+use super::receive_queue::Receives;
 use super::world::World;
 use crate::error::Result;
 use crate::in_process::segments;

@@ -1,6 +1,6 @@
 //! Figures comparable with a headline, and its rank among figures of its kind.
 
-use super::kind::Kind;
+use super::measured_at::MeasuredAt;
 use super::published::Published;
 use crate::headline::{Headline, Subject};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Other {
     /// The figure with its unit: `at most 31.3 KiB`.
     pub value: String,
     /// Place of the measurement.
-    pub kind: Kind,
+    pub kind: MeasuredAt,
     /// Whether it is of the tile's kind, and so ranked.
     pub is_ranked: bool,
     /// Index of the run in the given order, from 1; `None` for a published figure.
@@ -38,14 +38,14 @@ pub struct Other {
 /// The headlines of a run, with the place of measurement.
 pub(super) struct Headlines<'a> {
     pub label: &'a str,
-    pub kind: Kind,
+    pub kind: MeasuredAt,
     pub all: Vec<Headline>,
 }
 
 /// Returns the figures to compare with a headline: of other runs, then published ones.
 pub(super) fn others(
     headline: &Headline,
-    kind: Kind,
+    kind: MeasuredAt,
     beside: &[Headlines<'_>],
     published: &[Published],
 ) -> Vec<Other> {
@@ -75,14 +75,14 @@ pub(super) fn others(
         name: format!("{}, published", known.adapter),
         number: known.value,
         value: known.text(),
-        kind: Kind::Wire,
-        is_ranked: kind.is_like(Kind::Wire),
+        kind: MeasuredAt::Wire,
+        is_ranked: kind.is_like(MeasuredAt::Wire),
         run: None,
     });
     of_runs.chain(of_papers).collect()
 }
 
-pub(super) fn place(headline: &Headline, kind: Kind, others: &[Other]) -> Option<Ranking> {
+pub(super) fn place(headline: &Headline, kind: MeasuredAt, others: &[Other]) -> Option<Ranking> {
     let ranked: Vec<&Other> = others.iter().filter(|other| other.is_ranked).collect();
     let (better, others): (Vec<&Other>, Vec<&Other>) = ranked
         .iter()

@@ -1,7 +1,7 @@
-//! Completion queues.
+//! Completion queues of modelled adapters: polling and waiting.
 
+use super::completion_queue_state::Queue;
 use super::core::Core;
-use super::queue::Queue;
 use super::waits::Awaited;
 use super::world::World;
 use crate::completion::{Completion, CompletionQueue, Wait};

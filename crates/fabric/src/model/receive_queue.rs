@@ -1,7 +1,7 @@
 //! The receive requests of a queue pair or shared receive queue.
 
+use super::completion_queue_state::Queue;
 use super::machine::Requests;
-use super::queue::Queue;
 use crate::in_process::Segment;
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -9,21 +9,21 @@ const WAITING_SHARE: f64 = 0.05;
 
 /// The waiting time of a benchmark so far.
 #[derive(Debug)]
-pub struct Rest {
+pub struct WaitingBudget {
     begun: Instant,
     waited: Cell<Duration>,
 }
 
-impl Default for Rest {
-    fn default() -> Rest {
-        Rest {
+impl Default for WaitingBudget {
+    fn default() -> WaitingBudget {
+        WaitingBudget {
             begun: Instant::now(),
             waited: Cell::default(),
         }
     }
 }
 
-impl Rest {
+impl WaitingBudget {
     /// Returns whether it has waited as long as it may.
     pub fn is_over(&self) -> bool {
         self.waited.get() > LEAST_WAIT + self.begun.elapsed().mul_f64(WAITING_SHARE)
@@ -41,9 +41,9 @@ mod tests {
 
     #[test]
     fn waiting_ends_after_its_limit() {
-        let rest = Rest::default();
-        assert!(!rest.is_over());
-        rest.add(LEAST_WAIT * 2);
-        assert!(rest.is_over());
+        let budget = WaitingBudget::default();
+        assert!(!budget.is_over());
+        budget.add(LEAST_WAIT * 2);
+        assert!(budget.is_over());
     }
 }

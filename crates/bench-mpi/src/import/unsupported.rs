@@ -1,52 +1,52 @@
-//! Recognises the formats of other tracers that are not read.
+//! Recognises unsupported trace formats, to name the remedy.
 
 use std::fs;
 use std::path::Path;
 
 const RETRACE: &str = "trace the program with Score-P or with SimGrid's smpirun -trace-ti";
 
-/// A format that is not read.
+/// An unsupported format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Foreign {
+pub struct Unsupported {
     /// The format, with its article.
     pub name: &'static str,
     /// The remedy.
     pub remedy: &'static str,
 }
 
-const DUMPI: Foreign = Foreign {
+const DUMPI: Unsupported = Unsupported {
     name: "the text of a DUMPI trace",
     remedy: "import the binary files from which dumpi2ascii printed it",
 };
-const CHAKRA: Foreign = Foreign {
+const CHAKRA: Unsupported = Unsupported {
     name: "a trace of PyTorch for Chakra",
     remedy: "convert it with Chakra's tools (chakra_trace_link, chakra_converter PyTorch) to \
              NAME.RANK.et files",
 };
-const MSCCL: Foreign = Foreign {
+const MSCCL: Unsupported = Unsupported {
     name: "an algorithm of MSCCL",
     remedy: "replay it without import: verbena replay FILE --bytes SIZE --on model:PROFILE",
 };
-const PAJE: Foreign = Foreign {
+const PAJE: Unsupported = Unsupported {
     name: "a Paje trace",
     remedy: "if SimGrid wrote it, run smpirun with -trace-ti instead of -trace",
 };
-const PROFILE: Foreign = Foreign {
+const PROFILE: Unsupported = Unsupported {
     name: "a profile, which has no order of calls",
     remedy: "trace the program: SCOREP_ENABLE_TRACING=true",
 };
-const TAU: Foreign = Foreign {
+const TAU: Unsupported = Unsupported {
     name: "a TAU trace",
     remedy: "convert it with tau2otf2, or trace with TAU_TRACE_FORMAT=otf2",
 };
-const EXTRAE: Foreign = Foreign {
+const EXTRAE: Unsupported = Unsupported {
     name: "a Paraver trace of Extrae",
     remedy: RETRACE,
 };
 
 /// Returns the format of a file by its name and beginning, or of a directory by its files' names;
 /// `None` if it is unknown.
-pub fn recognise(path: &Path, head: &[u8]) -> Option<Foreign> {
+pub fn recognise(path: &Path, head: &[u8]) -> Option<Unsupported> {
     if path.is_dir() {
         let entries = fs::read_dir(path).ok()?.flatten().take(1000);
         return entries.filter_map(|entry| by_name(&entry.path())).next();
@@ -54,7 +54,7 @@ pub fn recognise(path: &Path, head: &[u8]) -> Option<Foreign> {
     by_name(path).or_else(|| by_content(&String::from_utf8_lossy(head)))
 }
 
-fn by_name(path: &Path) -> Option<Foreign> {
+fn by_name(path: &Path) -> Option<Unsupported> {
     let name = path.file_name()?.to_str()?;
     let (_, extension) = name.rsplit_once('.').unwrap_or((name, ""));
     match extension {
@@ -65,7 +65,7 @@ fn by_name(path: &Path) -> Option<Foreign> {
     }
 }
 
-fn by_content(head: &str) -> Option<Foreign> {
+fn by_content(head: &str) -> Option<Unsupported> {
     let has = |text: &str| head.contains(text);
     if has(" entering at walltime ") {
         Some(DUMPI)
