@@ -264,8 +264,7 @@ impl PcieModel {
         let p = &self.profile;
         total.take(&self.sim, 1).await;
         let requests = load.bytes.div_ceil(p.read_request.0);
-        let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
-        self.sim.sleep_until(gone + p.propagation).await;
+        let arrives = self.sim.now() + self.span(p.request_overhead.0 as f64) + p.propagation;
         let (packets, span) = self.completions(load.bytes);
         let (_, first) = self.completions(load.first);
         let (_, one) = self.completions(p.read_request.0.min(load.first));
@@ -273,15 +272,16 @@ impl PcieModel {
         let held = (latency + one).max(p.read_occupancy.unwrap_or_default());
         let round = latency + one + p.propagation * 2;
         let share = |each: Time, parallel: u64| Time(each.0 * requests / parallel.max(1));
-        let slots = self
-            .stream
-            .reserve(self.sim.now(), share(held, p.read_slots()));
-        self.sim.sleep_until(slots.start + latency).await;
+        let slots = self.stream.reserve(arrives, share(held, p.read_slots()));
+        let begins = slots.start + latency;
+        let alone = stream.reserve(begins, share(round, window as u64)).end;
+        // All times are known now, before the request arrives: the next batch's requests follow
+        // these at once.
+        issued.send(slots.end.max(alone).since(round));
+        self.sim.sleep_until(begins).await;
         let now = self.sim.now();
         let memory = self.memory.carry(now, load.bytes);
-        let alone = stream.reserve(now, share(round, window as u64)).end;
         let paced = slots.end.max(alone).since(first);
-        issued.send(slots.end.max(alone).since(round));
         let ready = Flow {
             head: now,
             tail: paced,
