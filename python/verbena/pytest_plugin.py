@@ -102,7 +102,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         return
     outcomes = Outcomes.create(data, append, config.invocation_params.dir) if option.rdma_coverage else None
     try:
-        there = environment(devices=devices, link=link, coverage=outcomes and outcomes.file)
+        there = environment(devices=devices, link=link, coverage=outcomes.file if outcomes else None)
         if outcomes:
             # Misspelt names end the session before the tests, not after them.
             code, text = outcomes.report(["--quiet", *coverage_demands(config)])

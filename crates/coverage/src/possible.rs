@@ -1,4 +1,4 @@
-//! The outcomes that tests can see: four groups of items, each of which is covered once it was seen.
+//! The outcomes that tests can see: four groups of items, each covered once it was seen.
 
 use verbena_abi::*;
 

@@ -54,7 +54,7 @@ pub enum Command {
     Completions(completions::Arguments),
     /// Show which outcomes of verbs calls tests have seen
     ///
-    /// Runs a command on the adapter and counts the outcomes for it and all programs that it starts:
+    /// Runs a command on the adapter and counts outcomes of it and of all programs it starts:
     /// completion statuses by operation, errors by call, asynchronous events, and events of the
     /// connection manager. Lists those that were never seen. Without a command, reports data files.
     Coverage(coverage::Arguments),
