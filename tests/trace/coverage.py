@@ -28,7 +28,7 @@ LIBRARY = ("-l:libibverbs.so.1",)
 ROUNDS, MANY = 100, 8
 # How it ends: exit status, processes, and how many of its exchanges are counted.
 WAYS = {"exit": (0, 1, 1), "_exit": (0, 1, 1), "abort": (128 + signal.SIGABRT, 1, 1), "kill": (128 + signal.SIGKILL, 1, 1),
-        "exec": (0, 2, 2), "fork": (0, MANY, MANY), "threads": (0, 1, MANY), "extended": (0, 1, 1)}
+        "exec": (0, 2, 2), "fork": (0, MANY, MANY), "threads": (0, 1, MANY), "extended": (0, 1, 1), "event": (0, 1, 1)}
 # The statuses that the programs of tests/status provoke.
 PROVOKED = ("LOC_LEN", "LOC_PROT", "WR_FLUSH", "REM_INV_REQ", "REM_ACCESS", "REM_OP", "RETRY_EXC", "RNR_RETRY_EXC")
 # rdma-core's own tests: at least so many completions, and the errors of which there are some.
@@ -91,7 +91,8 @@ def ends(way: str, place: Place) -> Outcome:
         "RETRY_EXC_ERR": (counts.parts("statuses", "RETRY_EXC_ERR"), {"SEND": times}),
         "WR_FLUSH_ERR": (counts.parts("statuses", "WR_FLUSH_ERR"), {"SEND": times}),
         "ibv_reg_mr": (counts.parts("calls", "ibv_reg_mr"), {"EINVAL": times}),
-        "ibv_alloc_pd": (counts.groups["calls"]["ibv_alloc_pd"]["calls"], times),
+        "ibv_query_port": (counts.groups["calls"]["ibv_query_port"]["calls"], times),
+        "QP_LAST_WQE_REACHED": (counts.count("events", "QP_LAST_WQE_REACHED"), int(way == "event")),
         "not counted": (counts.report["not_counted"], 0),
     }
     wrong = [f"{name} is {found}, not {wanted}" for name, (found, wanted) in expected.items() if found != wanted]

@@ -7,6 +7,7 @@
  *     ends fork                            eight children, each killed
  *     ends threads                         eight threads
  *     ends extended                        ibv_wr_* and an extended completion queue instead
+ *     ends event                           it fetches an asynchronous event, and leaves another
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -149,6 +150,23 @@ static void *exchange(void *given)
 	return NULL;
 }
 
+/* A queue pair with a shared receive queue that fails: QP_LAST_WQE_REACHED. */
+static void last_request(struct ibv_context *context)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 4, NULL, NULL, 0);
+	struct ibv_srq_init_attr room = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(pd, &room);
+	struct ibv_qp_init_attr init = {.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC,
+		.cap = {.max_send_wr = 1, .max_send_sge = 1}};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+	DEMAND(pd && cq && srq && qp);
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	DEMAND(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	attr.qp_state = IBV_QPS_ERR;
+	DEMAND(!ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+}
+
 static struct ibv_context *opened(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -185,6 +203,13 @@ int main(int count, char **words)
 			DEMAND(!pthread_join(threads[at], NULL));
 	} else {
 		exchange(context);
+	}
+	if (!strcmp(way, "event")) {
+		struct ibv_async_event event;
+		last_request(context);
+		DEMAND(!ibv_get_async_event(context, &event) && event.event_type == IBV_EVENT_QP_LAST_WQE_REACHED);
+		ibv_ack_async_event(&event);
+		last_request(context);
 	}
 	if (!strcmp(way, "exec"))
 		execl("/proc/self/exe", words[0], "exit", NULL);

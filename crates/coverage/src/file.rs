@@ -369,7 +369,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_changes_do_not_panic(changes in prop::collection::vec((0..SIZE, any::<u8>()), 1..9)) {
+        fn arbitrary_changes_do_not_panic(
+            changes in prop::collection::vec((0..SIZE, any::<u8>()), 1..9)
+        ) {
             let mut bytes = encode(&some());
             for (at, byte) in changes {
                 bytes[at] = byte;

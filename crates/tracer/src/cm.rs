@@ -51,12 +51,14 @@ verbs! { in CM:
         arguments!(details, "{}", name(Kind::Pd, pd));
     }
 
-    fn rdma_get_request(listener: *mut rdma_cm_id, id: *mut *mut rdma_cm_id) -> c_int |result, details| {
+    fn rdma_get_request(listener: *mut rdma_cm_id, id: *mut *mut rdma_cm_id) -> c_int
+    |result, details| {
         created(details, result, id);
         arguments!(details, "{}", name(Kind::CmId, listener));
     }
 
-    fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int |result, details| {
+    fn rdma_migrate_id(id: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, {}", name(Kind::CmId, id), name(Kind::CmChannel, channel));
     }
@@ -98,7 +100,9 @@ verbs! { in CM:
         arguments!(details, "{}", name(Kind::CmId, id));
     }
 
-    fn rdma_resolve_addr(id: *mut rdma_cm_id, source: *mut c_void, destination: *mut c_void, timeout: c_int) -> c_int |result, details| {
+    fn rdma_resolve_addr(
+        id: *mut rdma_cm_id, source: *mut c_void, destination: *mut c_void, timeout: c_int
+    ) -> c_int |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, timeout={timeout} ms", name(Kind::CmId, id));
     }
@@ -108,22 +112,26 @@ verbs! { in CM:
         arguments!(details, "{}, timeout={timeout} ms", name(Kind::CmId, id));
     }
 
-    fn rdma_create_qp(id: *mut rdma_cm_id, pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> c_int |result, details| {
+    fn rdma_create_qp(id: *mut rdma_cm_id, pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, {}", name(Kind::CmId, id), name(Kind::Pd, pd));
     }
 
-    fn rdma_create_qp_ex(id: *mut rdma_cm_id, init: *mut ibv_qp_init_attr_ex) -> c_int |result, details| {
+    fn rdma_create_qp_ex(id: *mut rdma_cm_id, init: *mut ibv_qp_init_attr_ex) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}", name(Kind::CmId, id));
     }
 
-    fn rdma_create_srq(id: *mut rdma_cm_id, pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> c_int |result, details| {
+    fn rdma_create_srq(id: *mut rdma_cm_id, pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, {}", name(Kind::CmId, id), name(Kind::Pd, pd));
     }
 
-    fn rdma_create_srq_ex(id: *mut rdma_cm_id, init: *mut ibv_srq_init_attr_ex) -> c_int |result, details| {
+    fn rdma_create_srq_ex(id: *mut rdma_cm_id, init: *mut ibv_srq_init_attr_ex) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}", name(Kind::CmId, id));
     }
@@ -148,12 +156,14 @@ verbs! { in CM:
         arguments!(details, "{}", name(Kind::CmId, id));
     }
 
-    fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int |result, details| {
+    fn rdma_reject(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, {length} B", name(Kind::CmId, id));
     }
 
-    fn rdma_reject_ece(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int |result, details| {
+    fn rdma_reject_ece(id: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, {length} B", name(Kind::CmId, id));
     }
@@ -168,12 +178,15 @@ verbs! { in CM:
         arguments!(details, "{}", name(Kind::CmId, id));
     }
 
-    fn rdma_join_multicast(id: *mut rdma_cm_id, address: *mut c_void, context: *mut c_void) -> c_int |result, details| {
+    fn rdma_join_multicast(id: *mut rdma_cm_id, address: *mut c_void, context: *mut c_void) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}", name(Kind::CmId, id));
     }
 
-    fn rdma_join_multicast_ex(id: *mut rdma_cm_id, attributes: *mut c_void, context: *mut c_void) -> c_int |result, details| {
+    fn rdma_join_multicast_ex(
+        id: *mut rdma_cm_id, attributes: *mut c_void, context: *mut c_void
+    ) -> c_int |result, details| {
         details.minus_one(result);
         arguments!(details, "{}", name(Kind::CmId, id));
     }
@@ -183,12 +196,15 @@ verbs! { in CM:
         arguments!(details, "{}", name(Kind::CmId, id));
     }
 
-    fn rdma_set_option(id: *mut rdma_cm_id, level: c_int, option: c_int, value: *mut c_void, length: size_t) -> c_int |result, details| {
+    fn rdma_set_option(
+        id: *mut rdma_cm_id, level: c_int, option: c_int, value: *mut c_void, length: size_t
+    ) -> c_int |result, details| {
         details.minus_one(result);
         arguments!(details, "{}, level={level}, option={option}, {length} B", name(Kind::CmId, id));
     }
 
-    fn rdma_init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c_int) -> c_int |result, details| {
+    fn rdma_init_qp_attr(id: *mut rdma_cm_id, attr: *mut ibv_qp_attr, mask: *mut c_int) -> c_int
+    |result, details| {
         details.minus_one(result);
         arguments!(details, "{}", name(Kind::CmId, id));
     }

@@ -135,8 +135,16 @@ slots! {
 
 ending_slots! {
     destroy_wq as "ibv_destroy_wq"(wq: *mut ibv_wq) of Kind::Wq, in destroy_wq at (*wq).context
-    destroy_rwq_ind_table as "ibv_destroy_rwq_ind_table"(table: *mut ibv_rwq_ind_table) of Kind::IndirectionTable, in destroy_rwq_ind_table at (*table).context
-    destroy_counters as "ibv_destroy_counters"(counters: *mut ibv_counters) of Kind::Counters, in destroy_counters at (*counters).context
-    ibv_destroy_flow as "ibv_destroy_flow"(flow: *mut ibv_flow) of Kind::Flow, in ibv_destroy_flow at (*flow).context
-    destroy_flow_action as "ibv_destroy_flow_action"(action: *mut ibv_flow_action) of Kind::FlowAction, in destroy_flow_action at (*action).context
+    destroy_rwq_ind_table as "ibv_destroy_rwq_ind_table"(
+        table: *mut ibv_rwq_ind_table
+    ) of Kind::IndirectionTable,
+        in destroy_rwq_ind_table at (*table).context
+    destroy_counters as "ibv_destroy_counters"(counters: *mut ibv_counters) of Kind::Counters,
+        in destroy_counters at (*counters).context
+    ibv_destroy_flow as "ibv_destroy_flow"(flow: *mut ibv_flow) of Kind::Flow,
+        in ibv_destroy_flow at (*flow).context
+    destroy_flow_action as "ibv_destroy_flow_action"(
+        action: *mut ibv_flow_action
+    ) of Kind::FlowAction,
+        in destroy_flow_action at (*action).context
 }
