@@ -76,9 +76,13 @@ impl Row {
     }
 }
 
-/// Returns `statuses 5 of 17`, for each group, and the share of all.
+/// Returns the number of processes, `completion statuses 5 of 17` for each group, and the share of
+/// all.
 pub fn summary(seen: &Seen) -> String {
-    let mut text = String::new();
+    let mut text = match seen.processes {
+        1 => "1 process: ".to_owned(),
+        number => format!("{number} processes: "),
+    };
     for group in GROUPS {
         let (count, all) = group.covered(seen);
         if all > 0 {
@@ -130,11 +134,7 @@ impl Display for Seen {
                 self.lost
             )?;
         }
-        let processes = match self.processes {
-            1 => "1 process".to_owned(),
-            number => format!("{number} processes"),
-        };
-        writeln!(f, "{processes}: {}", summary(self))
+        writeln!(f, "{}", summary(self))
     }
 }
 

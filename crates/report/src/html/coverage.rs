@@ -14,9 +14,8 @@ pub fn coverage_page(subject: &str, seen: &Seen) -> String {
     let mut out = head("Coverage of verbs outcomes");
     let _ = write!(
         out,
-        "<p class=\"lead\"><code>{}</code></p><p>{} processes: {}.</p>{}",
+        "<p class=\"lead\"><code>{}</code></p><p>{}.</p>{}",
         escape(subject),
-        seen.processes,
         escape(&summary(seen)),
         meter(covered(seen))
     );
