@@ -11,17 +11,19 @@ from .programs import program
 
 def environment(base: Optional[Mapping[str, str]] = None, *, path: Optional[str] = None,
                 link: Optional[str] = None, interface: Optional[str] = None, devices: Optional[int] = None,
-                pages: Optional[str] = None) -> dict[str, str]:
+                pages: Optional[str] = None, coverage: Optional[str] = None) -> dict[str, str]:
     """Returns the complete environment for a child on the adapter: `base`, by default the environment of this process, with the
     variables of `verbena run`.
 
-    `path`, `link`, `interface`, `devices` and `pages` are the options of `verbena run`. Raises a ValueError with the program's
+    `path`, `link`, `interface`, `devices` and `pages` are the options of `verbena run`. With `coverage`, a data file of
+    `verbena coverage`, the outcomes of verbs calls are added there; it is created if it does not exist. Raises a ValueError with the program's
     message if it refuses them.
     """
     wanted = {"--path": path, "--link": link, "--interface": interface, "--devices": devices, "--pages": pages}
     options = [word for name, value in wanted.items() if value is not None for word in (name, str(value))]
+    command = ["run"] if coverage is None else ["coverage", "--quiet", "--append", "--data-file", coverage]
     # The program computes it, so that the variables are defined in one place.
-    asked = subprocess.run([program(), "run", *options, "--", "/usr/bin/env", "-0"], capture_output=True, check=False,
+    asked = subprocess.run([program(), *command, *options, "--", "/usr/bin/env", "-0"], capture_output=True, check=False,
                            env=dict(os.environ if base is None else base))
     if asked.returncode:
         raise ValueError(os.fsdecode(asked.stderr).strip())

@@ -13,6 +13,11 @@
 Without `--rdma` the fixture returns the name of a hardware adapter, and skips the test if there is none: the same tests run
 with and without hardware.
 
+    pytest --rdma --rdma-coverage --rdma-coverage-require RNR_RETRY_EXC
+
+`--rdma-coverage` lists the outcomes of verbs calls that the tests have seen, and those that they have never seen, as
+`verbena coverage` does.
+
 On the adapter, the report of a failing test has a section with the calls that the adapter refused during the test, and the
 reasons. Set VERBENA_LOG to change this: `off` omits the section, `info` logs to standard error.
 """
@@ -27,6 +32,7 @@ from typing import TYPE_CHECKING, Generator
 import pytest
 
 from .launch import environment
+from .outcomes import Outcomes
 from .refusals import Refusals
 
 if TYPE_CHECKING:
@@ -38,6 +44,8 @@ DEVICES = Path("/sys/class/infiniband")
 # The heading of refused calls in the report of a test.
 SECTION = "refusals of the adapter"
 REFUSALS = pytest.StashKey[Refusals]()
+# Exit code and text of the report of the session's coverage.
+COVERAGE = pytest.StashKey["tuple[int, str]"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -45,6 +53,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--rdma", action="store_true", help="run the tests on Verbena's software adapter")
     group.addoption("--rdma-devices", type=int, metavar="N", help="set the adapter's number of devices (with --rdma)")
     group.addoption("--rdma-link", metavar="LINK", help="set the link of its ports, infiniband or roce (with --rdma)")
+    group.addoption("--rdma-coverage", action="store_true",
+                    help="list the outcomes of verbs calls that the tests have seen and have never seen (with --rdma)")
+    group.addoption("--rdma-coverage-data", metavar="FILE", help="keep the counts in this file (verbena coverage)")
+    group.addoption("--rdma-coverage-append", action="store_true", help="add to that file instead of replacing it")
+    group.addoption("--rdma-coverage-json", metavar="FILE", help="write the coverage as JSON to this file")
+    group.addoption("--rdma-coverage-html", metavar="FILE", help="write the coverage as an HTML page to this file")
+    group.addoption("--rdma-coverage-require", metavar="NAME", action="append", default=[],
+                    help="fail unless this was seen: a status, a call, an event, a group; may be repeated")
+    group.addoption("--rdma-coverage-fail-under", metavar="PERCENT", action="append", default=[],
+                    help="fail if fewer percent were seen: N or GROUP=N; may be repeated")
+
+
+def coverage_demands(config: pytest.Config) -> list[str]:
+    """Returns the options of `verbena coverage` that may fail the session."""
+    return [*(f"--require={name}" for name in config.option.rdma_coverage_require),
+            *(f"--fail-under={share}" for share in config.option.rdma_coverage_fail_under)]
+
+
+def coverage_files(config: pytest.Config) -> list[str]:
+    """Returns its options for files to write."""
+    files = {"--json": config.option.rdma_coverage_json, "--html": config.option.rdma_coverage_html}
+    return [f"{name}={config.invocation_params.dir / file}" for name, file in files.items() if file is not None]
 
 
 def on_the_adapter() -> bool:
@@ -55,16 +85,32 @@ def on_the_adapter() -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Restarts pytest on the adapter: libraries are preloaded only when a process starts."""
-    devices, link = config.option.rdma_devices, config.option.rdma_link
-    if not config.option.rdma:
+    option = config.option
+    devices, link = option.rdma_devices, option.rdma_link
+    if not option.rdma:
         if devices is not None or link is not None:
             raise pytest.UsageError("--rdma-devices and --rdma-link need --rdma")
+        if option.rdma_coverage:
+            raise pytest.UsageError("--rdma-coverage needs --rdma")
         return
-    if on_the_adapter():
+    data, append = option.rdma_coverage_data, option.rdma_coverage_append
+    if not option.rdma_coverage and (data is not None or append or coverage_demands(config) or coverage_files(config)):
+        raise pytest.UsageError("--rdma-coverage-... need --rdma-coverage")
+    if append and data is None:
+        raise pytest.UsageError("--rdma-coverage-append needs --rdma-coverage-data")
+    if on_the_adapter() and (Outcomes.current() or not option.rdma_coverage):
         return
+    outcomes = Outcomes.create(data, append, config.invocation_params.dir) if option.rdma_coverage else None
     try:
-        there = environment(devices=devices, link=link)
+        there = environment(devices=devices, link=link, coverage=outcomes.file if outcomes else None)
+        if outcomes:
+            # Misspelt names end the session before the tests, not after them.
+            code, text = outcomes.report(["--quiet", *coverage_demands(config)])
+            if code > 1:
+                raise ValueError(text)
     except ValueError as error:
+        if outcomes:
+            outcomes.close()
         raise pytest.UsageError(str(error)) from error
     # Restore the terminal's streams before another program gets them.
     if capture := config.pluginmanager.getplugin("capturemanager"):
@@ -105,6 +151,29 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, "pluggy.Resu
     refusals = item.config.stash.get(REFUSALS, None)
     if report.failed and refusals and (text := refusals.text()):
         report.sections.append((SECTION, text))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Reports the coverage of all processes; the workers of pytest-xdist report nothing."""
+    config = session.config
+    outcomes = Outcomes.current()
+    if not config.option.rdma_coverage or outcomes is None or hasattr(config, "workerinput"):
+        return
+    code, text = outcomes.report([*coverage_files(config), *coverage_demands(config)])
+    config.stash[COVERAGE] = code, text
+    if code and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    outcomes.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Prints the coverage."""
+    code, text = config.stash.get(COVERAGE, (0, ""))
+    if text:
+        terminalreporter.section("coverage of verbs outcomes")
+        # As it is: names of statuses are no markup.
+        terminalreporter.write_line(text, red=code != 0)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,4 +1,5 @@
-"""`verbena trace`: its report equals the calls of the programs, and the programs do the same as without it."""
+"""`verbena trace` and `verbena coverage`: their reports equal the calls of the programs, and the programs do the same as
+without them."""
 
 from __future__ import annotations
 
@@ -15,9 +16,11 @@ from harness.pair import exchange, free_port
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-TITLE = "verbena trace"
+from . import coverage
+
+TITLE = "verbena trace and verbena coverage"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_send_bw", "perftest"),
-            Tool("ucx_perftest", "ucx-utils")]
+            Tool("ucx_perftest", "ucx-utils"), Tool("rping", "rdmacm-utils")]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 60
@@ -66,6 +69,7 @@ def cases() -> list[Case]:
         Case("a library that a plug-in loads", "ucx_perftest", plugged_in),
         Case("the table alone, of the system's library", "", system),
         Case("what cannot be", "", refusals),
+        *coverage.cases(),
     ]
 
 

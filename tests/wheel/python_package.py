@@ -262,6 +262,57 @@ def refused_tests(place: Place, options: list[str], **more: str) -> Ended | None
     return place.run("pytest", command, SECONDS, PYTHONPATH=there, **installation().variables(), **more)
 
 
+COVERED = """
+import pytest, subprocess
+
+@pytest.mark.parametrize("way", ["exit", "fork", "extended", "threads"])
+def test_ends(way):
+    subprocess.run(["{program}", way], check=True)
+"""
+# One exchange, eight children, one exchange, eight threads; each of a hundred messages.
+MESSAGES = 18 * 100
+REFUSED_COVERAGE = {
+    "--rdma-coverage": "--rdma-coverage needs --rdma",
+    "--rdma --rdma-coverage-require SUCCESS": "need --rdma-coverage",
+    "--rdma --rdma-coverage --rdma-coverage-append": "needs --rdma-coverage-data",
+    "--rdma --rdma-coverage --rdma-coverage-require RNR": '"RNR" is no completion status',
+}
+
+
+def coverage(workers: int, place: Place) -> Outcome:
+    """`--rdma-coverage` counts the programs that the tests start, in every worker, and adds sessions; unseen requirements
+    fail the session."""
+    there = packages()
+    if there is None:
+        return skipped(NO_PACKAGES)
+    tests = place.directory / "test_covered.py"
+    program = c_program.compile_program(MEMORY.parent / "trace" / "ends.c", ("-l:libibverbs.so.1",))
+    tests.write_text(COVERED.format(program=program))
+
+    def ended(*options: str) -> Ended:
+        command = [str(installation().python), "-m", "pytest", "-p", "no:cacheprovider", *options, str(tests)]
+        return place.run("pytest", command, SECONDS, PYTHONPATH=there, **installation().variables())
+
+    parallel = ["-n", str(workers)] if workers else []
+    kept = ["--rdma", "--rdma-coverage", *parallel, "--rdma-coverage-data", "kept", "--rdma-coverage-json", "report.json"]
+    for sessions, options in enumerate((kept, [*kept, "--rdma-coverage-append", "--rdma-coverage-require", "RETRY_EXC"]), 1):
+        done = ended(*options)
+        if not done.succeeded or "never seen: " not in done.output or "4 passed" not in done.output.splitlines()[-1]:
+            return failed("it has no report", done.evidence())
+        groups = {group["name"]: group["items"] for group in json.loads((place.directory / "report.json").read_text())["groups"]}
+        success = next(item for item in groups["statuses"] if item["name"] == "SUCCESS")
+        if success["count"] != 2 * MESSAGES * sessions:
+            return failed(f"{success}, expected {2 * MESSAGES * sessions}", done.evidence())
+    missing = ended("--rdma", "--rdma-coverage", *parallel, "--rdma-coverage-require", "RNR_RETRY_EXC")
+    if missing.status != 1 or "required and never seen: RNR_RETRY_EXC_ERR" not in missing.output:
+        return failed("an unseen status does not fail it", missing.evidence())
+    for words, message in REFUSED_COVERAGE.items():
+        refused = ended(*words.split())
+        if refused.status != 4 or message not in refused.output:
+            return failed(f"{words}: status {refused.status}, expected 4 and {message!r}", refused.evidence())
+    return passed()
+
+
 def guide(name: str, place: Place) -> Outcome:
     """Every command of a chapter, in an empty directory with the wheel in it, in the environment that the wheel is
     in."""

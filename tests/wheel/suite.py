@@ -44,6 +44,8 @@ def cases() -> list[Case]:
         "pytest --rdma-devices": python_package.several_devices,
         "pytest --rdma shows refusals": partial(python_package.refusals, 0),
         "pytest --rdma -n 2 shows refusals": partial(python_package.refusals, 2),
+        "pytest --rdma --rdma-coverage": partial(python_package.coverage, 0),
+        "pytest --rdma --rdma-coverage -n 2": partial(python_package.coverage, 2),
         "pytest --rdma with VERBENA_LOG": python_package.refusals_off,
         **{name: partial(python_package.guide, name) for name in CHAPTERS},
         "pip install . after make build": from_source.clone,

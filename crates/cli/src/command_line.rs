@@ -17,7 +17,9 @@ struct Group {
 const GROUPS: [Group; 5] = [
     Group {
         title: "Run",
-        commands: &["demo", "run", "trace", "capture", "info", "port"],
+        commands: &[
+            "demo", "run", "trace", "coverage", "capture", "info", "port",
+        ],
     },
     Group {
         title: "Measure",
@@ -65,6 +67,11 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
         "verbena trace -- ./my_program",
         "verbena trace --summary -- ./my_program",
     ]),
+    ("coverage", &[
+        "verbena coverage -- ctest --test-dir build",
+        "verbena coverage --data-file tests.cov --append -- ./one_test",
+        "verbena coverage --data-file tests.cov --html tests.html --require RNR_RETRY_EXC",
+    ]),
     ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
     ("port", &["verbena port verbena1 down", "verbena port verbena1 up"]),
     ("info", &["verbena info", "verbena info --json"]),
@@ -105,7 +112,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
 const FIRST: &str = "  verbena demo\n  verbena run -- ./my_program\n  verbena evaluate --quick";
 
 /// Subcommands that start programs, which read the adapter's variables.
-const STARTERS: [&str; 3] = ["run", "trace", "capture"];
+const STARTERS: [&str; 4] = ["run", "trace", "coverage", "capture"];
 
 /// Returns the command line with its full help.
 pub fn complete() -> clap::Command {

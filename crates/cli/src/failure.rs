@@ -48,6 +48,9 @@ pub enum Failure {
     Capture(#[from] capture::Failure),
 
     #[error(transparent)]
+    Coverage(#[from] verbena_coverage::file::Failure),
+
+    #[error(transparent)]
     Doctor(#[from] doctor::Failure),
 
     #[error(transparent)]
@@ -118,6 +121,7 @@ impl Failure {
             | Failure::Trace(_)
             | Failure::Import(_)
             | Failure::UnknownOption { .. }
+            | Failure::Coverage(_)
             | Failure::Input(_)
             | Failure::Bench(BenchFailure::Input(_)) => Exit::WrongInput,
             Failure::Libraries(_)

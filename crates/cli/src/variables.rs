@@ -29,7 +29,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 24] = [
+const ALL: [Variable; 25] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -49,6 +49,7 @@ const ALL: [Variable; 24] = [
     variable(Command, "UCX_RNDV_THRESH", "Let receivers read messages over UCX from here [16384]"),
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
+    variable(Internal, "VERBENA_COVERAGE", "Data file of `verbena coverage`"),
     variable(Internal, "VERBENA_RECORD", "Directory of `verbena record`"),
     variable(Internal, "VERBENA_STOPWATCH", "Directory for run times, of `verbena closed-loop`"),
     variable(Internal, "VERBENA_SEATS", "Processors of the ranks, of `verbena closed-loop`"),

@@ -88,3 +88,34 @@ fn packet_trains_equal_single_packets_over_pci_x() {
         ],
     );
 }
+
+/// The batches of one message follow each other as its packets do, whatever the rate of the link.
+#[test]
+fn streams_of_longer_messages_keep_their_rate_on_fast_links() {
+    const FAST_APART: f64 = 0.07;
+    let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+    for name in [
+        "connectx4-edr",
+        "connectx6-hdr",
+        "connectx6dx-100gbe",
+        "connectx7-ndr",
+    ] {
+        let system = library.system(name).expect("a shipped system");
+        for bytes in [132 << 10, 192 << 10, 256 << 10, 384 << 10, 1 << 20] {
+            let rate = |fidelity| {
+                let operation = Operation::new(Kind::Write, bytes, Placement::Reference);
+                let bench = Bandwidth {
+                    messages: 60,
+                    fidelity,
+                    ..Bandwidth::of(operation)
+                };
+                bandwidth(&system, bench).received
+            };
+            let (packets, trains) = (rate(Fidelity::Packet), rate(Fidelity::Message));
+            assert!(
+                (trains / packets - 1.0).abs() <= FAST_APART,
+                "{name}, {bytes} B: {packets} by packets, {trains} by trains"
+            );
+        }
+    }
+}

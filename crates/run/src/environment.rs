@@ -52,12 +52,12 @@ impl Environment {
         Self(BTreeMap::new())
     }
 
-    /// Sends the verbs calls of every process to the listener at `socket`.
-    pub fn with_tracer(self, tracer: &Path, socket: &Path) -> Self {
+    /// Preloads the tracer of verbs calls.
+    pub fn with_tracer(self, tracer: &Path) -> Self {
         let inherited = env::var_os("LD_PRELOAD").unwrap_or_default();
         let others = self.0.get("LD_PRELOAD").unwrap_or(&inherited);
         let all = in_front(tracer.as_os_str(), others, b": \t\n");
-        self.with("LD_PRELOAD", all).with("VERBENA_TRACE", socket)
+        self.with("LD_PRELOAD", all)
     }
 
     /// Sets a variable that the adapter reads (`verbena help environment`).

@@ -8,12 +8,12 @@ use std::slice;
 use libc::{c_int, c_void};
 use verbena_abi::*;
 
-use crate::call::{arguments, call};
+use crate::call::{arguments, call, is_wanted};
 use crate::names::Kind;
 use crate::slots::bound;
 use crate::state::STATE;
 use crate::text::{length, list, name, places};
-use crate::words;
+use crate::{listener, words};
 
 /// The batch that a thread builds. The interface binds a batch to the thread that began it.
 #[derive(Default)]
@@ -35,7 +35,7 @@ fn batch<R>(change: impl FnOnce(&mut Batch) -> R) -> R {
 /// # Safety
 /// `qp` must be null, or the extended form of a queue pair that is not in use yet.
 pub unsafe fn replace(qp: *mut ibv_qp_ex) {
-    if qp.is_null() || !crate::listener::listens() {
+    if qp.is_null() || !is_wanted() {
         return;
     }
     // SAFETY: not null, and the caller promises exclusive use. Slots that the library's structure
@@ -49,9 +49,13 @@ pub unsafe fn replace(qp: *mut ibv_qp_ex) {
             table.$slot = table.$slot.and(Some($slot));
         )*};
     }
+    put!(wr_complete);
+    if !listener::listens() {
+        return;
+    }
     put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_bind_mw wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send
         wr_send_imm wr_send_inv wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data wr_set_inline_data_list wr_set_sge
-        wr_set_sge_list wr_start wr_complete wr_abort);
+        wr_set_sge_list wr_start wr_abort);
 }
 
 /// Returns the real function of a slot, if the queue pair has one.
@@ -63,7 +67,9 @@ fn real<F: Copy>(qp: *mut ibv_qp_ex, slot: impl Fn(&ibv_qp_ex) -> Option<F>) -> 
 macro_rules! noted {
     ($($slot:ident($qp:ident $(, $argument:ident: $type:ty)*) $note:block)*) => {$(
         unsafe extern "C" fn $slot($qp: *mut ibv_qp_ex $(, $argument: $type)*) {
-            $note
+            if listener::listens() {
+                $note
+            }
             if let Some(real) = real($qp, |table| table.$slot) {
                 // SAFETY: the program's call, with its own arguments.
                 unsafe { real($qp $(, $argument)*) }
@@ -182,6 +188,9 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         |result, details| {
             details.errno_value(result);
             details.bytes = batch.bytes;
+            if !details.text {
+                return;
+            }
             let requests = list(batch.requests.iter().map(|one| format!("{{{one}}}")));
             arguments!(details, "{}, {requests}", name(Kind::Qp, qp));
         },

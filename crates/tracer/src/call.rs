@@ -2,11 +2,14 @@
 
 use std::fmt::Display;
 
+use verbena_coverage::errno::UNKNOWN;
+use verbena_coverage::outcome::Outcome;
+
 use crate::lock::survive_forks;
 use crate::names::Kind;
 use crate::record::{Idle, Record};
 use crate::state::STATE;
-use crate::{listener, text, words};
+use crate::{counters, listener, text, words};
 
 /// The details of a call, filled in by the function that knows its arguments.
 #[derive(Default)]
@@ -15,8 +18,11 @@ pub struct CallDetails {
     pub arguments: String,
     /// Bytes that it moved or was asked to move.
     pub bytes: u64,
+    /// Whether texts are wanted; otherwise the call is only counted.
+    pub text: bool,
     result: String,
-    errno: i32,
+    /// 0 or the error number; none if the call has no result to count.
+    outcome: Option<i32>,
     idle: bool,
 }
 
@@ -24,7 +30,7 @@ impl CallDetails {
     /// Sets the result of a call that returns 0 or the value of `errno`.
     pub fn errno_value(&mut self, result: libc::c_int) {
         match result {
-            0 => self.result = "0".into(),
+            0 => self.number(0),
             // Some libraries return it negated, and some return -1.
             -1 => self.failed(errno()),
             error => self.failed(error.abs()),
@@ -35,32 +41,46 @@ impl CallDetails {
     pub fn minus_one(&mut self, result: libc::c_int) {
         match result {
             -1 => self.failed(errno()),
-            number => self.result = number.to_string(),
+            number => self.number(number),
         }
+    }
+
+    fn number(&mut self, number: libc::c_int) {
+        self.outcome = Some(0);
+        self.gave(number);
     }
 
     /// Sets the result of a call that returns a new object, or NULL and `errno`.
     pub fn object<T>(&mut self, kind: Kind, object: *const T) {
         match object.is_null() {
             true => self.failed(errno()),
-            false => self.result = text::name(kind, object).to_string(),
+            false => {
+                self.outcome = Some(0);
+                if self.text {
+                    self.result = text::name(kind, object).to_string();
+                }
+            }
         }
     }
 
     /// Sets the result, as text.
     pub fn gave(&mut self, result: impl Display) {
-        self.result = result.to_string();
+        if self.text {
+            self.result = result.to_string();
+        }
     }
 
     /// Appends to the result.
     pub fn with(&mut self, more: impl Display) {
-        self.result.push(' ');
-        self.result.push_str(&more.to_string());
+        if self.text {
+            self.result.push(' ');
+            self.result.push_str(&more.to_string());
+        }
     }
 
     /// Returns whether no error was set.
     pub fn succeeded(&self) -> bool {
-        self.errno == 0
+        self.outcome.is_none_or(|errno| errno == 0)
     }
 
     /// Marks the call as a poll that found nothing: several of these share one record.
@@ -69,20 +89,31 @@ impl CallDetails {
     }
 
     fn failed(&mut self, errno: i32) {
-        self.errno = errno;
-        self.result = words::errno(errno);
+        // A failure without a reason is one nevertheless.
+        let errno = if errno == 0 { UNKNOWN } else { errno };
+        self.outcome = Some(errno);
+        if self.text {
+            self.result = words::errno(errno);
+        }
     }
 }
 
 /// Sets the arguments: `arguments!(details, "{}, {}", a, b)`.
 macro_rules! arguments {
     ($details:expr, $($format:tt)*) => {
-        $details.arguments = format!($($format)*)
+        if $details.text {
+            $details.arguments = format!($($format)*)
+        }
     };
 }
 pub(crate) use arguments;
 
-/// Makes a call and sends its record.
+/// Returns whether calls are recorded or counted.
+pub fn is_wanted() -> bool {
+    listener::listens() || counters::counts()
+}
+
+/// Makes a call, counts its outcome and sends its record.
 ///
 /// `describe` gets the return value, and `errno` as the call has left it.
 pub fn call<R: Copy>(
@@ -90,29 +121,40 @@ pub fn call<R: Copy>(
     make: impl FnOnce() -> R,
     describe: impl FnOnce(R, &mut CallDetails),
 ) -> R {
-    if !listener::listens() {
+    let text = listener::listens();
+    if !text && !counters::counts() {
         return make();
     }
     survive_forks();
-    let start = now();
+    let start = if text { now() } else { 0 };
     let result = make();
-    let duration = now().saturating_sub(start);
+    let duration = if text { now().saturating_sub(start) } else { 0 };
     let errno = errno();
-    let mut details = CallDetails::default();
+    let mut details = CallDetails {
+        text,
+        ..CallDetails::default()
+    };
     describe(result, &mut details);
-    tell(
-        Record {
-            start,
-            duration,
-            calls: 1,
-            bytes: details.bytes,
-            errno: details.errno,
-            name,
-            arguments: details.arguments,
-            result: details.result,
-        },
-        details.idle,
-    );
+    if let Some(outcome) = details.outcome {
+        // The header's inline functions call some exports by a name of their own.
+        let verb = name.strip_prefix('_').unwrap_or(name);
+        counters::count(Outcome::Call(verb, outcome));
+    }
+    if text {
+        tell(
+            Record {
+                start,
+                duration,
+                calls: 1,
+                bytes: details.bytes,
+                errno: details.outcome.unwrap_or_default(),
+                name,
+                arguments: details.arguments,
+                result: details.result,
+            },
+            details.idle,
+        );
+    }
     set_errno(errno);
     result
 }
@@ -175,18 +217,21 @@ fn set_errno(value: i32) {
     unsafe { *libc::__errno_location() = value }
 }
 
-/// Defines exported functions: their signature, then the code that describes the call.
+/// Defines exported functions: their signature, then the code that describes the call. Those of
+/// another library than the verbs begin with its name: `in CM:`.
 macro_rules! verbs {
-    ($($(#[$doc:meta])* fn $verb:ident($($argument:ident: $type:ty),*) -> $returns:ty
+    (in $library:ident: $($(#[$doc:meta])* fn $verb:ident($($argument:ident: $type:ty),*) -> $returns:ty
         |$result:ident, $details:ident| $describe:block)*) => {$(
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $verb($($argument: $type),*) -> $returns {
-            let real = crate::real::real!($verb: unsafe extern "C" fn($($type),*) -> $returns);
+            let real =
+                crate::real::real!($library, $verb: unsafe extern "C" fn($($type),*) -> $returns);
             // SAFETY: the program's call, with its own arguments.
             crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |$result, $details| $describe)
         }
     )*};
+    ($($verbs:tt)*) => { crate::call::verbs!(in VERBS: $($verbs)*); };
 }
 pub(crate) use verbs;
 

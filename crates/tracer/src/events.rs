@@ -2,11 +2,12 @@
 
 use libc::{c_int, c_uint, c_void};
 use verbena_abi::*;
+use verbena_coverage::outcome::Outcome;
 
 use crate::call::{CallDetails, arguments, ends, verbs};
 use crate::names::Kind;
 use crate::text::name;
-use crate::words;
+use crate::{counters, words};
 
 verbs! {
     fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel |channel, details| {
@@ -29,7 +30,9 @@ verbs! {
         details.minus_one(result);
         if details.succeeded() && !event.is_null() {
             // SAFETY: the call succeeded and has filled it.
-            happened(details, unsafe { &*event });
+            let event = unsafe { &*event };
+            counters::count(Outcome::Event(event.event_type as i32));
+            happened(details, event);
         }
         arguments!(details, "{}", name(Kind::Context, context));
     }

@@ -73,8 +73,12 @@ pub fn survive_forks() {
     unsafe extern "C" fn after() {
         crate::state::STATE.open();
     }
+    unsafe extern "C" fn in_child() {
+        crate::state::STATE.open();
+        crate::counters::begin_process();
+    }
     ONCE.call_once(|| {
         // SAFETY: the functions live as long as the process, as the library is preloaded.
-        unsafe { libc::pthread_atfork(Some(before), Some(after), Some(after)) };
+        unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
     });
 }

@@ -41,12 +41,20 @@ verbs! {
         );
     }
 
+    fn ibv_import_mr(pd: *mut ibv_pd, handle: u32) -> *mut ibv_mr |mr, details| {
+        region(details, mr, 0);
+        arguments!(details, "{}, {handle}", name(Kind::Pd, pd));
+    }
+
     fn ibv_rereg_mr(mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int)
         -> c_int
     |result, details| {
         // This verb's error codes are negative, and `errno` is more precise.
         details.minus_one(result.max(-1));
         arguments!(details, "{}, {}", name(Kind::Mr, mr), words::rereg(flags));
+        if !details.text {
+            return;
+        }
         if flags & IBV_REREG_MR_CHANGE_TRANSLATION != 0 {
             details.bytes = length as u64;
             details.arguments.push_str(&format!(", {address:p}, {length} B"));

@@ -19,6 +19,13 @@ pub enum Kind {
     Xrcd,
     Td,
     Dm,
+    Wq,
+    IndirectionTable,
+    Counters,
+    Flow,
+    FlowAction,
+    CmId,
+    CmChannel,
 }
 
 impl Kind {
@@ -36,6 +43,13 @@ impl Kind {
             Kind::Xrcd => "xrcd",
             Kind::Td => "td",
             Kind::Dm => "dm",
+            Kind::Wq => "wq",
+            Kind::IndirectionTable => "rwq_ind_table",
+            Kind::Counters => "counters",
+            Kind::Flow => "flow",
+            Kind::FlowAction => "flow_action",
+            Kind::CmId => "id",
+            Kind::CmChannel => "cm",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use libc::c_int;
+use libc::{c_int, c_void, size_t};
 use verbena_abi::*;
 
 use crate::call::{arguments, call, ends, verbs};
@@ -81,6 +81,43 @@ verbs! {
 
     fn ibv_fork_init() -> c_int |result, details| {
         details.errno_value(result);
+    }
+
+    fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut c_void) -> c_int |result, details| {
+        let _ = attr;
+        details.errno_value(result);
+        arguments!(details, "{}, port={port}", name(Kind::Context, context));
+    }
+
+    fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int |result, details| {
+        details.minus_one(result);
+        arguments!(details, "{}, port={port}, {:#06x}", name(Kind::Context, context), u16::from_be(pkey));
+    }
+
+    fn ibv_init_ah_from_wc(
+        context: *mut ibv_context, port: u8, wc: *mut ibv_wc, grh: *mut ibv_grh, attr: *mut ibv_ah_attr
+    ) -> c_int |result, details| {
+        let _ = (wc, grh, attr);
+        details.errno_value(result);
+        arguments!(details, "{}, port={port}", name(Kind::Context, context));
+    }
+
+    fn _ibv_query_gid_ex(
+        context: *mut ibv_context, port: u32, index: u32, entry: *mut c_void, flags: u32, size: size_t
+    ) -> c_int |result, details| {
+        let _ = (entry, size);
+        details.errno_value(result);
+        arguments!(details, "{}, port={port}, index={index}, flags={flags:#x}", name(Kind::Context, context));
+    }
+
+    fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd |pd, details| {
+        details.object(Kind::Pd, pd);
+        arguments!(details, "{}, {handle}", name(Kind::Context, context));
+    }
+
+    fn ibv_import_dm(context: *mut ibv_context, handle: u32) -> *mut ibv_dm |dm, details| {
+        details.object(Kind::Dm, dm);
+        arguments!(details, "{}, {handle}", name(Kind::Context, context));
     }
 }
 

@@ -83,6 +83,18 @@ verbs! {
         arguments!(details, "{}, mask={mask:#x}", name(Kind::Qp, qp));
     }
 
+    fn ibv_query_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int |result, details| {
+        let _ = ece;
+        details.errno_value(result);
+        arguments!(details, "{}", name(Kind::Qp, qp));
+    }
+
+    fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int |result, details| {
+        let _ = ece;
+        details.errno_value(result);
+        arguments!(details, "{}", name(Kind::Qp, qp));
+    }
+
     fn ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int |result, details| {
         details.errno_value(result);
         group(details, qp, gid, lid);

@@ -4,6 +4,7 @@ use libc::c_int;
 use verbena_abi::*;
 
 use crate::call::{CallDetails, arguments, call};
+use crate::counters;
 use crate::names::Kind;
 use crate::state::STATE;
 use crate::text::{self, name};
@@ -79,14 +80,20 @@ fn found(details: &mut CallDetails, result: c_int, cq: *mut ibv_cq_ex, table: &i
             qp_num: number(table.read_qp_num),
             ..Default::default()
         };
-        if wc.status == IBV_WC_SUCCESS {
+        if wc.status == IBV_WC_SUCCESS || counters::tells_failed_operation() {
             wc.opcode = number(table.read_opcode);
+        }
+        if wc.status == IBV_WC_SUCCESS {
             wc.byte_len = number(table.read_byte_len);
             wc.wc_flags = number(table.read_wc_flags);
             wc.imm.imm_data = number(table.read_imm_data);
         }
         wc
     };
+    counters::completion(&wc);
+    if !details.text {
+        return;
+    }
     if wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0 {
         details.bytes = u64::from(wc.byte_len);
     }

@@ -1,4 +1,4 @@
-//! The functions of the real library, each looked up once.
+//! The functions of the real libraries, each looked up once.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -9,8 +9,48 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::c_void;
 
-/// A function of `libibverbs.so.1`.
+/// A library, loaded by the program.
+pub struct Library {
+    file: &'static CStr,
+    handle: OnceLock<usize>,
+}
+
+/// The verbs.
+pub static VERBS: Library = Library::new(c"libibverbs.so.1");
+/// The connection manager.
+pub static CM: Library = Library::new(c"librdmacm.so.1");
+
+impl Library {
+    const fn new(file: &'static CStr) -> Library {
+        Library {
+            file,
+            handle: OnceLock::new(),
+        }
+    }
+
+    /// Returns a function, or null if the library lacks it.
+    pub fn find(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: a handle from dlopen(3), and a C string.
+        unsafe { libc::dlsym(self.handle(), name.as_ptr()) }
+    }
+
+    fn handle(&self) -> *mut c_void {
+        *self.handle.get_or_init(|| {
+            // SAFETY: a C string. The caller has loaded the library already, so no initialisation
+            // runs.
+            let handle = unsafe { libc::dlopen(self.file.as_ptr(), libc::RTLD_LAZY) };
+            if handle.is_null() {
+                eprintln!("verbena trace: cannot load {}", self.file.to_string_lossy());
+                std::process::abort();
+            }
+            handle as usize
+        }) as *mut c_void
+    }
+}
+
+/// A function of a library.
 pub struct Real<F> {
+    library: &'static Library,
     name: &'static CStr,
     found: AtomicPtr<c_void>,
     signature: PhantomData<F>,
@@ -21,9 +61,10 @@ impl<F: Copy> Real<F> {
     ///
     /// # Safety
     /// `F` must be an `unsafe extern "C" fn` pointer with the signature that `name` has in C.
-    pub const unsafe fn new(name: &'static CStr) -> Self {
+    pub const unsafe fn new(library: &'static Library, name: &'static CStr) -> Self {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
         Real {
+            library,
             name,
             found: AtomicPtr::new(ptr::null_mut()),
             signature: PhantomData,
@@ -38,14 +79,11 @@ impl<F: Copy> Real<F> {
     pub fn get(&self) -> F {
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
-            // SAFETY: a C string, and a handle from dlopen(3) or null, which stands for the whole
-            // program.
-            found = unsafe { libc::dlsym(library(), self.name.as_ptr()) };
+            found = self.library.find(self.name);
             if found.is_null() {
-                eprintln!(
-                    "verbena trace: libibverbs.so.1 has no {}",
-                    self.name.to_string_lossy()
-                );
+                let (file, name) = (self.library.file, self.name);
+                let (file, name) = (file.to_string_lossy(), name.to_string_lossy());
+                eprintln!("verbena trace: {file} has no {name}");
                 std::process::abort();
             }
             self.found.store(found, Ordering::Relaxed);
@@ -55,26 +93,20 @@ impl<F: Copy> Real<F> {
     }
 }
 
-fn library() -> *mut c_void {
-    static LIBRARY: OnceLock<usize> = OnceLock::new();
-    *LIBRARY.get_or_init(|| {
-        // SAFETY: a C string. The caller has loaded the library already, so no initialisation runs.
-        let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_LAZY) };
-        if handle.is_null() {
-            eprintln!("verbena trace: cannot load libibverbs.so.1");
-            std::process::abort();
-        }
-        handle as usize
-    }) as *mut c_void
-}
-
-/// Returns the real function of a name: `real!(ibv_alloc_pd: unsafe extern "C" fn(...) -> ...)`.
+/// Returns the real function of a name: `real!(ibv_alloc_pd: unsafe extern "C" fn(...) -> ...)`,
+/// of the verbs or of another library: `real!(CM, rdma_connect: ...)`.
 macro_rules! real {
-    ($verb:ident: $signature:ty) => {{
+    ($verb:ident: $signature:ty) => {
+        crate::real::real!(VERBS, $verb: $signature)
+    };
+    ($library:ident, $verb:ident: $signature:ty) => {{
         static REAL: crate::real::Real<$signature> =
             // SAFETY: the signature is that of the header.
             unsafe {
-                crate::real::Real::new(crate::real::c_string(concat!(stringify!($verb), "\0")))
+                crate::real::Real::new(
+                    &crate::real::$library,
+                    crate::real::c_string(concat!(stringify!($verb), "\0")),
+                )
             };
         REAL.get()
     }};

@@ -7,9 +7,11 @@ use std::slice;
 use libc::{c_int, c_uint};
 use verbena_abi::*;
 
-use crate::call::{CallDetails, arguments, call, end};
+use crate::call::{CallDetails, arguments, call, end, is_wanted};
+use crate::counters::completion;
 use crate::names::Kind;
 use crate::queues::{attributes, initial, queue_pair};
+use crate::rare_slots::*;
 use crate::state::STATE;
 use crate::text::{self, buffers, chain, length, list, name, places};
 use crate::{memory, objects, reading, words};
@@ -55,7 +57,7 @@ fn copy(context: *mut ibv_context) -> verbs_context {
 /// # Safety
 /// `context` must be null, or an open device that is not in use yet.
 pub unsafe fn replace(context: *mut ibv_context) {
-    if context.is_null() || !crate::listener::listens() {
+    if context.is_null() || !is_wanted() {
         return;
     }
     let old = copy(context);
@@ -76,7 +78,11 @@ pub unsafe fn replace(context: *mut ibv_context) {
     put!(ops, old.context.ops, post_send post_recv post_srq_recv poll_cq req_notify_cq alloc_mw bind_mw dealloc_mw);
     if let Some(table) = extended(context) {
         put!(table, old, query_port query_device_ex create_cq_ex create_qp_ex create_srq_ex open_qp open_xrcd close_xrcd
-            get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm reg_dm_mr alloc_null_mr);
+            get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm reg_dm_mr alloc_null_mr advise_mr
+            modify_cq query_rt_values modify_qp_rate_limit post_srq_ops create_wq modify_wq destroy_wq
+            create_rwq_ind_table destroy_rwq_ind_table create_counters destroy_counters read_counters
+            attach_counters_point_flow ibv_create_flow ibv_destroy_flow create_flow_action_esp modify_flow_action_esp
+            destroy_flow_action);
     }
 }
 
@@ -85,11 +91,11 @@ pub unsafe fn replace(context: *mut ibv_context) {
 macro_rules! slots {
     ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty; in $($place:ident).+ at $context:expr
         => |$result:ident, $details:ident| $describe:block)*) => {$(
-        unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
+        pub unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
             #[allow(unused_unsafe, reason = "where the argument is the context itself")]
             // SAFETY: the program passes an object of this device, as the header's inline function
             // does.
-            let real = real(unsafe { $context }, |table| table.$($place).+);
+            let real = crate::slots::real(unsafe { $context }, |table| table.$($place).+);
             // SAFETY: the program's call, with its own arguments.
             call($verb, || unsafe { real($($argument),*) }, |$result, $details| $describe)
         }
@@ -97,7 +103,7 @@ macro_rules! slots {
 }
 
 /// Returns the real function of a slot. Only filled slots were replaced.
-fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) -> Option<F>) -> F {
+pub fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) -> Option<F>) -> F {
     let found = STATE.lock().replaced.context(context).and_then(slot);
     match found {
         Some(real) => real,
@@ -109,11 +115,16 @@ fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) -> Opt
     }
 }
 
+pub(crate) use slots;
+
 slots! {
     post_send as "ibv_post_send"(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
         in context.ops.post_send at (*qp).context
     => |result, details| {
         details.errno_value(result);
+        if !details.text {
+            return;
+        }
         let (taken, bad) = posted(details, wr, bad, |wr| wr.next);
         // SAFETY: a queue pair of the program, and requests that the queue took.
         let mut words: Vec<_> = taken.iter().map(|wr| unsafe { send_request(&*qp, wr) }).collect();
@@ -129,25 +140,32 @@ slots! {
         in context.ops.post_recv at (*qp).context
     => |result, details| {
         receives(details, result, wr, bad);
-        details.arguments = format!("{}, {}", name(Kind::Qp, qp), details.arguments);
+        arguments!(details, "{}, {}", name(Kind::Qp, qp), details.arguments);
     }
 
     post_srq_recv as "ibv_post_srq_recv"(srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
         in context.ops.post_srq_recv at (*srq).context
     => |result, details| {
         receives(details, result, wr, bad);
-        details.arguments = format!("{}, {}", name(Kind::Srq, srq), details.arguments);
+        arguments!(details, "{}, {}", name(Kind::Srq, srq), details.arguments);
     }
 
     poll_cq as "ibv_poll_cq"(cq: *mut ibv_cq, entries: c_int, wc: *mut ibv_wc) -> c_int;
         in context.ops.poll_cq at (*cq).context
     => |result, details| {
-        details.gave(result);
         match usize::try_from(result) {
-            Ok(0) => details.found_nothing(),
+            Ok(0) => {
+                details.gave(0);
+                details.found_nothing();
+            }
             Ok(count) => {
+                details.minus_one(result);
                 // SAFETY: the call has filled `count` completions.
                 let found = unsafe { slice::from_raw_parts(wc, count) };
+                found.iter().for_each(completion);
+                if !details.text {
+                    return;
+                }
                 let received = found.iter().filter(|wc| wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0);
                 details.bytes = received.map(|wc| u64::from(wc.byte_len)).sum();
                 details.with(list(found.iter().map(text::completion)));
@@ -234,7 +252,7 @@ slots! {
         let words = unsafe { init.cast::<ibv_qp_init_attr>().as_ref() }.map_or("NULL".into(), initial);
         arguments!(details, "{}, {words}", name(Kind::Context, context));
         // SAFETY: null, or valid during the program's call.
-        if let Some(init) = unsafe { init.as_ref() } {
+        if let Some(init) = unsafe { init.as_ref() }.filter(|_| details.text) {
             if init.comp_mask & IBV_QP_INIT_ATTR_PD != 0 {
                 details.arguments.push_str(&format!(", {}", name(Kind::Pd, init.pd)));
             }
@@ -339,7 +357,7 @@ slots! {
 /// Defines slots that destroy an object.
 macro_rules! ending_slots {
     ($($slot:ident as $verb:literal($object:ident: *mut $type:ty) of $kind:expr, in $($place:ident).+ at $context:expr)*) => {$(
-        unsafe extern "C" fn $slot($object: *mut $type) -> c_int {
+        pub unsafe extern "C" fn $slot($object: *mut $type) -> c_int {
             // SAFETY: the program passes an object of this device.
             let real = real(unsafe { $context }, |table| table.$($place).+);
             // SAFETY: the program's call, with its own arguments.
@@ -347,6 +365,8 @@ macro_rules! ending_slots {
         }
     )*};
 }
+
+pub(crate) use ending_slots;
 
 ending_slots! {
     dealloc_mw as "ibv_dealloc_mw"(mw: *mut ibv_mw) of Kind::Mw, in context.ops.dealloc_mw at (*mw).context
@@ -363,6 +383,9 @@ fn receives(
     bad: *mut *mut ibv_recv_wr,
 ) {
     details.errno_value(result);
+    if !details.text {
+        return;
+    }
     let (taken, bad) = posted(details, wr, bad, |wr| wr.next);
     let words = taken.iter().map(|wr| {
         // SAFETY: a request that the queue took, so its buffer list is valid.

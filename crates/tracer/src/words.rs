@@ -95,42 +95,7 @@ pub fn rereg(value: libc::c_int) -> Flags {
     Flags(names::REREG_MR_FLAGS, value as u32)
 }
 
-/// Returns the name of an error number, as in strace(1).
-pub fn errno(value: i32) -> String {
-    const WORDS: &[(&str, i32)] = &[
-        ("EPERM", libc::EPERM),
-        ("ENOENT", libc::ENOENT),
-        ("EINTR", libc::EINTR),
-        ("EIO", libc::EIO),
-        ("ENXIO", libc::ENXIO),
-        ("EBADF", libc::EBADF),
-        ("EAGAIN", libc::EAGAIN),
-        ("ENOMEM", libc::ENOMEM),
-        ("EACCES", libc::EACCES),
-        ("EFAULT", libc::EFAULT),
-        ("EBUSY", libc::EBUSY),
-        ("EEXIST", libc::EEXIST),
-        ("ENODEV", libc::ENODEV),
-        ("EINVAL", libc::EINVAL),
-        ("EMFILE", libc::EMFILE),
-        ("ENOSPC", libc::ENOSPC),
-        ("ERANGE", libc::ERANGE),
-        ("ENOSYS", libc::ENOSYS),
-        ("ENODATA", libc::ENODATA),
-        ("EPROTO", libc::EPROTO),
-        ("EOVERFLOW", libc::EOVERFLOW),
-        ("EMSGSIZE", libc::EMSGSIZE),
-        ("EPROTONOSUPPORT", libc::EPROTONOSUPPORT),
-        ("EOPNOTSUPP", libc::EOPNOTSUPP),
-        ("ENETUNREACH", libc::ENETUNREACH),
-        ("ETIMEDOUT", libc::ETIMEDOUT),
-        ("EHOSTUNREACH", libc::EHOSTUNREACH),
-    ];
-    match WORDS.iter().find(|(_, number)| *number == value) {
-        Some((word, _)) => (*word).to_owned(),
-        None => format!("errno {value}"),
-    }
-}
+pub use verbena_coverage::errno::name as errno;
 
 #[cfg(test)]
 mod tests {

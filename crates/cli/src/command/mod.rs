@@ -7,6 +7,7 @@ mod capture;
 mod closed_loop;
 mod compare;
 mod completions;
+mod coverage;
 pub(crate) mod demo;
 mod doctor;
 mod evaluate;
@@ -51,6 +52,12 @@ pub enum Command {
     Compare(compare::Arguments),
     /// Print a completion script for a shell
     Completions(completions::Arguments),
+    /// Show which outcomes of verbs calls tests have seen
+    ///
+    /// Runs a command on the adapter and counts outcomes of it and of all programs it starts:
+    /// completion statuses by operation, errors by call, asynchronous events, and events of the
+    /// connection manager. Lists those that were never seen. Without a command, reports data files.
+    Coverage(coverage::Arguments),
     /// Demonstrate the adapter in ten seconds
     ///
     /// Two processes exchange data on the adapter, a mistake is refused and explained, and the
@@ -128,6 +135,7 @@ impl Command {
             Command::ClosedLoop(arguments) => closed_loop::run(arguments),
             Command::Compare(arguments) => compare::run(arguments),
             Command::Completions(arguments) => completions::run(arguments),
+            Command::Coverage(arguments) => coverage::run(arguments),
             Command::Demo(arguments) => demo::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),
             Command::DoctorProbe(arguments) => doctor::probe(arguments),

@@ -74,7 +74,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         true => Environment::of_the_system(),
         false => arguments.options.environment()?,
     };
-    let environment = environment.with_tracer(&tracer, &socket);
+    let environment = environment
+        .with_tracer(&tracer)
+        .with("VERBENA_TRACE", &socket);
     let command = options::command("trace", &arguments.command, &environment)?;
     let listener = Listener::bind(&socket, lines(&arguments)?)
         .map_err(Failure::system("receive the calls"))?;

@@ -5,6 +5,7 @@
 mod application;
 mod changes;
 mod closed_loop;
+mod coverage;
 mod curves;
 mod explanation;
 mod figures;
@@ -24,6 +25,7 @@ mod verdict;
 
 pub use application::{Application, Assumptions, OnSystem, Spent, application};
 pub use closed_loop::{ClosedLoop, Figure, Predicted};
+pub use coverage::coverage_page;
 pub use explanation::{Operation, explanation};
 pub use input::{Beside, Described};
 pub use page::page;
