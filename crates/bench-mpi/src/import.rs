@@ -1,6 +1,6 @@
 //! Imports traces of other tracers: OTF2, SimGrid's and DUMPI's by [`import`]; Chakra's, which
-//! become schedules, by [`chakra`]. `otf2-print` reads OTF2, whose library is in C; this module parses its
-//! output as a stream.
+//! become schedules, by [`chakra`]. `otf2-print` reads OTF2, whose library is in C; this module
+//! parses its output as a stream.
 
 mod chakra;
 mod dumpi;

@@ -89,7 +89,7 @@ fn packet_trains_equal_single_packets_over_pci_x() {
     );
 }
 
-/// The batches of one message follow each other as its packets do, whatever the rate of the link.
+/// The batches of one message follow each other as its packets do, at any rate of the link.
 #[test]
 fn streams_of_longer_messages_keep_their_rate_on_fast_links() {
     const FAST_APART: f64 = 0.07;
