@@ -53,8 +53,8 @@ pub unsafe fn replace(qp: *mut ibv_qp_ex) {
     if !listener::listens() {
         return;
     }
-    put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_bind_mw wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send
-        wr_send_imm wr_send_inv wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data wr_set_inline_data_list wr_set_sge
+    put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_atomic_write wr_bind_mw wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send
+        wr_send_imm wr_send_inv wr_send_tso wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data wr_set_inline_data_list wr_set_sge
         wr_set_sge_list wr_start wr_abort);
 }
 
@@ -138,6 +138,13 @@ noted! {
     }
     wr_atomic_fetch_add(qp, rkey: u32, address: u64, add: u64) {
         begin(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, &format!("{}, add={add:#x}", remote(address, rkey)));
+    }
+    wr_atomic_write(qp, rkey: u32, address: u64, value: *const c_void) {
+        begin(qp, IBV_WR_ATOMIC_WRITE, &remote(address, rkey));
+        add("", 8);
+    }
+    wr_send_tso(qp, header: *mut c_void, header_bytes: u16, mss: u16) {
+        begin(qp, IBV_WR_TSO, &format!(", header {header_bytes} B, mss={mss}"));
     }
     wr_bind_mw(qp, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
         // SAFETY: null, or valid during the program's call.
