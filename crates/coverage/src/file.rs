@@ -125,9 +125,9 @@ pub fn create_or_keep(path: &Path) -> Result<(), Failure> {
 /// Fails if the file cannot be written.
 pub fn write(path: &Path, seen: &Seen) -> Result<(), Failure> {
     let scratch = scratch(path);
+    write_new(&scratch, seen).map_err(system("write", path))?;
     // Processes that still map an older file keep it.
-    let written = write_new(&scratch, seen).and_then(|()| fs::rename(&scratch, path));
-    written.map_err(|error| {
+    fs::rename(&scratch, path).map_err(|error| {
         let _ = fs::remove_file(&scratch);
         system("write", path)(error)
     })
@@ -138,13 +138,15 @@ fn scratch(path: &Path) -> std::path::PathBuf {
     path.with_file_name(format!(".{name}.{}", std::process::id()))
 }
 
+/// Writes a file that does not exist, or nothing: on a full disk no part of it stays.
 fn write_new(path: &Path, seen: &Seen) -> io::Result<()> {
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(path)?;
-    file.write_all(&encode(seen))
+    // Left by a killed process with this process ID.
+    let _ = fs::remove_file(path);
+    // Never through a symbolic link that another user may have made.
+    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(&encode(seen)).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
 }
 
 /// Returns the contents of a data file with these counts.

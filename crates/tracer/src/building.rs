@@ -53,8 +53,9 @@ pub unsafe fn replace(qp: *mut ibv_qp_ex) {
     if !listener::listens() {
         return;
     }
-    put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_atomic_write wr_bind_mw wr_local_inv wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send
-        wr_send_imm wr_send_inv wr_send_tso wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data wr_set_inline_data_list wr_set_sge
+    put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_atomic_write wr_bind_mw wr_local_inv
+        wr_rdma_read wr_rdma_write wr_rdma_write_imm wr_send wr_send_imm wr_send_inv wr_send_tso
+        wr_set_ud_addr wr_set_xrc_srqn wr_set_inline_data wr_set_inline_data_list wr_set_sge
         wr_set_sge_list wr_start wr_abort);
 }
 

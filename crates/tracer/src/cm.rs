@@ -38,7 +38,8 @@ verbs! { in CM:
     }
 
     fn rdma_create_id(
-        channel: *mut rdma_event_channel, id: *mut *mut rdma_cm_id, context: *mut c_void, space: c_int
+        channel: *mut rdma_event_channel, id: *mut *mut rdma_cm_id, context: *mut c_void,
+        space: c_int
     ) -> c_int |result, details| {
         created(details, result, id);
         arguments!(details, "{}, port_space={space:#x}", name(Kind::CmChannel, channel));

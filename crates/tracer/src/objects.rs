@@ -83,19 +83,25 @@ verbs! {
         details.errno_value(result);
     }
 
-    fn ibv_query_port(context: *mut ibv_context, port: u8, attr: *mut c_void) -> c_int |result, details| {
+    fn ibv_query_port(
+        context: *mut ibv_context, port: u8, attr: *mut c_void
+    ) -> c_int |result, details| {
         let _ = attr;
         details.errno_value(result);
         arguments!(details, "{}, port={port}", name(Kind::Context, context));
     }
 
-    fn ibv_get_pkey_index(context: *mut ibv_context, port: u8, pkey: u16) -> c_int |result, details| {
+    fn ibv_get_pkey_index(
+        context: *mut ibv_context, port: u8, pkey: u16
+    ) -> c_int |result, details| {
         details.minus_one(result);
-        arguments!(details, "{}, port={port}, {:#06x}", name(Kind::Context, context), u16::from_be(pkey));
+        let (context, pkey) = (name(Kind::Context, context), u16::from_be(pkey));
+        arguments!(details, "{context}, port={port}, {pkey:#06x}");
     }
 
     fn ibv_init_ah_from_wc(
-        context: *mut ibv_context, port: u8, wc: *mut ibv_wc, grh: *mut ibv_grh, attr: *mut ibv_ah_attr
+        context: *mut ibv_context, port: u8, wc: *mut ibv_wc, grh: *mut ibv_grh,
+        attr: *mut ibv_ah_attr
     ) -> c_int |result, details| {
         let _ = (wc, grh, attr);
         details.errno_value(result);
@@ -103,11 +109,13 @@ verbs! {
     }
 
     fn _ibv_query_gid_ex(
-        context: *mut ibv_context, port: u32, index: u32, entry: *mut c_void, flags: u32, size: size_t
+        context: *mut ibv_context, port: u32, index: u32, entry: *mut c_void, flags: u32,
+        size: size_t
     ) -> c_int |result, details| {
         let _ = (entry, size);
         details.errno_value(result);
-        arguments!(details, "{}, port={port}, index={index}, flags={flags:#x}", name(Kind::Context, context));
+        let context = name(Kind::Context, context);
+        arguments!(details, "{context}, port={port}, index={index}, flags={flags:#x}");
     }
 
     fn ibv_import_pd(context: *mut ibv_context, handle: u32) -> *mut ibv_pd |pd, details| {

@@ -78,10 +78,11 @@ pub unsafe fn replace(context: *mut ibv_context) {
     put!(ops, old.context.ops, post_send post_recv post_srq_recv poll_cq req_notify_cq alloc_mw bind_mw dealloc_mw);
     if let Some(table) = extended(context) {
         put!(table, old, query_port query_device_ex create_cq_ex create_qp_ex create_srq_ex open_qp open_xrcd close_xrcd
-            get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm reg_dm_mr alloc_null_mr advise_mr
-            modify_cq query_rt_values modify_qp_rate_limit post_srq_ops create_wq modify_wq destroy_wq
-            create_rwq_ind_table destroy_rwq_ind_table create_counters destroy_counters read_counters
-            attach_counters_point_flow ibv_create_flow ibv_destroy_flow create_flow_action_esp modify_flow_action_esp
+            get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm reg_dm_mr
+            alloc_null_mr advise_mr modify_cq query_rt_values modify_qp_rate_limit post_srq_ops
+            create_wq modify_wq destroy_wq create_rwq_ind_table destroy_rwq_ind_table
+            create_counters destroy_counters read_counters attach_counters_point_flow
+            ibv_create_flow ibv_destroy_flow create_flow_action_esp modify_flow_action_esp
             destroy_flow_action);
     }
 }

@@ -20,8 +20,8 @@ use verbena_wire::{AckTimeout, EmitError, Mtu, PKey, Psn, Qpn};
 /// in Linux' rxe.
 const ACKNOWLEDGE_EVERY: u32 = 64;
 
-/// Returns the interval of acknowledgement requests: whole TX batches, because each acknowledgement
-/// permits that many further packets, and a remainder would take a batch of its own.
+/// Returns the number of packets between acknowledgement requests, in whole TX batches: an
+/// acknowledgement permits as many further packets, and an incomplete batch costs a system call.
 pub(super) fn acknowledge_every(mtu: Mtu) -> u32 {
     let batch = tx_batch::packets(mtu);
     ACKNOWLEDGE_EVERY / batch * batch
