@@ -89,7 +89,7 @@ fn system(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> Failure {
     }
 }
 
-/// Creates an empty data file, in place of an existing file.
+/// Creates an empty data file, in place of an existing data file or an empty file.
 ///
 /// Its blocks are allocated, so that no process is killed by a write to a full disk.
 ///
@@ -118,12 +118,17 @@ pub fn create_or_keep(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes counts to a new data file, in place of an existing file.
+/// Writes counts to a new data file, in place of an existing data file or an empty file.
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be written.
+/// Fails if the file cannot be written, or the path is that of another file.
 pub fn write(path: &Path, seen: &Seen) -> Result<(), Failure> {
+    if let Ok(found) = fs::metadata(path)
+        && !(found.is_file() && (found.len() == 0 || begins_with_magic(path)?))
+    {
+        return Err(Failure::Foreign(path.display().to_string()));
+    }
     let scratch = scratch(path);
     write_new(&scratch, seen).map_err(system("write", path))?;
     // Processes that still map an older file keep it.
@@ -194,10 +199,7 @@ pub fn read(path: &Path) -> Result<Seen, Failure> {
         return Err(Failure::Foreign(name()));
     }
     if found.len() != SIZE as u64 {
-        let mut start = [0; 8];
-        let read = fs::File::open(path).and_then(|mut file| io::Read::read(&mut file, &mut start));
-        read.map_err(system("read", path))?;
-        return Err(match start == MAGIC {
+        return Err(match begins_with_magic(path)? {
             true => Failure::Damaged {
                 path: name(),
                 reason: format!("it has {} bytes instead of {SIZE}", found.len()),
@@ -213,6 +215,14 @@ pub fn read(path: &Path) -> Result<Seen, Failure> {
         },
         false => Failure::Foreign(name()),
     })
+}
+
+/// Returns whether a regular file is a data file of this version, perhaps a damaged one.
+fn begins_with_magic(path: &Path) -> Result<bool, Failure> {
+    let mut start = [0; 8];
+    let read = fs::File::open(path).and_then(|mut file| io::Read::read(&mut file, &mut start));
+    read.map_err(system("read", path))?;
+    Ok(start == MAGIC)
 }
 
 /// Parses the contents of a data file.
@@ -308,6 +318,23 @@ mod tests {
         fs::remove_file(&path).unwrap();
         create_or_keep(&path).unwrap();
         assert_eq!(read(&path).unwrap(), Seen::default());
+    }
+
+    #[test]
+    fn files_that_are_no_data_files_are_not_replaced() {
+        let folder = Folder::new("others");
+        let path = folder.0.join("source.c");
+        fs::write(&path, "int main;").unwrap();
+        for other in [path.as_path(), &folder.0, Path::new("/dev/null")] {
+            let error = create(other).unwrap_err().to_string();
+            assert!(error.contains("no coverage data file"), "{error}");
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"int main;");
+        for replaced in [&b""[..], &encode(&some())[..99]] {
+            fs::write(&path, replaced).unwrap();
+            create(&path).unwrap();
+            assert_eq!(read(&path).unwrap(), Seen::default());
+        }
     }
 
     #[test]
