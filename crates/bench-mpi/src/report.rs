@@ -31,7 +31,7 @@ pub fn write(directory: &Path, runs: &[Loaded], beside: &Computed<'_>) -> Result
 }
 
 /// Makes the labels of the runs unique, for the legend.
-pub fn told_apart(runs: &[Loaded]) -> Vec<Loaded> {
+pub fn with_unique_labels(runs: &[Loaded]) -> Vec<Loaded> {
     let mut runs = runs.to_vec();
     for i in 1..runs.len() {
         if runs[..i]
@@ -50,7 +50,7 @@ pub fn told_apart(runs: &[Loaded]) -> Vec<Loaded> {
 ///
 /// Fails if the file cannot be written.
 pub fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Result<(), Failure> {
-    let runs = told_apart(runs);
+    let runs = with_unique_labels(runs);
     let beside = Beside {
         published: &published()?,
         reproduction: computed.reproduction,

@@ -6,9 +6,9 @@
 //! [`unless_interrupted`], which abandons it.
 
 use crate::Failure;
-use crate::bar;
 use crate::descendants;
 use crate::host::Host;
+use crate::progress_line;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ fn hear(signal: i32, first: &mut Option<Instant>, host: &dyn Host) {
     }
     if first.is_some() {
         descendants::end_all();
-        if bar::is_shown() {
+        if progress_line::is_shown() {
             // Clears the progress line before the shell's prompt.
             eprint!("\r\x1b[K");
         }
@@ -118,7 +118,7 @@ pub fn tell(left: &str) {
         true => "terminated",
         false => "interrupted",
     };
-    bar::clear();
+    progress_line::clear();
     eprintln!("verbena: {word}: {left}");
 }
 

@@ -12,7 +12,6 @@
 
 pub mod adapter;
 pub mod anchors;
-pub mod bar;
 pub mod counters;
 pub mod demo;
 pub mod descendants;
@@ -30,6 +29,7 @@ pub mod local;
 pub mod machines;
 mod measure;
 mod model_runner;
+mod model_session;
 pub mod model_target;
 pub mod options;
 pub mod own_profile;
@@ -40,6 +40,7 @@ pub mod predicted;
 mod process;
 pub mod profiles;
 pub mod progress;
+pub mod progress_line;
 pub mod published;
 mod rendezvous;
 pub mod reproduction;
@@ -52,7 +53,6 @@ mod session;
 pub mod suggestion;
 pub mod target;
 pub mod temporary;
-mod virtual_session;
 pub mod worker;
 
 pub use failure::Failure;

@@ -1,11 +1,11 @@
 //! Runs benchmarks on every requested target, one after the other.
 
 use super::job::Job;
+use super::model_session::VirtualSession;
 use super::options::MeasureOptions;
 use super::ports;
 use super::session::Session;
 use super::target::Found;
-use super::virtual_session::VirtualSession;
 use crate::Failure;
 use crate::engine::Engine;
 use crate::interrupt;

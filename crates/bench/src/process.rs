@@ -8,7 +8,8 @@ use crate::interrupt;
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::verbs::{
-    Hosts, JobGroup, OpenRequest, Ordering, Rendezvous, VerbsProcess, WaitLimit, connect_to_hub,
+    Hosts, JobGroup, OpenRequest, Rendezvous, VerbsProcess, WaitLimit, WriteOrdering,
+    connect_to_hub,
 };
 use verbena_fabric::{Error, executor};
 use verbena_measure::clock::Clock;
@@ -86,8 +87,8 @@ fn request(task: &Task) -> OpenRequest {
         gid_index: task.gid_index,
         marks: task.route.marks(),
         ordering: match task.relaxed_ordering {
-            true => Ordering::Relaxed,
-            false => Ordering::Strict,
+            true => WriteOrdering::Relaxed,
+            false => WriteOrdering::Strict,
         },
     }
 }

@@ -1,6 +1,6 @@
 //! Progress over the launches of benchmarks, with an estimate of the time left.
 
-use crate::bar::{Bar, time_left};
+use crate::progress_line::{Bar, time_left};
 use std::collections::BTreeMap;
 use std::time::Instant;
 

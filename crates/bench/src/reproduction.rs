@@ -1,9 +1,9 @@
 //! Converts the models' results for the published claims to the report's terms.
 
 use crate::Failure;
-use crate::bar::Bar;
 use crate::interrupt;
 use crate::profiles::Profiles;
+use crate::progress_line::Bar;
 use verbena_calibrate::predictions::Predictions;
 use verbena_measure::unit::display;
 use verbena_model::profile::{Library, Tag};

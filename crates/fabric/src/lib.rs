@@ -1,4 +1,4 @@
-//! The fabric interface (the `seam`) between workloads and adapters: hardware, software or
+//! The fabric interface between workloads and adapters: hardware, software or
 //! modelled.
 //!
 //! A workload is an `async fn` generic over [`Fabric`]. Over verbs every future of the interface
@@ -45,7 +45,7 @@
 #![forbid(unsafe_code)]
 #![allow(
     async_fn_in_trait,
-    reason = "futures of the seam are single-threaded by contract"
+    reason = "futures of the interface are single-threaded by contract"
 )]
 
 pub mod capability;
@@ -58,12 +58,12 @@ pub mod fault_injection;
 pub mod group;
 mod in_process;
 pub mod instant;
+mod interface;
 pub mod model;
 pub mod operation;
 pub mod pair;
 pub mod rails;
 pub mod region;
-mod seam;
 pub mod verbs;
 
 pub use capability::{Capabilities, FabricKind, Link, Operations, Transports};
@@ -71,10 +71,10 @@ pub use clock::{ClockSource, Ticks};
 pub use completion::{Completion, CompletionKind, CompletionQueue, Status, Wait};
 pub use error::{Error, Failed, Invalid, PeerLost, Refused, Result, Stalled, Unsupported};
 pub use group::Group;
+pub use interface::{Fabric, Pinning, QueueRequest};
 pub use operation::{
     Destination, Operation, Placement, ReceiveRequest, Remote, Signal, Slice, WorkRequest,
 };
 pub use pair::{Endpoint, PairRequest, QueuePair, SharedReceive, SharedReceiveRequest, Transport};
 pub use rails::Rails;
 pub use region::{Access, BufferRequest, Location, Region, RemoteRegion};
-pub use seam::{Fabric, Pinning, QueueRequest};

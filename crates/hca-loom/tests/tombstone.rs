@@ -43,7 +43,7 @@ fn move_away(world: &World) -> u64 {
     let copied = world.old.load(Ordering::SeqCst);
     match announced {
         Some(7) => {
-            tombstone::engrave(&world.tombstone, NONCE);
+            tombstone::write_nonce(&world.tombstone, NONCE);
             tombstone::retire(&world.old, NONCE)
         }
         _ => copied,

@@ -1,7 +1,7 @@
 //! The arena: the shared memory file that backs a process's registered pages.
 
 use crate::extents::Extents;
-use crate::pages::Pages;
+use crate::page_policy::Pages;
 use crate::pins::Pins;
 use crate::quarantine::{Quarantine, Release};
 use std::ops::Range;

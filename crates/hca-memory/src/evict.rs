@@ -225,7 +225,7 @@ impl<'a> Words<'a> {
     fn retire(&mut self, arena: &Arena, from: u64, to: u64) {
         // All marks of a word are engraved before the word is exchanged.
         for word in &self.marks {
-            word.engrave(self.nonce);
+            word.write_nonce(self.nonce);
         }
         for (offset, value) in &mut self.values[..self.count] {
             *value = tombstone::retire(word_at(arena, *offset), self.nonce);

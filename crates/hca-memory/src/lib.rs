@@ -23,6 +23,8 @@
 
 pub mod adopt;
 pub mod advice;
+#[cfg(test)]
+mod allocation_ban;
 pub mod arena;
 pub mod device;
 pub mod dmabuf;
@@ -37,12 +39,10 @@ pub mod fork_mutex;
 pub mod interval;
 pub mod key;
 pub mod limits;
-pub mod pages;
+pub mod page_policy;
 pub mod peer;
 pub mod peers;
 pub mod pins;
-#[cfg(test)]
-mod private_tests;
 pub mod process_memory;
 pub mod quarantine;
 pub mod quiet;
@@ -54,5 +54,5 @@ pub mod socket_message;
 pub mod tables;
 pub mod transfer;
 #[cfg(test)]
-mod unallocated;
+mod unregistered_equivalence_tests;
 pub mod window;

@@ -3,7 +3,7 @@
 use crate::arena::Arena;
 use crate::fork_mutex::{ForkMutex, GENERATION};
 use crate::key::Keys;
-use crate::pages::Pages;
+use crate::page_policy::Pages;
 use crate::peers::Peers;
 use crate::tables::WeakTable;
 use std::os::fd::{AsFd, BorrowedFd};

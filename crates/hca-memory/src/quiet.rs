@@ -10,9 +10,9 @@
 //! In a process with one thread it is enough that no signal handler runs; in others userfaultfd
 //! makes their accesses wait.
 
-use crate::arena::Arena;
 #[cfg(test)]
-use crate::unallocated::AllocationBan;
+use crate::allocation_ban::AllocationBan;
+use crate::arena::Arena;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::threads::SignalsBlocked;
 use verbena_hca_os::userfault::{Held, Rights, UserFault};

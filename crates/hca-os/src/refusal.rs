@@ -96,7 +96,7 @@ thread_local! {
 /// Keeps the reason of an error that is about to be returned to the program. Returns the error.
 #[cold]
 #[inline(never)]
-pub fn because(error: Errno, why: fmt::Arguments<'_>) -> Errno {
+pub fn keep_reason(error: Errno, why: fmt::Arguments<'_>) -> Errno {
     if is_reported() {
         let kept = Some((error, why.to_string()));
         // An exiting thread may have dropped its storage already.
@@ -109,13 +109,13 @@ pub fn because(error: Errno, why: fmt::Arguments<'_>) -> Errno {
 #[macro_export]
 macro_rules! refused {
     ($error:ident, $($why:tt)*) => {
-        $crate::refusal::because($crate::errno::Errno::$error, format_args!($($why)*))
+        $crate::refusal::keep_reason($crate::errno::Errno::$error, format_args!($($why)*))
     };
 }
 
 /// Records the reason of a fault in a work request, which has no error number.
 pub fn note(why: fmt::Arguments<'_>) {
-    because(FAULT, why);
+    keep_reason(FAULT, why);
 }
 
 const FAULT: Errno = Errno(0);

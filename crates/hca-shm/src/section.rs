@@ -202,8 +202,8 @@ pub struct WordUnderWay<'a> {
 
 impl WordUnderWay<'_> {
     /// Announces the word's tombstone.
-    pub fn engrave(&self, nonce: u64) {
-        tombstone::engrave(&self.mark.tombstone, nonce);
+    pub fn write_nonce(&self, nonce: u64) {
+        tombstone::write_nonce(&self.mark.tombstone, nonce);
     }
 }
 

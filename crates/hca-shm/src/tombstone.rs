@@ -42,7 +42,7 @@ pub fn announced(word: &AtomicU64) -> Option<u64> {
 }
 
 /// Writes the word's tombstone to the mark. Before [`retire`].
-pub fn engrave(tombstone: &AtomicU64, nonce: u64) {
+pub fn write_nonce(tombstone: &AtomicU64, nonce: u64) {
     tombstone.store(nonce, Ordering::Release);
 }
 

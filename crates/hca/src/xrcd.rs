@@ -1,6 +1,6 @@
 //! XRC domains: ibv_open_xrcd(3). Processes share a domain by opening it on the same file.
 
-use crate::process::member::Member;
+use crate::process::membership::Member;
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use verbena_abi::*;
-use verbena_hca::qp::multicast::Loopback;
+use verbena_hca::qp::multicast_groups::Loopback;
 use verbena_hca::qp::{Qp, QpInit};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;

@@ -61,7 +61,7 @@ impl Communicators {
     /// # Errors
     ///
     /// Returns an error if the part contradicts earlier ones.
-    pub fn see(&mut self, part: &Part, size: usize) -> Result<(), String> {
+    pub fn note(&mut self, part: &Part, size: usize) -> Result<(), String> {
         match part {
             Part::Communicator {
                 number,

@@ -23,7 +23,7 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    pub(crate) fn see(&mut self, part: &Part) {
+    pub(crate) fn note(&mut self, part: &Part) {
         match part {
             Part::Synchronized {
                 window,

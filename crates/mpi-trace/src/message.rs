@@ -85,7 +85,7 @@ impl Messages {
     ) -> Result<(), String> {
         let mut begun = HashMap::new();
         for part in records.iter().flat_map(|record| rank.parts(record)) {
-            communicators.see(part, rank.size)?;
+            communicators.note(part, rank.size)?;
             match *part {
                 Part::Send {
                     comm,

@@ -194,7 +194,7 @@ impl<'a> Cut<'a> {
 
     fn follow(&mut self, record: &Record) {
         for part in self.whole.parts(record) {
-            self.epochs.see(part);
+            self.epochs.note(part);
             match *part {
                 Part::BeginSend { slot, .. }
                 | Part::BeginReceive { slot, .. }

@@ -17,7 +17,7 @@ use verbena_rfio_protocol::types::Path;
 use super::audit::ClientIdentity;
 use super::log::{Log, now, object, put_name};
 use super::metrics::{ByteCounters, Carrier, Flow, count};
-use super::users::UserCounters;
+use super::user_counters::UserCounters;
 
 /// The accounting log.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::fields::{BadLine, lines};
+use super::config_lines::{BadLine, lines};
 
 /// The banned users.
 #[derive(Debug, Default)]

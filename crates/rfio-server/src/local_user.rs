@@ -26,7 +26,7 @@ use rustix::process::Gid;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_thread_groups};
 use verbena_rfio_auth::peer;
 
-use super::fields::{BadLine, lines};
+use super::config_lines::{BadLine, lines};
 
 /// Capabilities that let a thread bypass permissions. The kernel removes them from a thread whose
 /// file system user changes from 0 to another one.

@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use super::fields::{BadLine, Field, lines};
+use super::config_lines::{BadLine, Field, lines};
 
 /// Maximum number of components of a line's path; bounds the memory a line costs.
 const DEEPEST: usize = 64;

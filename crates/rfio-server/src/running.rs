@@ -14,10 +14,10 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use verbena_rfio_auth::peer;
 use verbena_rfio_common::socket::{Blocking, Socket};
 
+use super::event_loop::{Deadlines, Inbox, Message, Shard};
 use super::log::print_error;
 use super::session::authenticator::ConnectionOrigin;
 use super::session::connection::Context;
-use super::shard::{Deadlines, Inbox, Message, Shard};
 use super::workers::Workers;
 
 /// Addresses and thread counts of a server.

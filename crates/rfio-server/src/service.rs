@@ -26,7 +26,7 @@ use super::quota::{AdmissionQueue, Quotas};
 use super::rights::Rights;
 use super::sessions::Sessions;
 use super::storage::Storage;
-use super::users::UserTable;
+use super::user_counters::UserTable;
 
 /// Sizes and caps, all from the configuration.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::caps::{Caps, Resource};
-use super::fields::{BadLine, Field, lines};
+use super::config_lines::{BadLine, Field, lines};
 
 /// Maximum number of users with a reserve: all reserves are checked whenever a resource is taken.
 const MOST_RESERVES: usize = 1000;

@@ -13,7 +13,7 @@ use crate::names::Kind;
 use crate::slots::bound;
 use crate::state::STATE;
 use crate::text::{length, list, name, places};
-use crate::{listener, words};
+use crate::{sender, words};
 
 /// The batch that a thread builds. The interface binds a batch to the thread that began it.
 #[derive(Default)]
@@ -50,7 +50,7 @@ pub unsafe fn replace(qp: *mut ibv_qp_ex) {
         )*};
     }
     put!(wr_complete);
-    if !listener::listens() {
+    if !sender::has_listener() {
         return;
     }
     put!(wr_atomic_cmp_swp wr_atomic_fetch_add wr_atomic_write wr_bind_mw wr_local_inv
@@ -68,7 +68,7 @@ fn real<F: Copy>(qp: *mut ibv_qp_ex, slot: impl Fn(&ibv_qp_ex) -> Option<F>) -> 
 macro_rules! noted {
     ($($slot:ident($qp:ident $(, $argument:ident: $type:ty)*) $note:block)*) => {$(
         unsafe extern "C" fn $slot($qp: *mut ibv_qp_ex $(, $argument: $type)*) {
-            if listener::listens() {
+            if sender::has_listener() {
                 $note
             }
             if let Some(real) = real($qp, |table| table.$slot) {

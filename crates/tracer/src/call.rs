@@ -9,7 +9,7 @@ use crate::lock::survive_forks;
 use crate::names::Kind;
 use crate::record::{Idle, Record};
 use crate::state::STATE;
-use crate::{counters, listener, text, words};
+use crate::{counters, sender, text, words};
 
 /// The details of a call, filled in by the function that knows its arguments.
 #[derive(Default)]
@@ -110,7 +110,7 @@ pub(crate) use arguments;
 
 /// Returns whether calls are recorded or counted.
 pub fn is_wanted() -> bool {
-    listener::listens() || counters::counts()
+    sender::has_listener() || counters::counts()
 }
 
 /// Makes a call, counts its outcome and sends its record.
@@ -121,7 +121,7 @@ pub fn call<R: Copy>(
     make: impl FnOnce() -> R,
     describe: impl FnOnce(R, &mut CallDetails),
 ) -> R {
-    let text = listener::listens();
+    let text = sender::has_listener();
     if !text && !counters::counts() {
         return make();
     }
@@ -171,7 +171,7 @@ fn tell(record: Record, idle: bool) {
     };
     let before = state.idle.take();
     if let Some(before) = before {
-        listener::tell(&before.record.encode());
+        sender::send(&before.record.encode());
     }
     match idle {
         true => {
@@ -179,7 +179,7 @@ fn tell(record: Record, idle: bool) {
             at_the_end();
         }
         // Under the lock, so that records are sent in the order of the calls.
-        false => listener::tell(&record.encode()),
+        false => sender::send(&record.encode()),
     }
 }
 
@@ -188,7 +188,7 @@ fn at_the_end() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     extern "C" fn end() {
         if let Some(idle) = STATE.lock().idle.take() {
-            listener::tell(&idle.record.encode());
+            sender::send(&idle.record.encode());
         }
     }
     // SAFETY: the function lives as long as the process.

@@ -9,7 +9,7 @@ use std::{env, fs, io};
 use verbena_wire::aeth::{Aeth, Credits, Syndrome};
 use verbena_wire::atomic::{AtomicAckEth, AtomicEth};
 use verbena_wire::bth::Bth;
-use verbena_wire::datagram::Deth;
+use verbena_wire::deth::Deth;
 use verbena_wire::feth::{Feth, Placement, Selectivity};
 use verbena_wire::immediate::{Ieth, Immediate};
 use verbena_wire::opcode::{Header, Opcode, Payload};

@@ -39,7 +39,7 @@ mod timer;
 pub mod aeth;
 pub mod atomic;
 pub mod bth;
-pub mod datagram;
+pub mod deth;
 pub mod feth;
 pub mod grh;
 pub mod icrc;

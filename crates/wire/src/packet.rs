@@ -5,7 +5,7 @@ use crate::aeth::Aeth;
 use crate::atomic::{AtomicAckEth, AtomicEth};
 use crate::bth::{self, Bth, PadCount};
 use crate::cursor::{Reader, Writer};
-use crate::datagram::Deth;
+use crate::deth::Deth;
 use crate::emit_error::EmitError;
 use crate::error::Error;
 use crate::feth::Feth;

@@ -10,7 +10,7 @@
 //! the metric with its definition and bound. Sampling and stopping are common (`sampling`,
 //! [`rates`]), as is the agreement of all processes on whether a point failed ([`agreement`]).
 #![forbid(unsafe_code)]
-#![allow(async_fn_in_trait, reason = "single-threaded by the seam's contract")]
+#![allow(async_fn_in_trait, reason = "single-threaded by the fabric's contract")]
 
 pub mod agreement;
 mod bandwidth;

@@ -10,7 +10,7 @@ use crate::number;
 use crate::output::{data, harmless};
 use crate::profiles::ProfileOptions;
 pub use verbena_bench_mpi::report::{Computed, write};
-use verbena_bench_mpi::report::{told_apart, write_file};
+use verbena_bench_mpi::report::{with_unique_labels, write_file};
 use verbena_report::export::{self, Format as Export};
 use verbena_report::file::replace;
 use verbena_report::import::Hints;
@@ -106,7 +106,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         .flat_map(|path| runs_at(path))
         .map(|path| read_foreign(&path, &arguments.foreign))
         .collect::<Result<Vec<_>, _>>()?;
-    let runs = told_apart(&runs);
+    let runs = with_unique_labels(&runs);
     let expecting = arguments.expect.expecting(&arguments.profiles)?;
     let checks = expecting.as_ref().map(|one| one.check(&runs)).transpose()?;
     let shown = checks.as_deref().unwrap_or_default();

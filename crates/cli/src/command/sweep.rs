@@ -10,7 +10,7 @@ use crate::interrupt;
 use crate::number;
 use crate::output::{data, outln};
 use crate::profiles::ProfileOptions;
-use verbena_bench::bar::Bar;
+use verbena_bench::progress_line::Bar;
 use verbena_calibrate::study::{Part, Script, Store, Study, run as compute};
 
 /// Arguments of `verbena sweep`.

@@ -10,23 +10,25 @@ mod clocks;
 mod exchange;
 mod hosts;
 mod job;
-mod marks;
 mod memory;
 mod overhead;
+mod packet_marks;
 mod pinning;
 mod process;
 mod queues;
 mod wait_limit;
+mod write_ordering;
 
 pub use exchange::{AT_EXCHANGE, Hub, Rendezvous, Secret, connect_to_hub};
 pub use hosts::Hosts;
 pub use job::{JobGroup, Placement as JobPlacement};
-pub use marks::{Marks, Ordering};
 pub use memory::{VerbsBuffer, VerbsRegion};
 pub use overhead::{Overhead, overhead};
+pub use packet_marks::Marks;
 pub use process::{OpenRequest, Rail, VerbsProcess};
 pub use queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive};
 pub use wait_limit::{StopFlag, WaitLimit};
+pub use write_ordering::WriteOrdering;
 
 use crate::error::Error;
 

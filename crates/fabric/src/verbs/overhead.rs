@@ -7,10 +7,10 @@ use crate::clock::Ticks;
 use crate::completion::{CompletionQueue, Wait};
 use crate::error::{Error, Result};
 use crate::executor::block_on;
+use crate::interface::{Fabric, QueueRequest};
 use crate::operation::{Operation, Slice, WorkRequest};
 use crate::pair::{PairRequest, QueuePair};
 use crate::region::{Access, Region};
-use crate::seam::{Fabric, QueueRequest};
 use verbena_measure::sample::Sample;
 
 const ROUNDS: usize = 41;
@@ -23,7 +23,7 @@ pub struct Overhead {
     /// With the C functions.
     pub bare: f64,
     /// Through the fabric interface.
-    pub seam: f64,
+    pub interface: f64,
     /// Median of the differences per round.
     pub difference: f64,
 }
@@ -50,7 +50,7 @@ pub fn overhead(process: &VerbsProcess) -> Result<Overhead> {
         let slices = [Slice::new(&region, 0, SIZE)];
         let per_write =
             |start: Ticks| process.clock().nanos(process.now().since(start)) / WRITES as f64;
-        let (mut bare, mut seam) = (Vec::new(), Vec::new());
+        let (mut bare, mut interface) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             let start = process.now();
             let segment = region
@@ -66,18 +66,18 @@ pub fn overhead(process: &VerbsProcess) -> Result<Overhead> {
                 first.post_send(&[request]).await?;
                 queue.done(Wait::Poll).await?;
             }
-            seam.push(per_write(start));
+            interface.push(per_write(start));
         }
         let differences = bare
             .iter()
-            .zip(&seam)
-            .map(|(bare, seam)| seam - bare)
+            .zip(&interface)
+            .map(|(bare, interface)| interface - bare)
             .collect();
         let median = |values| Sample::new(values).map_or(f64::NAN, |sample| sample.median());
-        let (bare, seam) = (median(bare), median(seam));
+        let (bare, interface) = (median(bare), median(interface));
         Ok(Overhead {
             bare,
-            seam,
+            interface,
             difference: median(differences),
         })
     })

@@ -5,7 +5,7 @@
 use super::job::JobGroup;
 use crate::error::Result;
 use crate::group::Group;
-use crate::seam::Pinning;
+use crate::interface::Pinning;
 use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_measure::processors::{allowed, bind, deal};

@@ -1,21 +1,22 @@
 //! A process with an adapter accessed through verbs.
 
 use super::job::JobGroup;
-use super::marks::{Marks, Ordering};
 use super::memory::{Registered, VerbsBuffer, VerbsRegion};
+use super::packet_marks::Marks;
 use super::pinning::CpuPinning;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
 use super::wait_limit::WaitLimit;
+use super::write_ordering::WriteOrdering;
 use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
 use crate::error::{Error, Result};
 use crate::executor;
 use crate::group::Group;
+use crate::interface::{Fabric, Pinning, QueueRequest};
 use crate::pair::{Endpoint, PairRequest, SharedReceive, SharedReceiveRequest, Transport};
 use crate::rails::Rails;
 use crate::region::{Access, BufferRequest, Location};
-use crate::seam::{Fabric, Pinning, QueueRequest};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ pub struct OpenRequest {
     /// Packet marking.
     pub marks: Marks,
     /// Ordering of remote writes.
-    pub ordering: Ordering,
+    pub ordering: WriteOrdering,
 }
 
 /// A port of a device.
@@ -115,7 +116,7 @@ pub struct VerbsProcess {
     pinning: CpuPinning,
     wait_limit: WaitLimit,
     psn: Cell<u32>,
-    ordering: Ordering,
+    ordering: WriteOrdering,
 }
 
 impl VerbsProcess {
@@ -349,8 +350,8 @@ impl Fabric for VerbsProcess {
 
     async fn register(&self, buffer: VerbsBuffer, access: Access) -> Result<VerbsRegion> {
         let mut flags = match self.ordering {
-            Ordering::Strict => v::AccessFlags::LOCAL,
-            Ordering::Relaxed => v::AccessFlags::LOCAL.relaxed_ordering(),
+            WriteOrdering::Strict => v::AccessFlags::LOCAL,
+            WriteOrdering::Relaxed => v::AccessFlags::LOCAL.relaxed_ordering(),
         };
         if access.remote_write {
             flags = flags.remote_write();

@@ -2,7 +2,7 @@
 //! peer has ended (contract, rule 10).
 
 use crate::error::{Error, Result};
-use crate::seam::Pinning;
+use crate::interface::Pinning;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 use verbena_hca_os::udp::Inbox;
 use verbena_wire::bth::Bth;
-use verbena_wire::datagram::Deth;
+use verbena_wire::deth::Deth;
 use verbena_wire::mad;
 use verbena_wire::opcode::{Opcode, Operation, Service};
 use verbena_wire::packet::{Extensions, Headers, Packet};

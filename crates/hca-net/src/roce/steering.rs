@@ -9,14 +9,14 @@
 
 use verbena_hca_os::filter::Instruction;
 use verbena_wire::mad::cm::Attribute;
-use verbena_wire::{Qpn, bth, datagram, mad};
+use verbena_wire::{Qpn, bth, deth, mad};
 
 /// Number of sockets that share the port.
 pub const SLOTS: u32 = 64;
 /// Word of a BTH with the destination queue pair, below eight other bits.
 const DESTINATION: u32 = 4;
 /// Offset of a management datagram.
-const MAD: u32 = (bth::LENGTH + datagram::LENGTH) as u32;
+const MAD: u32 = (bth::LENGTH + deth::LENGTH) as u32;
 /// Its first two bytes: base version 1, and the class.
 const COMMUNICATION: u32 = 1 << 8 | mad::Class::COMMUNICATION.0 as u32;
 /// Offset of its attribute ID.

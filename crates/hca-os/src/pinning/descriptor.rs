@@ -1,7 +1,7 @@
 //! Checks whether a descriptor may hold pages, with few system calls: most descriptors need one or
 //! two.
 
-use super::ring;
+use super::io_uring;
 use rustix::fs::{Stat, major, minor};
 use rustix::net::AddressFamily;
 use std::ffi::c_int;
@@ -82,7 +82,7 @@ impl DescriptorInspector {
             Nature::Direct => true,
             Nature::Socket => !domain(number).is_some_and(is_harmless_domain),
             Nature::Named => match name(number, self.list) {
-                Some(name) if name.as_bytes() == RING => ring::holds(number),
+                Some(name) if name.as_bytes() == RING => io_uring::holds(number),
                 Some(name) => !is_harmless_name(name.as_bytes()),
                 None => true,
             },

@@ -23,8 +23,8 @@
 //! descriptor table of a thread that has one of its own (unshare(2) with CLONE_FILES).
 
 mod descriptor;
+mod io_uring;
 mod list;
-mod ring;
 mod spliced;
 
 use crate::errno::Result;

@@ -1,7 +1,7 @@
 //! The channels of a process: those that it has, and those that it is asked for.
 
-use crate::process::connect::ConnectRequests;
-use crate::process::handshakes::Handshakes;
+use crate::process::channel_requests::ConnectRequests;
+use crate::process::handshake_descriptors::Handshakes;
 use crate::process::link::{Inbound, Outbound};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,12 +1,22 @@
-//! Whether the process is a member of the host's registry, and the numbers that it has from there.
+//! The process's membership in the host's registry, and the queue pair numbers that it has from there.
 
-use crate::process::member::Member;
 use crate::process::numbers::Numbers;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
-use verbena_hca_shm::registry::{BLOCK, Identity};
+use verbena_hca_os::socket::Socket;
+use verbena_hca_shm::registry::{BLOCK, Identity, Registry};
+
+/// This process's membership in the host's registry.
+pub struct Member {
+    /// The registry.
+    pub registry: Registry,
+    /// This process's identity.
+    pub identity: Identity,
+    /// The socket that peers connect to.
+    pub listener: Socket,
+}
 
 /// Membership in the host's registry.
 pub(crate) struct Membership {

@@ -5,9 +5,9 @@
 //! callers are limited in number and time, and operations that the system refuses are tried again
 //! later.
 
-use crate::process::attempt::{Attempt, AttemptProgress};
 use crate::process::caller::{Caller, CallerProgress};
-use crate::process::connect::ConnectOutcome;
+use crate::process::channel_requests::ConnectOutcome;
+use crate::process::outgoing_handshake::{Attempt, AttemptProgress};
 use crate::process::{Member, Process};
 use crate::roce::fallback::thread as fallback;
 use crate::roce::receive::Packets;

@@ -1,7 +1,7 @@
 //! Queue of the first multicast datagrams to a process without a channel. They wait, in order,
 //! while the channel is made, because posting must not wait for a peer that may be stopped.
 
-use crate::process::connect::ConnectStatus;
+use crate::process::channel_requests::ConnectStatus;
 use crate::qp::ring_message::{Datagram, Route};
 use crate::roce::adapter::QueuePair;
 use std::collections::{HashMap, VecDeque};

@@ -30,7 +30,7 @@ impl Qp {
             return Ok(None);
         }
         let port = self.process.ports.roce().ok_or_else(|| {
-            refusal::because(
+            refusal::keep_reason(
                 Errno(libc::ENETDOWN),
                 format_args!(
                     "the port could not be opened: see the message at the opening of the device"

@@ -7,7 +7,7 @@ use verbena_hca::context::Context;
 use verbena_hca::cq::Timestamps;
 use verbena_hca::process::Cq;
 use verbena_hca::process::Process;
-use verbena_hca::qp::multicast::Loopback;
+use verbena_hca::qp::multicast_groups::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca::srq::Srq;
 use verbena_hca::xrcd::Xrcd;

@@ -12,7 +12,7 @@ use verbena_abi::*;
 use verbena_hca::context::Context;
 use verbena_hca::cq::Timestamps;
 use verbena_hca::process::Cq;
-use verbena_hca::qp::multicast::Loopback;
+use verbena_hca::qp::multicast_groups::Loopback;
 use verbena_hca::qp::{Qp, QpInit, SendRequest};
 use verbena_hca_memory::domain::Pd;
 use verbena_hca_net::device::Device;

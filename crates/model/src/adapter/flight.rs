@@ -4,10 +4,10 @@
 //! A large system has many of them, each accessed rarely; so the state is one record that the
 //! stages borrow instead of copying parts of it.
 
+use super::corrections::Plan;
 use super::load::{COMPLETION, Chunk, Held, Left};
 use super::operation::Transport;
 use super::pair::{Message, Pair};
-use super::plan::Plan;
 use crate::component::{Flow, Load, Reading};
 use crate::stage;
 use std::rc::Rc;

@@ -8,6 +8,7 @@
 
 pub(crate) mod cache;
 mod congestion;
+mod corrections;
 mod engine;
 mod flight;
 pub mod footprint;
@@ -16,13 +17,12 @@ mod model;
 mod operation;
 mod pace;
 mod pair;
-mod plan;
 mod receive;
 mod request;
 mod send;
 
+pub use corrections::{Plan, Plans};
 pub use model::{AdapterModel, Counters, Fidelity};
 pub use operation::{Kind, MemoryHome, MemoryLocation, Placement, Transport};
 pub use pair::{Carried, Pair, ReceiveQueue};
-pub use plan::{Plan, Plans};
 pub use request::{Action, Request};

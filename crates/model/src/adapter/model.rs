@@ -1,10 +1,10 @@
 //! The resources of an adapter that its queue pairs share: engines, caches, DMA reads, buffers.
 
 use super::cache::{Cache, Lookup};
+use super::corrections::{Plan, Plans};
 use super::engine::Engines;
 use super::load::{Held, Outgoing};
 use super::operation::{Kind, MemoryHome, MemoryLocation, Transport};
-use super::plan::{Plan, Plans};
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
 use crate::profile::{Adapter, Congestion, ContextHome, Scheduling};

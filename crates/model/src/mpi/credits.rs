@@ -5,8 +5,8 @@
 //! sender that waits for credits; otherwise it is one more poll. Answers of a rendezvous and credit
 //! messages need no credit. Source: MVAPICH's RDMA fast path, Open MPI's eager RDMA.
 
-use super::account::Credits;
 use super::cause::Cause;
+use super::credit_state::Credits;
 use super::world::{Rank, World};
 use crate::kernel::Semaphore;
 use std::cell::{Cell, RefCell};

@@ -196,7 +196,7 @@ impl Rank {
             Envelope::Eager {
                 bytes, early, rest, ..
             } => {
-                let seen = self.see(from, early.as_ref(), mpi.overhead).await;
+                let seen = self.find_message(from, early.as_ref(), mpi.overhead).await;
                 self.copy(stage::COPY_IN, self.first_piece(bytes)).await;
                 self.used(seen).await;
                 if let Some(rest) = rest {
@@ -210,7 +210,9 @@ impl Rank {
                 agreement,
                 ..
             } => {
-                let seen = self.see(from, early.as_ref(), mpi.overhead * 2).await;
+                let seen = self
+                    .find_message(from, early.as_ref(), mpi.overhead * 2)
+                    .await;
                 self.used(seen).await;
                 Box::pin(self.take_data(from, bytes, agreement)).await;
                 bytes

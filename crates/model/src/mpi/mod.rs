@@ -9,9 +9,10 @@
 //! match by source and tag, with wildcards ([`Wanted`]). Source: the MVAPICH papers' descriptions
 //! of its protocols.
 
-mod account;
 mod cause;
 mod collective;
+mod corrections;
+mod credit_state;
 mod credits;
 mod eager;
 mod envelope;
@@ -20,7 +21,6 @@ mod matching;
 mod messages;
 mod one_sided;
 mod pipeline;
-mod plan;
 mod registered;
 mod registration;
 mod rendezvous;
@@ -31,7 +31,7 @@ mod waiting;
 mod world;
 
 pub use cause::{Cause, Woken};
+pub use corrections::Plan;
 pub use matching::{Origin, Wanted};
-pub use plan::Plan;
 pub use rounds::{Member, Round};
 pub use world::{Rank, World};

@@ -43,7 +43,7 @@ impl World {
     fn arrive_now(self: &Rc<Self>, to: usize, origin: Origin, envelope: Envelope) {
         self.relations[to].inbox.arrive(origin, envelope);
         if self.sets_aside() {
-            self.tidy(to);
+            self.copy_unexpected(to);
         }
     }
 
@@ -58,7 +58,7 @@ impl World {
 
     /// Has a rank inside the library copy messages out of their buffers, unless it is already doing
     /// so.
-    pub(super) fn tidy(self: &Rc<Self>, rank: usize) {
+    pub(super) fn copy_unexpected(self: &Rc<Self>, rank: usize) {
         let relations = &self.relations[rank];
         let can = relations.inside.get() > 0 && !relations.tidying.get();
         if !can || relations.inbox.first_in_its_buffer().is_none() {
@@ -84,7 +84,7 @@ impl Rank {
         }
         let inside = &self.world.relations[self.number].inside;
         inside.set(inside.get() + 1);
-        self.world.tidy(self.number);
+        self.world.copy_unexpected(self.number);
         Inside(Some((self.world.clone(), self.number)))
     }
 
@@ -103,7 +103,12 @@ impl Rank {
 
     /// Detects the message of a receive and spends the `work` due before its data; a message that
     /// was copied aside has already had an overhead's worth of it.
-    pub(super) async fn see(&self, source: usize, early: Option<&Early>, work: Time) -> Seen {
+    pub(super) async fn find_message(
+        &self,
+        source: usize,
+        early: Option<&Early>,
+        work: Time,
+    ) -> Seen {
         let seen = early.filter(|early| !early.is_in_its_buffer());
         let Some(early) = seen else {
             self.find().await;

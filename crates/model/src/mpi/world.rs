@@ -1,9 +1,9 @@
 //! A job and its ranks: their processes, queue pairs and state.
 
-use super::account::Accounts;
 use super::cause::Woken;
+use super::corrections::Plan;
+use super::credit_state::Accounts;
 use super::matching::{Inbox, Origin};
-use super::plan::Plan;
 use super::registered::Registered;
 use crate::adapter::{Pair, Transport};
 use crate::cluster::{Cluster, Process};

@@ -11,12 +11,12 @@ mod collective;
 mod error;
 mod execution;
 mod matching;
-mod polling;
 mod reader;
 mod request;
 mod step;
 #[cfg(test)]
 mod tests;
+mod whole_trace;
 
 pub use error::Error;
 pub use execution::Imported;

@@ -4,8 +4,8 @@ use super::action::Action;
 use super::arguments::Arguments;
 use super::error::Error;
 use super::execution::{Execution, Imported};
-use super::polling::{find_completing_tests, find_null_receives};
 use super::step::{Line, Step};
+use super::whole_trace::{find_completing_tests, find_null_receives};
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 

@@ -64,7 +64,7 @@ pub fn after(worlds: &[World], step: &Step) -> Result<Vec<World>, TooMany> {
         }
         if over {
             let mut end = moment.world;
-            end.nothing_is_on_the_way();
+            end.drop_late_reliable();
             if ended.insert(end.clone()) {
                 ends.push(end);
             }

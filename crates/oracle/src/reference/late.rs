@@ -37,7 +37,7 @@ pub struct Late {
 
 impl World {
     /// Makes a message that was not received a late one, if its service may lose it.
-    pub fn perhaps_later(&mut self, id: QpId, wr: &SendWr, data: &Bytes) {
+    pub fn keep_as_late(&mut self, id: QpId, wr: &SendWr, data: &Bytes) {
         let qp = &self.qps[&id];
         let to = match qp.service {
             Service::Ud => wr.to,
@@ -66,7 +66,7 @@ impl World {
 
     /// Makes the requests in flight of a queue pair late messages, before it is flushed because it
     /// failed as a responder.
-    pub fn leave_on_the_way(&mut self, id: QpId) {
+    pub fn make_requests_late(&mut self, id: QpId) {
         let qp = &self.qps[&id];
         let answered = |phase: &Phase| matches!(phase, Phase::Answered(_));
         let failed = |phase: &Phase| matches!(phase, Phase::Answered(Answer::Failed(_)));
@@ -102,7 +102,7 @@ impl World {
     }
 
     /// Drops late messages of reliable services at the end of a step.
-    pub fn nothing_is_on_the_way(&mut self) {
+    pub fn drop_late_reliable(&mut self) {
         self.late.retain(|late| !late.is_reliable());
     }
 

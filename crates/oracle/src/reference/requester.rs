@@ -347,19 +347,19 @@ impl World {
             false => data,
         };
         let Some(responder) = self.responder(id, &wqe.wr) else {
-            self.perhaps_later(id, &wqe.wr, &data);
+            self.keep_as_late(id, &wqe.wr, &data);
             let answer = self.unanswered(id);
             return self.answer(id, index, answer);
         };
         // An unreliable message completes when it is sent; with concurrent calls it may still be in
         // flight then.
         if !whole && !self.qp(id).reliable() && choices.pick(2) == 1 {
-            self.perhaps_later(id, &wqe.wr, &data);
+            self.keep_as_late(id, &wqe.wr, &data);
             return self.answer(id, index, Answer::Executed(None));
         }
         if let Err(answer) = self.accept(id, responder, &wqe.wr, whole, choices) {
             if answer != Answer::Postponed {
-                self.perhaps_later(id, &wqe.wr, &data);
+                self.keep_as_late(id, &wqe.wr, &data);
             }
             return self.answer(id, index, answer);
         }

@@ -228,7 +228,7 @@ impl World {
         if let (Some(statuses), Some(current)) = (receive, self.qp(id).current.take()) {
             self.fail_receive(id, current.cq, &current.wr, statuses);
         }
-        self.leave_on_the_way(id);
+        self.make_requests_late(id);
         self.to_error(id);
     }
 

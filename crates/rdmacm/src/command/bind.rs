@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
 use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
-use verbena_hca_os::refusal::{self, because};
+use verbena_hca_os::refusal::{self, keep_reason};
 use verbena_hca_os::refused;
 
 /// Binds an identifier to an address and port.
@@ -43,7 +43,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
         ));
     }
     if !address.ip().is_unspecified() && !address::is_ours(address) {
-        return Err(because(
+        return Err(keep_reason(
             Errno(libc::EADDRNOTAVAIL),
             format_args!(
                 "{} is not an address of this host: list them with `ip address`",
@@ -61,7 +61,7 @@ pub fn bind_to(state: &mut State, number: u32, address: SocketAddr) -> Result<()
                 PortRequest::new(address, identifier.options.family_only),
             )
             .map_err(|error| {
-                because(
+                keep_reason(
                     error,
                     format_args!("port {}: it is in use, or not permitted", address.port()),
                 )

@@ -16,7 +16,7 @@ mod msccl_test;
 mod run;
 mod schedule;
 mod text;
-mod words;
+mod tokens;
 mod write;
 mod xml;
 

@@ -17,7 +17,7 @@
 //! rank, nonexistent ranks, numbers out of range.
 
 use super::schedule::{Action, Operation, Schedule};
-use super::words::{Word, Words};
+use super::tokens::{Word, Words};
 use std::collections::{BTreeMap, HashMap};
 
 /// Maximum number of ranks.

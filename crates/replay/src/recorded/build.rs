@@ -225,7 +225,7 @@ impl Builder<'_, '_> {
             }
             let mut waits = false;
             for part in self.rank.parts(record) {
-                self.together.communicators.see(part, self.rank.size)?;
+                self.together.communicators.note(part, self.rank.size)?;
                 waits |= self.part(part, call, &mut received)?;
             }
             if waits {

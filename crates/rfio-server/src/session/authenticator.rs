@@ -19,7 +19,7 @@ use super::scopes::Scopes;
 use super::tls_identity::TlsIdentity;
 use crate::export::Access;
 use crate::tickets::{TicketRefusal, Tickets};
-use crate::users::ANONYMOUS;
+use crate::user_counters::ANONYMOUS;
 
 /// Which local users are accepted on the kernel's credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The requester of an unreliable queue pair: a request completes when its last packet is made.
 
 use verbena_wire::bth::Bth;
-use verbena_wire::datagram::Deth;
+use verbena_wire::deth::Deth;
 use verbena_wire::opcode::{self, Opcode, Place};
 use verbena_wire::packet::{Extensions, Headers};
 use verbena_wire::{EmitError, Mtu, PKey, Psn, Qpn};

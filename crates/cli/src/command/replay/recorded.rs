@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::number;
 use crate::output::out;
 use crate::terminal;
-use verbena_bench::bar::Bar;
+use verbena_bench::progress_line::Bar;
 use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::{
     Examined, Found, OnEach, Settings, assumptions, changes, page, replay_on, text,

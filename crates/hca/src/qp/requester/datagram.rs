@@ -8,7 +8,7 @@ use crate::link;
 use crate::process::Outbound;
 use crate::qp::Qp;
 use crate::qp::backlog::WaitingDatagram;
-use crate::qp::multicast::Loopback;
+use crate::qp::multicast_groups::Loopback;
 use crate::qp::ring_message::{Datagram, Endpoint, Request, Route};
 use crate::qp::send::{SendQueue, SendRequest};
 use crate::qp::terms::status_code;

@@ -2,7 +2,7 @@
 
 use super::request::{PendingRequest, RequestStage};
 use super::{Backoff, SendQueue};
-use crate::process::connect::ConnectStatus;
+use crate::process::channel_requests::ConnectStatus;
 use crate::qp::Qp;
 use crate::qp::requester::outcome::Outcome;
 use crate::qp::terms::{state_of, status_code};

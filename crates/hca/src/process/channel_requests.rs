@@ -1,5 +1,5 @@
-//! Channel requests: queue pairs that wait for a channel to a process. The progress thread makes
-//! the channels (`attempt`); no call blocks for one.
+//! Table of the channels that are requested, with the queue pairs that wait for each. The progress
+//! thread makes the channels (`outgoing_handshake`); no call blocks for one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Optional packet marking.
+//! Marks of a process's packets: traffic class, service level, partition.
 
 /// Marking of all packets of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -9,15 +9,4 @@ pub struct Marks {
     pub service_level: u8,
     /// Partition, by its P_Key; if absent, the first entry of the port's table.
     pub partition: Option<u16>,
-}
-
-/// Order in which remote writes to a region may reach memory over the bus (`ibv_reg_mr(3)`,
-/// `IBV_ACCESS_RELAXED_ORDERING`). A completion is never visible before its data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ordering {
-    /// In order of arrival.
-    #[default]
-    Strict,
-    /// In any order chosen by the bus.
-    Relaxed,
 }

@@ -1,4 +1,4 @@
-//! Multicast groups: ibv_attach_mcast(3), ibv_detach_mcast(3).
+//! Table of the process's multicast groups, and their members on this host.
 
 use crate::roce::adapter::QueuePair;
 use std::collections::HashMap;

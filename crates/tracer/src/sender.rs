@@ -22,12 +22,12 @@ fn listener() -> Option<&'static Listener> {
 }
 
 /// Returns whether records are received.
-pub fn listens() -> bool {
+pub fn has_listener() -> bool {
     listener().is_some_and(|listener| !listener.gone.load(Ordering::Relaxed))
 }
 
 /// Sends a record. Blocks while the receiver's buffer is full, so that no record is lost.
-pub fn tell(text: &str) {
+pub fn send(text: &str) {
     if let Some(listener) = listener() {
         listener.send(text.as_bytes());
     }

@@ -1,6 +1,6 @@
-//! Requests of queue pairs for channels, and their end.
+//! Requests a channel for a queue pair, and notifies the queue pairs that waited for one.
 
-use crate::process::connect::{ConnectOutcome, ConnectStatus};
+use crate::process::channel_requests::{ConnectOutcome, ConnectStatus};
 use crate::process::{Outbound, Process};
 use crate::qp::Qp;
 use std::sync::Arc;
