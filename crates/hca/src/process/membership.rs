@@ -1,4 +1,4 @@
-//! The process's membership in the host's registry, and the queue pair numbers that it has from there.
+//! Membership in the host's registry, and the queue pair numbers that the process has from there.
 
 use crate::process::numbers::Numbers;
 use std::sync::atomic::{AtomicU32, Ordering};
