@@ -1,5 +1,6 @@
 //! Transfer of small files as a whole, one request each, which makes copies of file trees fast.
 
+use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags, Timestamps};
@@ -25,7 +26,7 @@ type ReadFunction = fn(BorrowedFd<'_>, usize) -> Result<Vec<u8>, Failure>;
 /// Reads the bytes if they are all in memory.
 fn read_at_once(file: BorrowedFd<'_>, length: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = vec![0; length];
-    let read = read_if_in_memory(file, 0, &mut bytes)?;
+    let read = read_if_in_memory(file, 0, &mut bytes, &OnceCell::new())?;
     bytes.truncate(read);
     Ok(bytes)
 }

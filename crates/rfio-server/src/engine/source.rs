@@ -207,10 +207,7 @@ impl<'a> Source<'a> {
         let read = match (self.body, io_mode) {
             (FileStorage::Unfilled(_), _) => wanted.length,
             (FileStorage::File(file), IoMode::CacheOnly) => {
-                match self.of_memory.get_or_init(|| is_of_memory(file.as_fd())) {
-                    true => read_fully(file.as_fd(), wanted.offset, &mut bytes)?,
-                    false => read_if_in_memory(file.as_fd(), wanted.offset, &mut bytes)?,
-                }
+                read_if_in_memory(file.as_fd(), wanted.offset, &mut bytes, &self.of_memory)?
             }
             (FileStorage::File(file), IoMode::MayBlock) => {
                 read_fully(file.as_fd(), wanted.offset, &mut bytes)?
@@ -385,18 +382,25 @@ pub(super) fn unfilled_attributes(size: u64) -> Attributes {
     }
 }
 
-/// Reads the bytes if they are all in memory: preadv2(2) with `RWF_NOWAIT`. tmpfs does not support
-/// the flag, but its files are always in memory.
+/// Reads the bytes if they are all in memory: preadv2(2) with `RWF_NOWAIT`. The tmpfs of older
+/// kernels refuses the flag, but its files are always in memory; `of_memory` keeps whether the file
+/// is such a one, once the flag was refused.
 pub(super) fn read_if_in_memory(
     file: BorrowedFd<'_>,
     offset: u64,
     bytes: &mut [u8],
+    of_memory: &OnceCell<bool>,
 ) -> Result<usize, Failure> {
+    if of_memory.get() == Some(&true) {
+        return Ok(read_fully(file, offset, bytes)?);
+    }
     let length = bytes.len();
     let mut buffers = [std::io::IoSliceMut::new(bytes)];
     match rustix::io::preadv2(file, &mut buffers, offset, ReadWriteFlags::NOWAIT) {
         Ok(read) if read == length => Ok(read),
-        Err(Errno::OPNOTSUPP) if is_of_memory(file) => Ok(read_fully(file, offset, bytes)?),
+        Err(Errno::OPNOTSUPP) if *of_memory.get_or_init(|| is_of_memory(file)) => {
+            Ok(read_fully(file, offset, bytes)?)
+        }
         Ok(_) | Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => Err(Failure::WouldBlock),
         Err(errno) => Err(errno.into()),
     }
