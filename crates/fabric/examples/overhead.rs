@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let process = VerbsProcess::open(&Library::open(name)?, &request, group, clock, wait_limit)?;
     let found = overhead(&process)?;
     println!(
-        "a write of 8 bytes, posted and polled: bare {:.1} ns, through the interface {:.1} ns; the interface costs {:.1} ns",
+        "a write of 8 bytes, posted and polled: bare {:.1} ns, through the interface {:.1} ns; \
+         the interface costs {:.1} ns",
         found.bare, found.interface, found.difference
     );
     Ok(())

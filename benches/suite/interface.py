@@ -12,7 +12,7 @@ from harness.build_tree import ROOT, TARGET
 from harness.place import Place
 
 SECONDS = 60
-COST = re.compile(r"the seam costs (-?[\d.]+) ns")
+COST = re.compile(r"the interface costs (-?[\d.]+) ns")
 
 
 def figures() -> dict[str, float]:
@@ -20,7 +20,7 @@ def figures() -> dict[str, float]:
     cargo = shlex.split(os.environ.get("CARGO", "cargo"))
     subprocess.run([*cargo, "build", "--quiet", "--release", "--package", "verbena-fabric",
                     "--example", "overhead"], cwd=ROOT, check=True)
-    place = Place("bench", "seam")
+    place = Place("bench", "interface")
     try:
         ended = place.run("overhead", [str(TARGET / "release" / "examples" / "overhead"),
                                        str(TARGET / "release" / "lib" / "libibverbs.so.1")], SECONDS)
@@ -28,6 +28,6 @@ def figures() -> dict[str, float]:
         place.close()
     match = COST.search(ended.output)
     if not match:
-        print(f"the seam's cost: {ended.describe()}\n{ended.evidence()}", file=sys.stderr)
+        print(f"the cost of the interface: {ended.describe()}\n{ended.evidence()}", file=sys.stderr)
         return {}
-    return {"seam_cost_ns": max(float(match.group(1)), 0.0)}
+    return {"interface_cost_ns": max(float(match.group(1)), 0.0)}
