@@ -58,6 +58,10 @@ struct Sweep {
     #[arg(long, value_name = "ERROR", default_value = "ENOMEM", value_parser = error_number)]
     error: Vec<i32>,
 
+    /// Let the calls after the failing one fail, too
+    #[arg(long)]
+    lasting: bool,
+
     /// Fail at most the first N of each call of a process
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     most: u64,
@@ -181,7 +185,12 @@ impl<'a> Runs<'a> {
                 last_lines(&survey.output)
             )));
         }
-        let cases = sweep::cases(&calls, &survey.firings, &self.sweep.error);
+        let cases = sweep::cases(
+            &calls,
+            &survey.firings,
+            &self.sweep.error,
+            self.sweep.lasting,
+        );
         if cases.is_empty() {
             return Err(Failure::Input(
                 "the command made none of these calls; programs that are linked statically or \
@@ -333,6 +342,7 @@ fn as_json(command: &str, outcomes: &[Outcome]) -> Value {
         json!({
             "call": outcome.case.call,
             "number": outcome.case.count,
+            "lasting": outcome.case.lasting,
             "error": errno::name(outcome.case.errno),
             "process": outcome.case.process,
             "outcome": outcome.verdict.words().to_lowercase(),

@@ -66,6 +66,7 @@ mod tests {
             case: Case {
                 call: "ibv_reg_mr",
                 count: 1,
+                lasting: false,
                 errno: 12,
                 process: "./a <x> \"&\"".into(),
             },

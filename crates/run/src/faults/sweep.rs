@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use verbena_coverage::errno;
 use verbena_faults::call::Call;
 use verbena_faults::firing::Firing;
 use verbena_faults::rule::{Action, Rule, Trigger};
@@ -29,6 +28,8 @@ pub struct Case {
     pub call: &'static str,
     /// Its number in its process, from 1.
     pub count: u64,
+    /// Whether those after it fail, too.
+    pub lasting: bool,
     /// The error number.
     pub errno: i32,
     /// The command line of its processes; empty if only one made such calls.
@@ -117,7 +118,12 @@ pub fn survey(calls: &[&'static Call], most: u64) -> Rules {
 }
 
 /// Returns the cases of a survey, in the order of the calls.
-pub fn cases(calls: &[&'static Call], firings: &[Firing], errors: &[i32]) -> Vec<Case> {
+pub fn cases(
+    calls: &[&'static Call],
+    firings: &[Firing],
+    errors: &[i32],
+    lasting: bool,
+) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for firing in firings {
         let Some(call) = calls.get(firing.rule) else {
@@ -132,6 +138,7 @@ pub fn cases(calls: &[&'static Call], firings: &[Firing], errors: &[i32]) -> Vec
             let case = Case {
                 call: call.name,
                 count: firing.count,
+                lasting,
                 errno: *errno,
                 process: match is_alone {
                     true => String::new(),
@@ -147,24 +154,30 @@ pub fn cases(calls: &[&'static Call], firings: &[Firing], errors: &[i32]) -> Vec
 }
 
 impl Case {
+    fn rule(&self) -> Rule {
+        let last = if self.lasting { u64::MAX } else { self.count };
+        Rule {
+            call: self.call,
+            trigger: Trigger::Range(self.count, last),
+            action: Action::Refuse(self.errno),
+        }
+    }
+
     /// Returns the rules of its run.
     pub fn rules(&self) -> Rules {
-        let rule = Rule {
-            call: self.call,
-            trigger: Trigger::Range(self.count, self.count),
-            action: Action::Refuse(self.errno),
+        let entry = Entry {
+            rule: self.rule(),
+            process: self.process.clone(),
         };
-        let process = self.process.clone();
         Rules {
             seed: 0,
-            entries: vec![Entry { rule, process }],
+            entries: vec![entry],
         }
     }
 
     /// Returns its name: `ibv_reg_mr 2: ENOMEM`, with the process where several make the call.
     pub fn name(&self) -> String {
-        let error = errno::name(self.errno);
-        let name = format!("{} {}: {error}", self.call, self.count);
+        let name = self.rule().to_string();
         match self.process.as_str() {
             "" => name,
             process => format!("{name} in {process}"),
@@ -307,7 +320,7 @@ mod tests {
             firing(1, 1, "./b"),
             firing(0, 1, "./a"),
         ];
-        let names: Vec<String> = cases(&calls, &firings, &[libc_enomem()])
+        let names: Vec<String> = cases(&calls, &firings, &[enomem()], false)
             .iter()
             .map(Case::name)
             .collect();
@@ -322,8 +335,15 @@ mod tests {
         );
     }
 
-    fn libc_enomem() -> i32 {
-        errno::number("ENOMEM").unwrap()
+    fn enomem() -> i32 {
+        verbena_coverage::errno::number("ENOMEM").unwrap()
+    }
+
+    #[test]
+    fn a_lasting_failure_has_no_end() {
+        let calls = [named("ibv_reg_mr").unwrap()];
+        let cases = cases(&calls, &[firing(0, 2, "./a")], &[enomem()], true);
+        assert_eq!(cases[0].name(), "ibv_reg_mr 2..: ENOMEM");
     }
 
     fn sh(script: &str, seconds: f64) -> (End, String) {
