@@ -5,6 +5,7 @@
  *     refused hang         for ever, if ibv_alloc_pd fails
  *     refused crash        by abort(3), if ibv_alloc_pd fails
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -99,7 +100,13 @@ static void all(const char *way)
 	struct rdma_event_channel *events;
 	POINTER(events, rdma_create_event_channel, );
 	struct rdma_cm_id *id;
-	MINUS_ONE(rdma_create_id, events, &id, NULL, RDMA_PS_TCP);
+	/* librdmacm itself makes these two calls at its start. */
+	if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP) != 0)
+		exit(3);
+	struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	if (rdma_bind_addr(id, (struct sockaddr *)&address) != 0)
+		exit(3);
+	MINUS_ONE(rdma_listen, id, 1);
 }
 
 int main(int count, char **words)

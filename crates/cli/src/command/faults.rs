@@ -292,9 +292,10 @@ fn line(outcome: &Outcome, width: usize) -> String {
             let _ = write!(text, " ({end})");
         }
     }
-    if verdict.is_bad() {
+    let shown = last_lines(&outcome.output);
+    if verdict.is_bad() && !shown.is_empty() {
         text.push('\n');
-        text.push_str(&last_lines(&outcome.output));
+        text.push_str(&shown);
     }
     text
 }

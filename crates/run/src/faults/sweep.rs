@@ -215,13 +215,30 @@ impl std::fmt::Display for End {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             End::Exit(code) => write!(to, "exit code {code}"),
-            End::Signal(number) => match Signal::from_named_raw(number) {
-                Some(signal) => write!(to, "{signal:?}").map(|()| ()),
+            End::Signal(number) => match signal_name(number) {
+                Some(name) => to.write_str(name),
                 None => write!(to, "signal {number}"),
             },
             End::Hang => write!(to, "no end in time"),
         }
     }
+}
+
+/// Returns the name of a signal that a faulty program gets.
+fn signal_name(number: i32) -> Option<&'static str> {
+    let names = [
+        (Signal::SEGV, "SIGSEGV"),
+        (Signal::ABORT, "SIGABRT"),
+        (Signal::BUS, "SIGBUS"),
+        (Signal::ILL, "SIGILL"),
+        (Signal::FPE, "SIGFPE"),
+        (Signal::TRAP, "SIGTRAP"),
+        (Signal::PIPE, "SIGPIPE"),
+        (Signal::KILL, "SIGKILL"),
+        (Signal::TERM, "SIGTERM"),
+    ];
+    let found = names.iter().find(|(signal, _)| signal.as_raw() == number);
+    found.map(|(_, name)| *name)
 }
 
 /// How a run has ended, and the end of its output; none if `stop` was set meanwhile.
