@@ -18,7 +18,7 @@ const GROUPS: [Group; 5] = [
     Group {
         title: "Run",
         commands: &[
-            "demo", "run", "trace", "coverage", "capture", "info", "port",
+            "demo", "run", "trace", "coverage", "faults", "capture", "info", "port",
         ],
     },
     Group {
@@ -62,6 +62,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
         "VERBENA_LOG=info verbena run -- ./my_program     # explain refusals",
         "verbena run --link roce -- ./my_roce_program",
         "verbena run --stats -- mpirun -n 4 ./my_mpi_program",
+        "verbena run --fault 'ibv_reg_mr 2: ENOMEM' -- ./my_program",
     ]),
     ("trace", &[
         "verbena trace -- ./my_program",
@@ -71,6 +72,10 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
         "verbena coverage -- ctest --test-dir build",
         "verbena coverage --data-file tests.cov --append -- ./one_test",
         "verbena coverage --data-file tests.cov --html tests.html --require RNR_RETRY_EXC",
+    ]),
+    ("faults", &[
+        "verbena faults sweep -- ./my_program",
+        "verbena faults sweep --calls 'ibv_create_*' --junit faults.xml -- ./one_test",
     ]),
     ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
     ("port", &["verbena port verbena1 down", "verbena port verbena1 up"]),

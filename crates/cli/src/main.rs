@@ -14,6 +14,7 @@ mod command_line;
 mod exit;
 mod expect;
 mod failure;
+mod fault_options;
 mod host;
 mod interrupt;
 mod measuring;

@@ -4,12 +4,13 @@ use std::fmt::Display;
 
 use verbena_coverage::errno::UNKNOWN;
 use verbena_coverage::outcome::Outcome;
+use verbena_faults::call::Returns;
 
 use crate::lock::survive_forks;
 use crate::names::Kind;
 use crate::record::{Idle, Record};
 use crate::state::STATE;
-use crate::{counters, sender, text, words};
+use crate::{counters, refusals, sender, text, words};
 
 /// The details of a call, filled in by the function that knows its arguments.
 #[derive(Default)]
@@ -98,6 +99,32 @@ impl CallDetails {
     }
 }
 
+/// The return value of a call that can be refused.
+pub trait Refusable: Copy {
+    /// Returns what the call returns if it fails.
+    fn refused(returns: Returns, errno: i32) -> Self;
+}
+
+impl Refusable for libc::c_int {
+    fn refused(returns: Returns, errno: i32) -> Self {
+        match returns {
+            Returns::Number => errno,
+            Returns::MinusOne | Returns::Null => -1,
+        }
+    }
+}
+
+impl<T> Refusable for *mut T {
+    fn refused(_: Returns, _: i32) -> Self {
+        std::ptr::null_mut()
+    }
+}
+
+/// Calls without a result, of which none is refused.
+impl Refusable for () {
+    fn refused(_: Returns, _: i32) -> Self {}
+}
+
 /// Sets the arguments: `arguments!(details, "{}, {}", a, b)`.
 macro_rules! arguments {
     ($details:expr, $($format:tt)*) => {
@@ -108,26 +135,46 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// Returns whether calls are recorded or counted.
+/// Returns whether calls are recorded, counted or refused.
 pub fn is_wanted() -> bool {
-    sender::has_listener() || counters::counts()
+    sender::has_listener() || counters::counts() || refusals::are_there()
 }
 
 /// Makes a call, counts its outcome and sends its record.
 ///
 /// `describe` gets the return value, and `errno` as the call has left it.
-pub fn call<R: Copy>(
+pub fn call<R: Refusable>(
     name: &'static str,
     make: impl FnOnce() -> R,
     describe: impl FnOnce(R, &mut CallDetails),
 ) -> R {
-    let text = sender::has_listener();
-    if !text && !counters::counts() {
+    call_or(name, make, || {}, describe)
+}
+
+/// As [`call`]; `refuse` does what a refused call leaves behind, besides its return value.
+pub fn call_or<R: Refusable>(
+    name: &'static str,
+    make: impl FnOnce() -> R,
+    refuse: impl FnOnce(),
+    describe: impl FnOnce(R, &mut CallDetails),
+) -> R {
+    if !is_wanted() {
         return make();
     }
+    let text = sender::has_listener();
     survive_forks();
+    // The header's inline functions call some exports by a name of their own.
+    let verb = name.strip_prefix('_').unwrap_or(name);
     let start = if text { now() } else { 0 };
-    let result = make();
+    let result = match refusals::refusal(verb) {
+        None => make(),
+        Some(refusal) => {
+            refuse();
+            let result = R::refused(refusal.returns, refusal.errno);
+            set_errno(refusal.errno);
+            result
+        }
+    };
     let duration = if text { now().saturating_sub(start) } else { 0 };
     let errno = errno();
     let mut details = CallDetails {
@@ -136,8 +183,6 @@ pub fn call<R: Copy>(
     };
     describe(result, &mut details);
     if let Some(outcome) = details.outcome {
-        // The header's inline functions call some exports by a name of their own.
-        let verb = name.strip_prefix('_').unwrap_or(name);
         counters::count(Outcome::Call(verb, outcome));
     }
     if text {

@@ -1,5 +1,5 @@
 //! The tracer: records the verbs calls of a program with their arguments, results and times
-//! (`verbena trace`), and counts their outcomes (`verbena coverage`).
+//! (`verbena trace`), counts their outcomes (`verbena coverage`), and refuses some (`verbena run --fault`).
 //!
 //! It is preloaded and interposes on the `libibverbs.so.1` that the program uses,
 //! Verbena's or the system's. So it works on hardware too, as long as the program calls the
@@ -11,8 +11,9 @@
 //! (`replaced`): the slots of an open device (`slots`), the building of work requests
 //! (`building`), and the reading of completions (`reading`).
 //!
-//! **Contract.** A call returns the real one's result, with its `errno`. Nothing is changed or
-//! lost; the only delay is the time for sending the record and counting. Without a listener
+//! **Contract.** A call returns the real one's result, with its `errno`, unless a rule refuses it
+//! (`refusals`). Nothing is changed or lost; the only delay is the time for sending the record and
+//! counting. Without a listener
 //! (`listener`) nothing is recorded; `record` has the format. Without a data file (`counters`)
 //! nothing is counted, and no text is made if nothing is recorded.
 
@@ -30,6 +31,7 @@ mod rare_slots;
 mod reading;
 mod real;
 mod record;
+mod refusals;
 mod replaced;
 mod sender;
 mod slots;

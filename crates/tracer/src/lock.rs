@@ -76,6 +76,7 @@ pub fn survive_forks() {
     unsafe extern "C" fn in_child() {
         crate::state::STATE.open();
         crate::counters::begin_process();
+        crate::refusals::begin_process();
     }
     ONCE.call_once(|| {
         // SAFETY: the functions live as long as the process, as the library is preloaded.

@@ -7,7 +7,7 @@ use std::slice;
 use libc::{c_int, c_uint};
 use verbena_abi::*;
 
-use crate::call::{CallDetails, arguments, call, end, is_wanted};
+use crate::call::{CallDetails, arguments, end, is_wanted};
 use crate::counters::completion;
 use crate::names::Kind;
 use crate::queues::{attributes, initial, queue_pair};
@@ -91,14 +91,14 @@ pub unsafe fn replace(context: *mut ibv_context) {
 /// the code that describes the call.
 macro_rules! slots {
     ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty; in $($place:ident).+ at $context:expr
-        => |$result:ident, $details:ident| $describe:block)*) => {$(
+        $(; refused $refuse:block)? => |$result:ident, $details:ident| $describe:block)*) => {$(
         pub unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
             #[allow(unused_unsafe, reason = "where the argument is the context itself")]
             // SAFETY: the program passes an object of this device, as the header's inline function
             // does.
             let real = crate::slots::real(unsafe { $context }, |table| table.$($place).+);
             // SAFETY: the program's call, with its own arguments.
-            call($verb, || unsafe { real($($argument),*) }, |$result, $details| $describe)
+            crate::call::call_or($verb, || unsafe { real($($argument),*) }, || { $($refuse)? }, |$result, $details| $describe)
         }
     )*};
 }
@@ -118,9 +118,17 @@ pub fn real<F: Copy>(context: *mut ibv_context, slot: impl Fn(&verbs_context) ->
 
 pub(crate) use slots;
 
+/// Tells the program that the first request of a list was refused, and so are those after it.
+pub fn all_refused<T>(list: *mut T, bad: *mut *mut T) {
+    if !bad.is_null() {
+        // SAFETY: the program's place for the refused request.
+        unsafe { bad.write(list) };
+    }
+}
+
 slots! {
     post_send as "ibv_post_send"(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
-        in context.ops.post_send at (*qp).context
+        in context.ops.post_send at (*qp).context; refused { all_refused(wr, bad); }
     => |result, details| {
         details.errno_value(result);
         if !details.text {
@@ -138,14 +146,14 @@ slots! {
     }
 
     post_recv as "ibv_post_recv"(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
-        in context.ops.post_recv at (*qp).context
+        in context.ops.post_recv at (*qp).context; refused { all_refused(wr, bad); }
     => |result, details| {
         receives(details, result, wr, bad);
         arguments!(details, "{}, {}", name(Kind::Qp, qp), details.arguments);
     }
 
     post_srq_recv as "ibv_post_srq_recv"(srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
-        in context.ops.post_srq_recv at (*srq).context
+        in context.ops.post_srq_recv at (*srq).context; refused { all_refused(wr, bad); }
     => |result, details| {
         receives(details, result, wr, bad);
         arguments!(details, "{}, {}", name(Kind::Srq, srq), details.arguments);

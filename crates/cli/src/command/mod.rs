@@ -13,6 +13,7 @@ mod doctor;
 mod evaluate;
 mod explain;
 mod fabric;
+mod faults;
 mod help;
 mod history;
 mod import;
@@ -71,6 +72,10 @@ pub enum Command {
     DoctorProbe(doctor::ProbeArguments),
     /// Run all benchmarks and write one report
     Evaluate(evaluate::Arguments),
+    /// Make verbs calls of a program fail
+    ///
+    /// `verbena run --fault` does so in one run.
+    Faults(faults::Arguments),
     /// Break the time of an operation down in a model
     Explain(explain::Arguments),
     /// Show the topology of an InfiniBand fabric
@@ -136,6 +141,7 @@ impl Command {
             Command::Compare(arguments) => compare::run(arguments),
             Command::Completions(arguments) => completions::run(arguments),
             Command::Coverage(arguments) => coverage::run(arguments),
+            Command::Faults(arguments) => faults::run(arguments),
             Command::Demo(arguments) => demo::run(arguments),
             Command::Doctor(arguments) => doctor::run(arguments),
             Command::DoctorProbe(arguments) => doctor::probe(arguments),

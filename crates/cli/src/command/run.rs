@@ -6,16 +6,19 @@
 //! inherited, so CMD may be a shell, `mpirun` or anything else that starts programs.
 //!
 //! Without `--stats` this process becomes CMD (`execve`): signals, terminal and exit status are
-//! CMD's own, and no process of Verbena remains. With `--stats` or `--stats-out` it stays as CMD's
-//! parent, forwards signals, and reports the adapter's counters when CMD has ended.
+//! CMD's own, and no process of Verbena remains. With `--stats`, `--stats-out` or faults it stays as
+//! CMD's parent, forwards signals, and reports the adapter's counters, or which faults have fired,
+//! when CMD has ended.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::fault_options::FaultOptions;
 use verbena_bench::counters::{self, Collected};
 use verbena_bench::temporary::Directory;
 use verbena_report::file::replace;
@@ -39,6 +42,9 @@ pub struct Arguments {
     stats_out: Option<PathBuf>,
 
     #[command(flatten)]
+    faults: FaultOptions,
+
+    #[command(flatten)]
     options: Options,
 
     /// Command to run, with its arguments
@@ -59,7 +65,7 @@ pub struct Arguments {
 /// Fails if the command cannot be executed or the counters cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let environment = arguments.options.environment()?;
-    if arguments.stats || arguments.stats_out.is_some() {
+    if arguments.stats || arguments.stats_out.is_some() || arguments.faults.are_given() {
         supervised(&arguments, environment)
     } else {
         replaced(&arguments.command, &environment)
@@ -72,22 +78,44 @@ fn replaced(words: &[OsString], environment: &Environment) -> Result<Exit, Failu
     Err(supervise::Failure::of_exec(options::name(words), error).into())
 }
 
-/// Runs the command as a child, then reports the counters of the command and its descendants.
+/// Runs the command as a child, then reports the counters of the command and its descendants, and
+/// which faults have fired.
 fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, Failure> {
     let words = &arguments.command;
     let directory = Directory::create()?;
-    let environment = environment.with("VERBENA_STATS_DIR", directory.path());
+    let faults = arguments.faults.begin(&directory)?;
+    let statistics = directory.path().join("statistics");
+    let mut environment = environment;
+    let is_counted = arguments.stats || arguments.stats_out.is_some();
+    if is_counted {
+        fs::create_dir(&statistics).map_err(Failure::system("keep statistics"))?;
+        environment = environment.with("VERBENA_STATS_DIR", &statistics);
+    }
+    if let Some(faults) = &faults {
+        environment = faults.environment(environment)?;
+    }
     let command = options::command("run", words, &environment)?;
     let status = supervise::run(command, || options::name(words))?;
-    let collected = counters::read(directory.path());
+    if is_counted {
+        count(arguments, &counters::read(&statistics))?;
+    }
+    let exit = Exit::of_child(status);
+    match faults {
+        Some(faults) => faults.end(exit),
+        None => Ok(exit),
+    }
+}
+
+/// Reports the counters.
+fn count(arguments: &Arguments, collected: &Collected) -> Result<(), Failure> {
     if arguments.stats {
         // On standard error, because standard output belongs to the command.
         eprint!("{}", collected);
     }
-    if let Some(file) = &arguments.stats_out {
-        write(file, &collected)?;
+    match &arguments.stats_out {
+        Some(file) => write(file, collected),
+        None => Ok(()),
     }
-    Ok(Exit::of_child(status))
 }
 
 /// Writes the counters as JSON.

@@ -1,0 +1,172 @@
+//! The options that make verbs calls of a command fail, and the report of what happened.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use verbena_bench::temporary::Directory;
+use verbena_faults::rule::Rule;
+use verbena_report::file::replace;
+use verbena_run::environment::Environment;
+use verbena_run::faults::{self, schedule::Schedule};
+use verbena_run::libraries::Libraries;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Largest schedule, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Faults")]
+pub struct FaultOptions {
+    /// Make calls fail: "CALL [WHEN]: ERROR"
+    ///
+    /// "ibv_reg_mr 2: ENOMEM" refuses the second ibv_reg_mr of each process. WHEN is N, N..M, N..,
+    /// every N, or p PROBABILITY; without it each call fails. May be repeated. `verbena faults
+    /// calls` lists the calls.
+    #[arg(long, value_name = "RULE")]
+    fault: Vec<Rule>,
+
+    /// Make calls fail as this file says
+    ///
+    /// TOML: `[[fault]]` with `at = "ibv_reg_mr 2"`, `do = "ENOMEM"`, and if wanted `name` and
+    /// `process`, a part of the command line of the processes that it is about.
+    #[arg(long, value_name = "FILE")]
+    faults: Option<PathBuf>,
+
+    /// Decide what WHEN leaves to chance
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Write what has failed as a file for --faults
+    #[arg(long, value_name = "FILE")]
+    fired: Option<PathBuf>,
+
+    /// Succeed although a fault never fired
+    #[arg(long)]
+    allow_unfired: bool,
+}
+
+/// The faults of a run that is under way.
+pub struct Faults {
+    schedule: Schedule,
+    record: PathBuf,
+    fired: Option<PathBuf>,
+    allow_unfired: bool,
+}
+
+impl FaultOptions {
+    /// Returns the faults, none if there are no options; `directory` gets their record.
+    ///
+    /// # Errors
+    /// Fails if the schedule cannot be read, or options are there without faults.
+    pub fn begin(&self, directory: &Directory) -> Result<Option<Faults>, Failure> {
+        let mut schedule = match &self.faults {
+            None => Schedule::default(),
+            Some(path) => read(path)?,
+        };
+        for rule in &self.fault {
+            schedule.add(rule.clone());
+        }
+        if schedule.faults.is_empty() {
+            let alone = self.faults.is_some() || self.seed.is_some() || self.fired.is_some();
+            return match alone || self.allow_unfired {
+                true => Err(Failure::Input(
+                    "no fault is given: --fault, --faults".into(),
+                )),
+                false => Ok(None),
+            };
+        }
+        schedule.seed = self.seed.or(schedule.seed);
+        let record = directory.path().join("faults");
+        faults::begin(&record).map_err(Failure::system("record faults"))?;
+        // Before the command runs, which may change its directory.
+        let fired = match &self.fired {
+            None => None,
+            Some(path) => {
+                Some(std::path::absolute(path).map_err(Failure::system("find the directory"))?)
+            }
+        };
+        Ok(Some(Faults {
+            schedule,
+            record,
+            fired,
+            allow_unfired: self.allow_unfired,
+        }))
+    }
+
+    /// Returns whether options for faults are given.
+    pub fn are_given(&self) -> bool {
+        !self.fault.is_empty()
+            || self.faults.is_some()
+            || self.seed.is_some()
+            || self.fired.is_some()
+            || self.allow_unfired
+    }
+}
+
+impl Faults {
+    /// Adds the faults to a command's environment.
+    ///
+    /// # Errors
+    /// Fails if there are too many, or the tracer is missing.
+    pub fn environment(&self, environment: Environment) -> Result<Environment, Failure> {
+        let tracer = Libraries::beside_this_executable()?.tracer()?;
+        faults::environment(environment, &tracer, &self.schedule.rules(), &self.record)
+            .map_err(|error| Failure::Input(error.to_string()))
+    }
+
+    /// Prints on standard error what has failed, and writes it to the file for it. Returns the
+    /// exit code of the run: the command's, or 1 if that is 0 and a fault never fired.
+    ///
+    /// # Errors
+    /// Fails if the record cannot be read, or the file cannot be written.
+    pub fn end(&self, exit: Exit) -> Result<Exit, Failure> {
+        let firings =
+            faults::read(&self.record).map_err(Failure::system("read the record of faults"))?;
+        let by_rule = faults::by_rule(&firings);
+        let mut unfired = false;
+        for (number, fault) in self.schedule.faults.iter().enumerate() {
+            let name = &fault.name;
+            match by_rule.get(&number).map(Vec::as_slice) {
+                None | Some([]) => {
+                    unfired = true;
+                    eprintln!("verbena: fault {name:?} never fired");
+                }
+                Some([one]) => eprintln!(
+                    "verbena: fault {name:?} fired at {} {} of process {} ({})",
+                    fault.entry.rule.call, one.count, one.process, one.command
+                ),
+                Some(all) => eprintln!("verbena: fault {name:?} fired {} times", all.len()),
+            }
+        }
+        if let Some(path) = &self.fired {
+            replace(path, &self.schedule.fired(&firings)).map_err(|source| {
+                Failure::Input(format!("cannot write {}: {source}", path.display()))
+            })?;
+        }
+        Ok(match exit {
+            Exit::OfCommand(0) if unfired && !self.allow_unfired => Exit::AnswerIsNo,
+            exit => exit,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Schedule, Failure> {
+    let input = |error: &dyn std::fmt::Display| {
+        Failure::Input(format!("cannot use {}: {error}", path.display()))
+    };
+    let metadata = fs::metadata(path).map_err(|error| input(&error))?;
+    if metadata.is_file() && metadata.len() > LARGEST {
+        return Err(input(&"larger than 1 MiB"));
+    }
+    let mut text = String::new();
+    let file = fs::File::open(path).map_err(|error| input(&error))?;
+    let read = std::io::Read::read_to_string(&mut std::io::Read::take(file, LARGEST), &mut text);
+    read.map_err(|error| input(&error))?;
+    let schedule = Schedule::read(&text).map_err(|error| input(&error))?;
+    match schedule.faults.is_empty() {
+        true => Err(input(&"it has no [[fault]]")),
+        false => Ok(schedule),
+    }
+}

@@ -1,0 +1,234 @@
+//! One rule: which call fails, when, and with what error: `ibv_reg_mr 2: ENOMEM`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use verbena_coverage::errno;
+
+use crate::call::{self, Call};
+
+/// Which calls of a process a rule is about, counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Trigger {
+    /// From the first to the last of these; `u64::MAX` has no end.
+    Range(u64, u64),
+    /// Each whose number is a multiple.
+    Every(u64),
+    /// Each with this probability.
+    Chance(f64),
+}
+
+/// What the rule does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Refuses the call with this error number.
+    Refuse(i32),
+    /// Records the call, and lets it pass.
+    Pass,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rule {
+    /// The call.
+    pub call: &'static str,
+    /// Which ones of its calls.
+    pub trigger: Trigger,
+    /// What happens.
+    pub action: Action,
+}
+
+/// What is wrong with a rule's text.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BadRule {
+    /// No colon.
+    #[error("expected CALL [WHEN]: ERROR, as in \"ibv_reg_mr 2: ENOMEM\"")]
+    Form,
+    /// The call is unknown.
+    #[error("{0:?} is not a call that can fail{1}")]
+    Call(String, String),
+    /// The call's number cannot be read.
+    #[error("{0:?} is not N, N..M, N.., every N or p PROBABILITY (N from 1, PROBABILITY 0 to 1)")]
+    Trigger(String),
+    /// The error is unknown.
+    #[error("{0:?} is not the name of an error, as ENOMEM")]
+    Error(String),
+}
+
+impl Trigger {
+    /// Returns whether call `count` (from 1) is meant; `draw` is uniform in 0 to 1.
+    pub fn is_met(self, count: u64, draw: impl FnOnce() -> f64) -> bool {
+        match self {
+            Trigger::Range(first, last) => (first..=last).contains(&count),
+            Trigger::Every(step) => count.is_multiple_of(step),
+            Trigger::Chance(probability) => draw() < probability,
+        }
+    }
+}
+
+impl FromStr for Trigger {
+    type Err = BadRule;
+
+    fn from_str(text: &str) -> Result<Self, BadRule> {
+        let bad = || BadRule::Trigger(text.to_owned());
+        let number = |text: &str| match text.parse() {
+            Ok(0) | Err(_) => Err(bad()),
+            Ok(number) => Ok(number),
+        };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        match words[..] {
+            [] => Ok(Trigger::Range(1, u64::MAX)),
+            ["every", step] => Ok(Trigger::Every(number(step)?)),
+            ["p", probability] => match probability.parse() {
+                Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(Trigger::Chance(chance)),
+                _ => Err(bad()),
+            },
+            [range] => match range.split_once("..") {
+                None => number(range).map(|one| Trigger::Range(one, one)),
+                Some((first, "")) => Ok(Trigger::Range(number(first)?, u64::MAX)),
+                Some((first, last)) => {
+                    let (first, last) = (number(first)?, number(last)?);
+                    match first <= last {
+                        true => Ok(Trigger::Range(first, last)),
+                        false => Err(bad()),
+                    }
+                }
+            },
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for Trigger {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Trigger::Range(1, u64::MAX) => Ok(()),
+            Trigger::Range(first, u64::MAX) => write!(to, " {first}.."),
+            Trigger::Range(first, last) if first == last => write!(to, " {first}"),
+            Trigger::Range(first, last) => write!(to, " {first}..{last}"),
+            Trigger::Every(step) => write!(to, " every {step}"),
+            Trigger::Chance(probability) => write!(to, " p {probability}"),
+        }
+    }
+}
+
+impl Rule {
+    /// Reads the two halves of a rule: `ibv_reg_mr 2` and `ENOMEM`.
+    ///
+    /// # Errors
+    /// Says what is wrong with them.
+    pub fn new(at: &str, action: &str) -> Result<Rule, BadRule> {
+        let at = at.trim();
+        let (name, trigger) = at.split_once(char::is_whitespace).unwrap_or((at, ""));
+        let Call { name: call, .. } =
+            call::named(name).ok_or_else(|| BadRule::Call(name.to_owned(), suggestion(name)))?;
+        let action = match action.trim() {
+            "pass" => Action::Pass,
+            word => {
+                let number = errno::number(word).ok_or_else(|| BadRule::Error(word.to_owned()))?;
+                Action::Refuse(number)
+            }
+        };
+        Ok(Rule {
+            call,
+            trigger: trigger.parse()?,
+            action,
+        })
+    }
+}
+
+/// Returns a hint at calls whose names contain the word or are contained in it.
+fn suggestion(name: &str) -> String {
+    let near: Vec<&str> = call::CALLS
+        .iter()
+        .map(|call| call.name)
+        .filter(|known| !name.is_empty() && (known.contains(name) || name.contains(known)))
+        .take(4)
+        .collect();
+    match near.is_empty() {
+        true => "; `verbena faults calls` lists them".into(),
+        false => format!("; did you mean {}?", near.join(", ")),
+    }
+}
+
+impl FromStr for Rule {
+    type Err = BadRule;
+
+    fn from_str(text: &str) -> Result<Self, BadRule> {
+        let (at, action) = text.split_once(':').ok_or(BadRule::Form)?;
+        Rule::new(at, action)
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}{}: ", self.call, self.trigger)?;
+        match self.action {
+            Action::Refuse(number) => write!(to, "{}", errno::name(number)),
+            Action::Pass => write!(to, "pass"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rules_are_read_and_printed() {
+        for text in [
+            "ibv_reg_mr: ENOMEM",
+            "ibv_reg_mr 2: ENOMEM",
+            "ibv_reg_mr 2..5: EAGAIN",
+            "ibv_create_qp 3..: EINVAL",
+            "ibv_post_send every 100: ENOMEM",
+            "rdma_connect p 0.25: ETIMEDOUT",
+            "ibv_open_device 1: pass",
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn wrong_rules_are_named() {
+        let error = |text: &str| text.parse::<Rule>().unwrap_err().to_string();
+        assert!(error("ibv_reg_mr 2").starts_with("expected CALL"));
+        assert!(error("ibv_reg: ENOMEM").contains("did you mean ibv_reg_mr,"));
+        assert!(error("ibv_dereg_mr: EBUSY").contains("not a call that can fail"));
+        assert!(error(": ENOMEM").contains("verbena faults calls"));
+        for when in [
+            "0", "5..2", "every 0", "every", "p 2", "p NaN", "2 3", "-1", "x", "..", "1...2",
+        ] {
+            let found = error(&format!("ibv_reg_mr {when}: ENOMEM"));
+            assert!(found.contains("is not N"), "{when}: {found}");
+        }
+        assert!(error("ibv_reg_mr: ENOMEMORY").contains("not the name of an error"));
+    }
+
+    #[test]
+    fn triggers_are_met() {
+        let met = |text: &str| {
+            let trigger: Trigger = text.parse().unwrap();
+            (1..=10)
+                .filter(|n| trigger.is_met(*n, || 0.5))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(met("2"), [2]);
+        assert_eq!(met("2..4"), [2, 3, 4]);
+        assert_eq!(met("9.."), [9, 10]);
+        assert_eq!(met("every 4"), [4, 8]);
+        assert_eq!(met("p 0.5"), [] as [u64; 0]);
+        assert_eq!(met("p 0.6").len(), 10);
+        assert_eq!(met("").len(), 10);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in ".{0,60}") {
+            if let Ok(rule) = text.parse::<Rule>() {
+                prop_assert_eq!(rule.to_string().parse::<Rule>().unwrap(), rule);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Programs whose verbs calls fail by rules: the rules' [`schedule`], the record of what they did,
+//! and the [`sweep`] that fails each call by itself.
+
+pub mod junit;
+pub mod schedule;
+pub mod sweep;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use verbena_faults::firing::{self, Firing};
+use verbena_faults::rules::{self, Rules};
+
+use crate::environment::Environment;
+
+/// Returns the environment in which the tracer follows the rules, and appends to the record.
+///
+/// # Errors
+/// Fails if the rules cannot be passed on.
+pub fn environment(
+    environment: Environment,
+    tracer: &Path,
+    rules: &Rules,
+    record: &Path,
+) -> Result<Environment, rules::BadRules> {
+    Ok(environment
+        .with_tracer(tracer)
+        .with(rules::VARIABLE, rules.encode()?)
+        .with(firing::VARIABLE, record))
+}
+
+/// Makes an empty record.
+///
+/// # Errors
+/// The system's.
+pub fn begin(record: &Path) -> io::Result<()> {
+    fs::write(record, "")
+}
+
+/// Reads a record, in the order of the calls. Lines that a full disk has cut are left out.
+///
+/// # Errors
+/// The system's.
+pub fn read(record: &Path) -> io::Result<Vec<Firing>> {
+    let bytes = fs::read(record)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.lines().filter_map(Firing::read).collect())
+}
+
+/// How often each rule was met, and in which processes.
+pub fn by_rule(firings: &[Firing]) -> BTreeMap<usize, Vec<&Firing>> {
+    let mut all: BTreeMap<usize, Vec<&Firing>> = BTreeMap::new();
+    for firing in firings {
+        all.entry(firing.rule).or_default().push(firing);
+    }
+    all
+}

@@ -1,0 +1,194 @@
+//! A schedule of faults as a TOML file, and what has happened as one:
+//!
+//! ```toml
+//! seed = 7
+//!
+//! [[fault]]
+//! name = "no memory for the second region"
+//! process = "./client"
+//! at = "ibv_reg_mr 2"
+//! do = "ENOMEM"
+//! ```
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+use verbena_coverage::errno;
+use verbena_faults::firing::Firing;
+use verbena_faults::rule::{Action, Rule};
+use verbena_faults::rules::{Entry, Rules};
+
+/// What is wrong with a schedule.
+#[derive(Debug, thiserror::Error)]
+pub enum BadSchedule {
+    /// It is no TOML, or has other keys.
+    #[error("{0}")]
+    Form(toml::de::Error),
+    /// A fault cannot be read.
+    #[error("fault {0}: {1}")]
+    Fault(usize, verbena_faults::rule::BadRule),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    seed: Option<u64>,
+    #[serde(default)]
+    fault: Vec<Fault>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fault {
+    name: Option<String>,
+    #[serde(default)]
+    process: String,
+    at: String,
+    r#do: String,
+}
+
+/// The faults of a run.
+#[derive(Debug, Default)]
+pub struct Schedule {
+    /// Decides the draws of chance, if it is given.
+    pub seed: Option<u64>,
+    /// The faults, in order.
+    pub faults: Vec<NamedFault>,
+}
+
+/// A fault with its name.
+#[derive(Debug)]
+pub struct NamedFault {
+    /// Its name, or the text of its rule.
+    pub name: String,
+    /// What it does.
+    pub entry: Entry,
+}
+
+impl Schedule {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// Says what is wrong, with the line or the fault's number.
+    pub fn read(text: &str) -> Result<Schedule, BadSchedule> {
+        let file: File = toml::from_str(text).map_err(BadSchedule::Form)?;
+        let fault = |(number, fault): (usize, Fault)| {
+            let rule = Rule::new(&fault.at, &fault.r#do);
+            let rule = rule.map_err(|error| BadSchedule::Fault(number + 1, error))?;
+            Ok(NamedFault {
+                name: fault.name.unwrap_or_else(|| rule.to_string()),
+                entry: Entry {
+                    rule,
+                    process: fault.process,
+                },
+            })
+        };
+        let faults = file.fault.into_iter().enumerate().map(fault);
+        Ok(Schedule {
+            seed: file.seed,
+            faults: faults.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Adds a rule for all processes.
+    pub fn add(&mut self, rule: Rule) {
+        self.faults.push(NamedFault {
+            name: rule.to_string(),
+            entry: Entry {
+                rule,
+                process: String::new(),
+            },
+        });
+    }
+
+    /// Returns the rules.
+    pub fn rules(&self) -> Rules {
+        Rules {
+            seed: self.seed.unwrap_or_default(),
+            entries: self.faults.iter().map(|one| one.entry.clone()).collect(),
+        }
+    }
+
+    /// Returns a schedule without chance of what has happened, as a file's text.
+    pub fn fired(&self, firings: &[Firing]) -> String {
+        let mut text = String::from("# What happened: `verbena run --faults FILE` repeats it.\n");
+        let mut written = Vec::new();
+        for firing in firings {
+            let Some(fault) = self.faults.get(firing.rule) else {
+                continue;
+            };
+            let call = fault.entry.rule.call;
+            let Action::Refuse(error) = fault.entry.rule.action else {
+                continue;
+            };
+            // Processes with the same command line cannot be told apart.
+            let same = (&firing.command, call, firing.count, error);
+            if written.contains(&same) {
+                continue;
+            }
+            written.push(same);
+            let quoted = |text: &str| toml::Value::from(text).to_string();
+            let _ = write!(
+                text,
+                "\n[[fault]]\nname = {}\nprocess = {}\nat = {}\ndo = {}\n",
+                quoted(&fault.name),
+                quoted(&firing.command),
+                quoted(&format!("{call} {}", firing.count)),
+                quoted(&errno::name(error)),
+            );
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "seed = 7\n[[fault]]\nname = \"one\"\nprocess = \"./a\"\n\
+        at = \"ibv_reg_mr p 0.5\"\ndo = \"ENOMEM\"\n[[fault]]\nat = \"ibv_alloc_pd\"\ndo = \"EAGAIN\"\n";
+
+    #[test]
+    fn schedules_are_read() {
+        let read = Schedule::read(TEXT).unwrap();
+        assert_eq!(read.seed, Some(7));
+        let names: Vec<&str> = read.faults.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["one", "ibv_alloc_pd: EAGAIN"]);
+        assert_eq!(read.faults[0].entry.process, "./a");
+    }
+
+    #[test]
+    fn wrong_schedules_are_refused_with_their_place() {
+        let error = |text: &str| Schedule::read(text).unwrap_err().to_string();
+        assert!(error("sede = 7").contains("unknown field `sede`"));
+        assert!(error("[[fault]]\nat = \"ibv_reg_mr\"").contains("missing field `do`"));
+        let found = error("[[fault]]\nat = \"ibv_reg_mr x\"\ndo = \"ENOMEM\"");
+        assert!(found.starts_with("fault 1: \"x\" is not"), "{found}");
+    }
+
+    #[test]
+    fn what_fired_is_a_schedule_without_chance() {
+        let read = Schedule::read(TEXT).unwrap();
+        let firing = |rule, process, count, command: &str| Firing {
+            rule,
+            process,
+            count,
+            command: command.into(),
+        };
+        let fired = read.fired(&[
+            firing(0, 10, 3, "./a \"x\""),
+            firing(0, 11, 3, "./a \"x\""),
+            firing(1, 10, 1, "./a \"x\""),
+            firing(9, 10, 1, "./a \"x\""),
+        ]);
+        let again = Schedule::read(&fired).unwrap();
+        let rules: Vec<String> = again
+            .faults
+            .iter()
+            .map(|one| one.entry.rule.to_string())
+            .collect();
+        assert_eq!(rules, ["ibv_reg_mr 3: ENOMEM", "ibv_alloc_pd 1: EAGAIN"]);
+        assert_eq!(again.faults[0].entry.process, "./a \"x\"");
+        assert_eq!(again.faults[0].name, "one");
+    }
+}

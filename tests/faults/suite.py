@@ -1,0 +1,210 @@
+"""`verbena run --fault` and `verbena faults sweep`: every kind of call fails as its rule says, and only then; others' programs
+are swept; what has happened is repeated; wrong rules are refused."""
+
+from __future__ import annotations
+
+import errno
+import json
+import xml.etree.ElementTree as ElementTree
+from functools import partial
+from pathlib import Path
+
+from harness import c_program
+from harness.build_tree import VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+from harness.requirement import COMPILER, VERBS_HEADERS, Tool
+
+TITLE = "verbena run --fault and verbena faults sweep"
+REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("rping", "rdmacm-utils")]
+
+HERE = Path(__file__).resolve().parent
+SECONDS = 120
+# Named by its file, as it has its own `main`.
+LIBRARIES = ("-l:libibverbs.so.1", "-l:librdmacm.so.1")
+# The calls of refused.c.
+CALLS = ("ibv_get_device_list", "ibv_open_device", "ibv_alloc_pd", "ibv_reg_mr", "ibv_create_comp_channel", "ibv_create_cq",
+         "ibv_create_cq_ex", "ibv_create_srq", "ibv_create_qp", "ibv_query_port", "ibv_query_device", "ibv_query_gid",
+         "ibv_modify_qp", "ibv_req_notify_cq", "ibv_post_recv", "ibv_post_srq_recv", "ibv_get_cq_event",
+         "rdma_create_event_channel", "rdma_listen")
+# An error for each of them, which no call gives by itself.
+ERRORS = ("EPERM", "EIO", "ENXIO", "EBADF", "EBUSY", "EEXIST", "ENODEV", "ENOSPC", "ESPIPE", "EROFS", "EPIPE", "ERANGE", "ENOSYS",
+          "EPROTO", "EOVERFLOW", "ESTALE", "ENOBUFS", "EALREADY", "ETIMEDOUT")
+CHANCE = """seed = 11
+[[fault]]
+name = "some memory"
+process = "refused"
+at = "ibv_reg_mr p 0.5"
+do = "ENOMEM"
+[[fault]]
+at = "ibv_create_cq p 0.5"
+do = "EAGAIN"
+"""
+
+
+def cases() -> list[Case]:
+    """All."""
+    return [
+        Case("each kind of call", "once", partial(once, "")),
+        Case("each kind of call", "in a child of fork(2), too", partial(once, "fork")),
+        Case("no rule for the process", "", elsewhere),
+        Case("what has happened is repeated", "", repeated),
+        Case("a sweep", "of every call", every),
+        Case("a sweep", "finds a crash and a hang", found),
+        Case("a sweep", "of ibv_rc_pingpong", partial(pair, "ibv_rc_pingpong", "ibv_rc_pingpong localhost", ("ibv_create_*", "ibv_reg_mr"))),
+        Case("a sweep", "of rping", partial(pair, "rping -s -C 5", "rping -c -a 127.0.0.1 -C 5", ("rdma_create_*", "rdma_connect", "rdma_accept"))),
+        Case("wrong rules", "", wrong),
+        Case("a fault that never fires", "", unfired),
+    ]
+
+
+def program() -> Path:
+    """refused.c, compiled."""
+    return c_program.compile_program(HERE / "refused.c", LIBRARIES)
+
+
+def run(*words: object) -> list[str]:
+    """The command line."""
+    return [str(VERBENA), "run", *map(str, words)]
+
+
+def sweep(*words: object) -> list[str]:
+    """The command line."""
+    return [str(VERBENA), "faults", "sweep", *map(str, words)]
+
+
+def printed(output: str) -> list[str]:
+    """The lines of refused.c."""
+    return [line for line in output.splitlines() if line.split(" ")[0] in (*CALLS, "bad_wr")]
+
+
+def once(way: str, place: Place) -> Outcome:
+    """Each call fails once with an error of its own, tells it as its manual page says, and succeeds when it is repeated."""
+    rules = [word for call, name in zip(CALLS, ERRORS) for word in ("--fault", f"{call} 1: {name}")]
+    ended = place.run("refused", run(*rules, "--", program(), *([way] if way else [])), SECONDS)
+    expected = [f"{call} {getattr(errno, name)}" for call, name in zip(CALLS, ERRORS)] * (2 if way else 1)
+    lines = printed(ended.output)
+    if not ended.succeeded or lines != expected:
+        return failed(f"{lines} is not {expected}", ended.evidence())
+    return passed(f"{len(CALLS)} calls")
+
+
+def elsewhere(place: Place) -> Outcome:
+    """A rule for other processes refuses nothing, and a program without rules is as before."""
+    schedule = place.directory / "faults.toml"
+    schedule.write_text('[[fault]]\nprocess = "another program"\nat = "ibv_alloc_pd"\ndo = "ENOMEM"\n')
+    ended = place.run("refused", run("--faults", schedule, "--allow-unfired", "--", program()), SECONDS)
+    return passed() if ended.succeeded and not printed(ended.output) else failed(ended.describe(), ended.evidence())
+
+
+def repeated(place: Place) -> Outcome:
+    """50 runs with chance are each repeated by what they have written."""
+    schedule, fired, again = (place.directory / name for name in ("faults.toml", "fired.toml", "again.toml"))
+    schedule.write_text(CHANCE)
+    different = set()
+    for seed in range(50):
+        ended = place.run("first", run("--faults", schedule, "--seed", seed, "--fired", fired, "--allow-unfired", "--", program()), SECONDS)
+        lines = printed(ended.output)
+        if "[[fault]]" not in fired.read_text():
+            if lines:
+                return failed("faults are not written", ended.evidence())
+            continue
+        second = place.run("second", run("--faults", fired, "--fired", again, "--", program()), SECONDS)
+        if (printed(second.output), second.status) != (lines, ended.status):
+            return failed(f"seed {seed}: {printed(second.output)} is not {lines}", ended.evidence() + second.evidence())
+        if again.read_text() != fired.read_text():
+            return failed(f"seed {seed}: what has happened is written differently", again.read_text())
+        different.add(tuple(lines))
+    return passed(f"{len(different)} different runs") if len(different) > 5 else failed("chance is always the same")
+
+
+def outcomes(place: Place, *words: object) -> tuple[int, list[dict], str]:
+    """The exit status and the runs of a sweep; JUnit's file has as many, and as many failures."""
+    report, junit = place.directory / "sweep.json", place.directory / "sweep.xml"
+    ended = place.run("sweep", sweep("--json", report, "--junit", junit, *words), SECONDS)
+    if not report.exists():
+        return ended.status, [], ended.evidence()
+    runs = json.loads(report.read_text())["runs"]
+    suite = ElementTree.parse(junit).getroot()
+    bad = sum(one["outcome"] in ("crashed", "hung", "wrong exit") for one in runs)
+    assert (int(suite.get("tests", "")), int(suite.get("failures", ""))) == (len(runs), bad), ended.output
+    assert len(suite.findall("testcase/failure")) == bad, ended.output
+    return ended.status, runs, ended.evidence()
+
+
+def every(place: Place) -> Outcome:
+    """Each call is failed by itself, and none of these failures makes the program crash or hang."""
+    status, runs, evidence = outcomes(place, "--calls", "*", "--error", "EPERM", "--", program())
+    calls = [one["call"] for one in runs if one["outcome"] in ("went on", "reported")]
+    if status != 0 or set(CALLS) - set(calls) or len(calls) != len(runs):
+        return failed(f"exit status {status}, {sorted(set(CALLS) - set(calls))} are missing", evidence)
+    return passed(f"{len(runs)} runs")
+
+
+def found(place: Place) -> Outcome:
+    """A lasting failure makes one program hang, one crash, and one end with an exit code."""
+    for way, outcome, status in (("hang", "hung", 1), ("crash", "crashed", 1), ("", "reported", 0)):
+        words = ("--lasting", "--most", 1, "--timeout", 5, "--calls", "ibv_alloc_pd", "--", program(), way)
+        ended, runs, evidence = outcomes(place, *words)
+        if (ended, [one["outcome"] for one in runs]) != (status, [outcome]):
+            return failed(f"{way}: exit status {ended}, {runs}", evidence)
+    # The next process removes the remains of killed ones.
+    after = place.run("next", run("--", program()), SECONDS)
+    return passed() if after.succeeded else failed(after.describe(), after.evidence())
+
+
+def pair(server: str, client: str, calls: tuple[str, ...], place: Place) -> Outcome:
+    """Two programs of others: calls of either fail by themselves, and neither crashes or hangs."""
+    script = (f"{server} & server=$!; sleep 0.5; timeout 5 {client}; result=$?; timeout 2 tail --pid=$server -f /dev/null; "
+              "kill $server 2>/dev/null; wait $server && exit $result; exit 1")
+    words = [word for call in calls for word in ("--calls", call)]
+    status, runs, evidence = outcomes(place, "--timeout", 30, "--most", 1, *words, "--", "sh", "-c", script)
+    kinds = {one["outcome"] for one in runs}
+    processes = {one["process"] for one in runs}
+    # The next process removes the remains of killed ones.
+    after = place.run("next", run("--", program()), SECONDS)
+    if not after.succeeded:
+        return failed(after.describe(), after.evidence())
+    if len(runs) < 6 or len(processes) < 2 or "reported" not in kinds or kinds - {"reported", "went on"}:
+        return failed(f"exit status {status}, {len(runs)} runs: {sorted(kinds)}", evidence)
+    return passed(f"{len(runs)} runs")
+
+
+def wrong(place: Place) -> Outcome:
+    """Wrong rules and files are refused with exit status 2 and a message that names them."""
+    files = {"empty": "", "nokey": '[[fault]]\nat = "ibv_reg_mr"\n', "key": "sede = 1\n", "call": '[[fault]]\nat = "ibv_x"\ndo = "EIO"\n',
+             "binary": "\0", "large": "#" * (2 << 20)}
+    for name, text in files.items():
+        (place.directory / name).write_text(text)
+    wanted = [
+        (run("--fault", "ibv_reg_mr", "--", "true"), "expected CALL"),
+        (run("--fault", "ibv_reg: ENOMEM", "--", "true"), "did you mean ibv_reg_mr"),
+        (run("--fault", "ibv_destroy_qp: EBUSY", "--", "true"), "not a call that can fail"),
+        (run("--fault", "ibv_reg_mr 0: ENOMEM", "--", "true"), "is not N"),
+        (run("--fault", "ibv_reg_mr: NOMEM", "--", "true"), "not the name of an error"),
+        (run("--seed", 1, "--", "true"), "no fault is given"),
+        (run("--faults", place.directory / "absent", "--", "true"), "absent"),
+        (run("--faults", place.directory, "--", "true"), "cannot use"),
+        *((run("--faults", place.directory / name, "--", "true"), str(name)) for name in files),
+        (sweep("--calls", "ibv_nothing*", "--", "true"), "ibv_nothing*"),
+        (sweep("--", "true"), "made none of these calls"),
+        (sweep("--", "false"), "fails without any fault"),
+        (sweep("--timeout", 0, "--", "true"), "seconds"),
+    ]
+    for command, words in wanted:
+        ended = place.run("wrong", command, SECONDS)
+        if ended.status != 2 or words not in ended.output:
+            return failed(f"{command[1:]}: {ended.describe()}, without {words!r}", ended.evidence())
+    return passed(f"{len(wanted)} inputs")
+
+
+def unfired(place: Place) -> Outcome:
+    """A fault that never fires makes a run fail, unless that is allowed; a program's own failure comes first."""
+    rule = ("--fault", "ibv_alloc_mw: ENOMEM")
+    for words, status in (((*rule, "--", program()), 1), ((*rule, "--allow-unfired", "--", program()), 0),
+                          ((*rule, "--", "sh", "-c", "exit 7"), 7)):
+        ended = place.run("unfired", run(*words), SECONDS)
+        if ended.status != status or "never fired" not in ended.output:
+            return failed(f"{words}: {ended.describe()}", ended.evidence())
+    return passed()
