@@ -1,5 +1,5 @@
 """`verbena run --fault` and `verbena faults sweep`: every kind of call fails as its rule says, and only then; others' programs
-are swept; what has happened is repeated; wrong rules are refused."""
+are swept; runs are repeated; wrong rules are refused."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def cases() -> list[Case]:
         Case("each kind of call", "once", partial(once, "")),
         Case("each kind of call", "in a child of fork(2), too", partial(once, "fork")),
         Case("no rule for the process", "", elsewhere),
-        Case("what has happened is repeated", "", repeated),
+        Case("runs are repeated", "", repeated),
         Case("a sweep", "of every call", every),
         Case("a sweep", "finds a crash and a hang", found),
         Case("a sweep", "of ibv_rc_pingpong", partial(pair, "ibv_rc_pingpong", "ibv_rc_pingpong localhost", ("ibv_create_*", "ibv_reg_mr"))),
@@ -80,7 +80,7 @@ def printed(output: str) -> list[str]:
 
 
 def once(way: str, place: Place) -> Outcome:
-    """Each call fails once with an error of its own, tells it as its manual page says, and succeeds when it is repeated."""
+    """Each call fails once with a separate error, returns it as its manual page says, and succeeds when it is repeated."""
     rules = [word for call, name in zip(CALLS, ERRORS) for word in ("--fault", f"{call} 1: {name}")]
     ended = place.run("refused", run(*rules, "--", program(), *([way] if way else [])), SECONDS)
     expected = [f"{call} {getattr(errno, name)}" for call, name in zip(CALLS, ERRORS)] * (2 if way else 1)
@@ -99,7 +99,7 @@ def elsewhere(place: Place) -> Outcome:
 
 
 def repeated(place: Place) -> Outcome:
-    """50 runs with chance are each repeated by what they have written."""
+    """50 runs with chance are each repeated from their files."""
     schedule, fired, again = (place.directory / name for name in ("faults.toml", "fired.toml", "again.toml"))
     schedule.write_text(CHANCE)
     different = set()
@@ -114,7 +114,7 @@ def repeated(place: Place) -> Outcome:
         if (printed(second.output), second.status) != (lines, ended.status):
             return failed(f"seed {seed}: {printed(second.output)} is not {lines}", ended.evidence() + second.evidence())
         if again.read_text() != fired.read_text():
-            return failed(f"seed {seed}: what has happened is written differently", again.read_text())
+            return failed(f"seed {seed}: the failed calls are written differently", again.read_text())
         different.add(tuple(lines))
     return passed(f"{len(different)} different runs") if len(different) > 5 else failed("chance is always the same")
 

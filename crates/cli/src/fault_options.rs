@@ -1,4 +1,4 @@
-//! The options that make verbs calls of a command fail, and the report of what happened.
+//! The options that make verbs calls of a command fail, and the report of the failures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,11 +34,11 @@ pub struct FaultOptions {
     #[arg(long, value_name = "FILE")]
     faults: Option<PathBuf>,
 
-    /// Decide what WHEN leaves to chance
+    /// Seed of the probabilities in WHEN
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Write what has failed as a file for --faults
+    /// Write the failed calls as a file for --faults
     #[arg(long, value_name = "FILE")]
     fired: Option<PathBuf>,
 
@@ -116,7 +116,7 @@ impl Faults {
             .map_err(|error| Failure::Input(error.to_string()))
     }
 
-    /// Prints on standard error what has failed, and writes it to the file for it. Returns the
+    /// Prints the failed calls on standard error, and writes them to the file for them. Returns the
     /// exit code of the run: the command's, or 1 if that is 0 and a fault never fired.
     ///
     /// # Errors

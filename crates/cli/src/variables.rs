@@ -50,6 +50,8 @@ const ALL: [Variable; 25] = [
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
     variable(Internal, "VERBENA_COVERAGE", "Data file of `verbena coverage`"),
+    variable(Internal, "VERBENA_FAULTS", "Rules of `verbena run --fault`"),
+    variable(Internal, "VERBENA_FAULTS_LOG", "Record of the calls that rules were about"),
     variable(Internal, "VERBENA_RECORD", "Directory of `verbena record`"),
     variable(Internal, "VERBENA_STOPWATCH", "Directory for run times, of `verbena closed-loop`"),
     variable(Internal, "VERBENA_SEATS", "Processors of the ranks, of `verbena closed-loop`"),

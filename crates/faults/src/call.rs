@@ -15,7 +15,7 @@ pub enum Returns {
     MinusOne,
 }
 
-/// What a call does, as far as a sweep must know.
+/// The purpose of a call, as far as a sweep must know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
     /// Makes, changes or asks for an object.
@@ -31,7 +31,7 @@ pub struct Call {
     pub name: &'static str,
     /// How it tells a failure.
     pub returns: Returns,
-    /// What it does.
+    /// Its purpose.
     pub class: Class,
 }
 

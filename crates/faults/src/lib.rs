@@ -2,7 +2,7 @@
 //! and the record of the failures.
 //!
 //! The tracer, which is preloaded, refuses a call in place of the adapter: the call returns its
-//! error and does nothing, so a refusal cannot be told from an adapter's own. A rule counts the
+//! error and does nothing, so a refusal looks like one of an adapter. A rule counts the
 //! calls of each process by themselves, and chance is a hash of the rule, the process's command
 //! line and the count: threads may interleave as they like, and a seed gives the same draws.
 

@@ -18,7 +18,7 @@ pub enum Trigger {
     Chance(f64),
 }
 
-/// What the rule does.
+/// The effect of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Refuses the call with this error number.
@@ -34,11 +34,11 @@ pub struct Rule {
     pub call: &'static str,
     /// Which ones of its calls.
     pub trigger: Trigger,
-    /// What happens.
+    /// The effect.
     pub action: Action,
 }
 
-/// What is wrong with a rule's text.
+/// The fault in a rule's text.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadRule {
     /// No colon.
@@ -116,7 +116,7 @@ impl Rule {
     /// Reads the two halves of a rule: `ibv_reg_mr 2` and `ENOMEM`.
     ///
     /// # Errors
-    /// Says what is wrong with them.
+    /// Names the wrong part.
     pub fn new(at: &str, action: &str) -> Result<Rule, BadRule> {
         let at = at.trim();
         let (name, trigger) = at.split_once(char::is_whitespace).unwrap_or((at, ""));

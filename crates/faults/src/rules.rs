@@ -36,7 +36,7 @@ pub struct Rules {
     pub entries: Vec<Entry>,
 }
 
-/// What is wrong with the rules.
+/// The reason why rules are refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadRules {
     /// A rule cannot be read.

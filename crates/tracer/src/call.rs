@@ -101,7 +101,7 @@ impl CallDetails {
 
 /// The return value of a call that can be refused.
 pub trait Refusable: Copy {
-    /// Returns what the call returns if it fails.
+    /// Returns the value of a failed call.
     fn refused(returns: Returns, errno: i32) -> Self;
 }
 
@@ -151,7 +151,7 @@ pub fn call<R: Refusable>(
     call_or(name, make, || {}, describe)
 }
 
-/// As [`call`]; `refuse` does what a refused call leaves behind, besides its return value.
+/// As [`call`]; `refuse` writes the results of a refused call besides its return value.
 pub fn call_or<R: Refusable>(
     name: &'static str,
     make: impl FnOnce() -> R,

@@ -1,5 +1,6 @@
 //! The tracer: records the verbs calls of a program with their arguments, results and times
-//! (`verbena trace`), counts their outcomes (`verbena coverage`), and refuses some (`verbena run --fault`).
+//! (`verbena trace`), counts their outcomes (`verbena coverage`), and refuses some (`verbena run
+//! --fault`).
 //!
 //! It is preloaded and interposes on the `libibverbs.so.1` that the program uses,
 //! Verbena's or the system's. So it works on hardware too, as long as the program calls the

@@ -122,14 +122,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// What all runs of a sweep have in common.
+/// The common parts of all runs of a sweep.
 struct Runs<'a> {
     sweep: &'a Sweep,
     directory: Directory,
     stop: std::sync::Arc<AtomicBool>,
 }
 
-/// One run: its end, what it printed, and the calls that rules were about.
+/// One run: its end, its output, and the calls that rules were about.
 struct Run {
     end: End,
     output: String,
@@ -300,7 +300,7 @@ fn line(outcome: &Outcome, width: usize) -> String {
     text
 }
 
-/// Returns the last lines of what a command printed, each behind a bar.
+/// Returns the last lines of a command's output, each behind a bar.
 fn last_lines(output: &str) -> String {
     let lines: Vec<&str> = output
         .lines()

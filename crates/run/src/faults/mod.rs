@@ -1,5 +1,5 @@
-//! Programs whose verbs calls fail by rules: the rules' [`schedule`], the record of what they did,
-//! and the [`sweep`] that fails each call by itself.
+//! Programs whose verbs calls fail by rules: the rules' [`schedule`], the record of the failed
+//! calls, and the [`sweep`] that fails each call by itself.
 
 pub mod junit;
 pub mod schedule;

@@ -1,4 +1,4 @@
-//! A schedule of faults as a TOML file, and what has happened as one:
+//! A schedule of faults as a TOML file, and the failed calls of a run as one:
 //!
 //! ```toml
 //! seed = 7
@@ -18,7 +18,7 @@ use verbena_faults::firing::Firing;
 use verbena_faults::rule::{Action, Rule};
 use verbena_faults::rules::{Entry, Rules};
 
-/// What is wrong with a schedule.
+/// The reason why a schedule is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BadSchedule {
     /// It is no TOML, or has other keys.
@@ -61,7 +61,7 @@ pub struct Schedule {
 pub struct NamedFault {
     /// Its name, or the text of its rule.
     pub name: String,
-    /// What it does.
+    /// Its rule and processes.
     pub entry: Entry,
 }
 
@@ -69,7 +69,7 @@ impl Schedule {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// Says what is wrong, with the line or the fault's number.
+    /// Names the wrong part, with the line or the fault's number.
     pub fn read(text: &str) -> Result<Schedule, BadSchedule> {
         let file: File = toml::from_str(text).map_err(BadSchedule::Form)?;
         let fault = |(number, fault): (usize, Fault)| {
@@ -109,9 +109,11 @@ impl Schedule {
         }
     }
 
-    /// Returns a schedule without chance of what has happened, as a file's text.
+    /// Returns a schedule without chance of the failed calls, as a file's text.
     pub fn fired(&self, firings: &[Firing]) -> String {
-        let mut text = String::from("# What happened: `verbena run --faults FILE` repeats it.\n");
+        let mut text = String::from(
+            "# The failed calls of a run: `verbena run --faults FILE` repeats them.\n",
+        );
         let mut written = Vec::new();
         for firing in firings {
             let Some(fault) = self.faults.get(firing.rule) else {
@@ -121,7 +123,7 @@ impl Schedule {
             let Action::Refuse(error) = fault.entry.rule.action else {
                 continue;
             };
-            // Processes with the same command line cannot be told apart.
+            // Processes with the same command line cannot be distinguished.
             let same = (&firing.command, call, firing.count, error);
             if written.contains(&same) {
                 continue;

@@ -47,7 +47,7 @@ pub enum End {
     Hang,
 }
 
-/// What is to be thought of an end.
+/// The judgement of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The command told a failure by its exit code.
@@ -71,9 +71,9 @@ pub struct Outcome {
     pub case: Case,
     /// How it ended.
     pub end: End,
-    /// What is to be thought of it.
+    /// The judgement of it.
     pub verdict: Verdict,
-    /// The end of what the command printed.
+    /// The end of the command's output.
     pub output: String,
     /// Seconds that the run took.
     pub seconds: f64,
@@ -195,7 +195,7 @@ impl End {
         }
     }
 
-    /// Returns what is to be thought of it; `accepted` are the right exit codes, if they are
+    /// Returns the judgement of it; `accepted` are the right exit codes, if they are
     /// given.
     pub fn verdict(self, fired: bool, accepted: &[u8]) -> Verdict {
         match self {
