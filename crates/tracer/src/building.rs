@@ -8,7 +8,7 @@ use std::slice;
 use libc::{c_int, c_void};
 use verbena_abi::*;
 
-use crate::call::{arguments, call, is_wanted};
+use crate::call::{arguments, call_or, is_wanted};
 use crate::names::Kind;
 use crate::slots::bound;
 use crate::state::STATE;
@@ -189,10 +189,17 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
         return libc::EINVAL;
     };
     let batch = batch(std::mem::take);
-    call(
+    let abort = self::real(qp, |table| table.wr_abort);
+    call_or(
         "ibv_wr_complete",
         // SAFETY: the program's call, with its own arguments.
         || unsafe { real(qp) },
+        || {
+            if let Some(abort) = abort {
+                // SAFETY: the queue pair, whose requests were begun.
+                unsafe { abort(qp) }
+            }
+        },
         |result, details| {
             details.errno_value(result);
             details.bytes = batch.bytes;

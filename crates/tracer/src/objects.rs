@@ -15,6 +15,11 @@ use crate::{slots, words};
 verbs! {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, details| {
         details.minus_one(if list.is_null() { -1 } else { 0 });
+        if list.is_null() && !count.is_null() {
+            // SAFETY: the program's place for the count. A library that fails has set it to 0; one
+            // that was not called, because the call was refused, has not.
+            unsafe { count.write(0) };
+        }
         if !list.is_null() {
             // SAFETY: the library returns an array of devices that ends with null.
             let devices = unsafe {

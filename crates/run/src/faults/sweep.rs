@@ -1,7 +1,8 @@
 //! Fails each call of a command by itself, one run for each, and tells how the command ends.
 
-use std::fs::{self, File};
-use std::io;
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -19,7 +20,11 @@ use verbena_faults::rules::{Entry, Rules};
 /// Time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// Bytes of the command's output that are kept.
-const KEPT: usize = 4096;
+const KEPT: u64 = 4096;
+/// Bytes of output from which the earlier ones are dropped while the command runs.
+const MOST_OUTPUT: u64 = 16 << 20;
+/// Time between two looks at a running command.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// One call to fail.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -124,18 +129,25 @@ pub fn cases(
     errors: &[i32],
     lasting: bool,
 ) -> Vec<Case> {
+    let mut commands: HashMap<usize, HashSet<&str>> = HashMap::new();
+    for firing in firings {
+        commands
+            .entry(firing.rule)
+            .or_default()
+            .insert(&firing.command);
+    }
+    let mut known = HashSet::new();
     let mut cases: Vec<Case> = Vec::new();
     for firing in firings {
-        let Some(call) = calls.get(firing.rule) else {
+        let (Some(call), true) = (
+            calls.get(firing.rule),
+            known.insert((firing.rule, firing.count, &firing.command)),
+        ) else {
             continue;
         };
-        let same = |one: &&Firing| one.rule == firing.rule;
-        let is_alone = firings
-            .iter()
-            .filter(same)
-            .all(|one| one.command == firing.command);
+        let is_alone = commands[&firing.rule].len() == 1;
         for errno in errors {
-            let case = Case {
+            cases.push(Case {
                 call: call.name,
                 count: firing.count,
                 lasting,
@@ -144,10 +156,7 @@ pub fn cases(
                     true => String::new(),
                     false => firing.command.clone(),
                 },
-            };
-            if !cases.contains(&case) {
-                cases.push(case);
-            }
+            });
         }
     }
     cases
@@ -255,19 +264,20 @@ pub fn run(
     time: Duration,
     stop: &AtomicBool,
 ) -> io::Result<Ended> {
-    let file = File::create(output)?;
+    let file = OpenOptions::new().append(true).create(true).open(output)?;
+    file.set_len(0)?;
     command
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)
-        .stderr(file)
+        .stderr(file.try_clone()?)
         .process_group(0);
     let mut child = command.spawn()?;
     let group = Pid::from_child(&child);
-    let ended = wait(group, time, stop);
+    let ended = wait(group, &file, time, stop);
     if !matches!(ended, Ok(Waited::Ended)) {
         // mpirun(1) ends the processes of other groups that it has started.
         let _ = kill_process_group(group, Signal::TERM);
-        let _ = wait(group, GRACE, &AtomicBool::new(false));
+        let _ = wait(group, &file, GRACE, &AtomicBool::new(false));
     }
     // The child has not been waited for yet, so no other group can have its number.
     let _ = kill_process_group(group, Signal::KILL);
@@ -287,8 +297,8 @@ enum Waited {
     Stopped,
 }
 
-/// Waits for the end of a child, which stays a zombie.
-fn wait(child: Pid, time: Duration, stop: &AtomicBool) -> io::Result<Waited> {
+/// Waits for the end of a child, which stays a zombie, and keeps its output short.
+fn wait(child: Pid, output: &File, time: Duration, stop: &AtomicBool) -> io::Result<Waited> {
     let end = Instant::now() + time;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
@@ -303,14 +313,20 @@ fn wait(child: Pid, time: Duration, stop: &AtomicBool) -> io::Result<Waited> {
         if Instant::now() >= end {
             return Ok(Waited::TimeIsOver);
         }
-        thread::sleep(Duration::from_millis(2));
+        if output.metadata()?.len() > MOST_OUTPUT {
+            output.set_len(0)?;
+        }
+        thread::sleep(PAUSE);
     }
 }
 
 fn tail(path: &Path) -> io::Result<String> {
-    let bytes = fs::read(path)?;
-    let from = bytes.len().saturating_sub(KEPT);
-    Ok(String::from_utf8_lossy(&bytes[from..]).into_owned())
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(KEPT)))?;
+    let mut bytes = Vec::new();
+    file.take(KEPT).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]
@@ -371,7 +387,7 @@ mod tests {
         command.args(["-c", script]);
         let time = Duration::from_secs_f64(seconds);
         let ended = run(command, &output, time, &AtomicBool::new(false)).unwrap();
-        fs::remove_file(output).unwrap();
+        std::fs::remove_file(output).unwrap();
         ended.unwrap()
     }
 
@@ -382,6 +398,8 @@ mod tests {
         assert_eq!(sh("sh -c 'kill -ABRT $$'; exit $?", 60.0).0, End::Signal(6));
         assert_eq!(sh("sleep 600 & wait", 0.2).0, End::Hang);
         assert_eq!(sh("trap '' TERM; echo b; sleep 600", 0.2).1, "b\n");
+        let (end, output) = sh("yes | head -c 50000000; echo c", 60.0);
+        assert!(end == End::Exit(0) && output.len() <= 4096 && output.ends_with("c\n"));
     }
 
     #[test]
