@@ -1,4 +1,4 @@
-//! The fabric of a system in words: what a profile describes, a file states, or the switches that
+//! The fabric of a system in words: that of a profile or of a file, or the switches that
 //! a number of nodes needs.
 
 use super::topology::Tree;

@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn no_shipped_value_is_inherited_over_a_generation_unlisted() {
-        let library = Library::shipped(&Overrides::none()).expect("sound");
-        let faults: Vec<_> = library.unlisted().iter().map(ToString::to_string).collect();
-        assert!(faults.is_empty(), "{}", faults.join("\n"));
+        // Such a value is a fault of its profile.
+        let library = Library::shipped(&Overrides::none());
+        assert_eq!(library.map(|_| ()), Ok(()));
     }
 
     #[test]
