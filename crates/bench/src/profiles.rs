@@ -49,7 +49,7 @@ impl Profiles {
         let library = library.with(&overrides).map_err(|e| input(&e))?;
         FAULTS.call_once(|| {
             for fault in library.faults() {
-                eprintln!("verbena: warning: {fault}; what refers to this profile fails");
+                eprintln!("verbena: warning: {fault}; systems that use this profile fail");
             }
         });
         Ok(match &self.fabric {

@@ -26,7 +26,7 @@ pub struct Library {
     fabric: Option<Topology>,
     /// By profile, the values that it takes from earlier generations.
     inherited: BTreeMap<Name, Vec<Inherited>>,
-    /// Faulty profiles; whatever refers to one fails with its error.
+    /// Faulty profiles; systems and profiles that refer to one fail with its error.
     faulty: BTreeMap<Name, Error>,
 }
 
@@ -106,8 +106,8 @@ impl Library {
         }
     }
 
-    /// Returns the errors of profiles of directories, each once. What does not refer to such
-    /// a profile is not affected.
+    /// Returns the errors of profiles of directories, each once. Systems that do not
+    /// refer to such a profile are not affected.
     pub fn faults(&self) -> Vec<&Error> {
         let mut faults: Vec<&Error> = self.sources.unreadable().collect();
         for fault in self.faulty.values() {
@@ -150,8 +150,8 @@ impl Library {
     }
 
     /// Adds the files `*.toml` under `directory`. They may replace profiles of the same kind and
-    /// name, and may be based on those that they replace. An invalid file makes only what refers to
-    /// it fail ([`Library::faults`]).
+    /// name, and may be based on those that they replace. Only systems and profiles that refer to
+    /// an invalid file fail ([`Library::faults`]).
     ///
     /// # Errors
     ///
