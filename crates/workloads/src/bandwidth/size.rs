@@ -317,7 +317,7 @@ fn findings<F: Fabric>(context: &Context<'_, F>, curve: &[(f64, f64)]) {
     let text = format!("peak of {} at {}", rate(found.peak), size(found.peak_size));
     context.emit(finding("peak-bandwidth", Some(found.peak), "bytes/s", text));
     let (value, text) = match found.half {
-        // Nothing can be said from one size.
+        // One size has no neighbor to interpolate from.
         HalfSize::UpTo(_) if curve.len() < 2 => return,
         HalfSize::UpTo(smallest) => (None, format!("at {} or below", size(smallest))),
         HalfSize::At(half) => (Some(half), format!("at {}", size(half))),
