@@ -236,7 +236,7 @@ impl StudyPoint {
             }
             Driver::Halo => {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
-                check_joins(&system, nodes).map_err(PointError::Benchmark)?;
+                check_joins(system, nodes).map_err(PointError::Benchmark)?;
                 let fidelity = match nodes {
                     0..=16 => fidelity,
                     _ => Fidelity::Message,
