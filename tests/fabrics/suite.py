@@ -98,7 +98,7 @@ def simulated(place: Place) -> Outcome:
         counts = [survey[key] for key in ("switches", "adapters", "hosts", "links", "parts")]
         if counts != [LEAVES + SPINES, LEAVES * HOSTS, LEAVES * HOSTS, LEAVES * (HOSTS + SPINES), 1]:
             return failed(f"{name}: {counts}")
-        ratios = [level["oversubscription"] and level["oversubscription"]["median"] for level in survey["levels"]]
+        ratios = [level["oversubscription"] and level["oversubscription"]["overall"] for level in survey["levels"]]
         if ratios != [HOSTS / SPINES, None]:
             return failed(f"{name}: oversubscription {ratios}")
         # ibsim's file states no rates.

@@ -112,7 +112,7 @@ def model_replays(place: Place) -> Outcome:
         return failed(f"{replayed[0].describe()}, expected exit 0", replayed[0].evidence())
     told = json.loads(replayed[0].output)
     setup = told["setup"]
-    if sorted(setup) != ["library", "mtu", "network"] or setup["mtu"] not in (1024, 2048, 4096) or not setup["network"]:
+    if sorted(setup) != ["fabric", "library", "mtu", "network"] or setup["mtu"] not in (1024, 2048, 4096) or not setup["network"]:
         return failed(f"the setup of the system: {setup}", replayed[0].evidence())
     bench = place.run("bench", [str(VERBENA), "bench", "mpi.latency", "--on", "model:connectx-qdr", "--sizes", "8,4096",
                                 "--out", str(place.directory / "out")], 60)

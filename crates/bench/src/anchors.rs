@@ -32,7 +32,8 @@ pub fn find(
         return Ok(target(Some(name), fidelity, &anchored, &residuals, &[]));
     }
     let machine = Machine::of(library, profile).map_err(|error| {
-        if Machine::names(library).any(|name| name == profile) {
+        let is_faulty = library.faults().contains(&&error);
+        if is_faulty || Machine::names(library).any(|name| name == profile) {
             return input(&error);
         }
         let meant = did_you_mean(profile, Machine::names(library));

@@ -2,7 +2,11 @@
 
 use crate::Failure;
 use std::path::PathBuf;
+use std::sync::Once;
 use verbena_model::profile::{Library, Overrides, Topology};
+
+/// Warnings about faulty files, which are printed once however often profiles are read.
+static FAULTS: Once = Once::new();
 
 /// The requested profiles.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +47,11 @@ impl Profiles {
             library = library.and_directory(directory).map_err(|e| input(&e))?;
         }
         let library = library.with(&overrides).map_err(|e| input(&e))?;
+        FAULTS.call_once(|| {
+            for fault in library.faults() {
+                eprintln!("verbena: warning: {fault}; systems that use this profile fail");
+            }
+        });
         Ok(match &self.fabric {
             Some(fabric) => library.connected_as(fabric.clone()),
             None => library,

@@ -9,7 +9,7 @@ use std::process::{ExitCode, ExitStatus};
 pub const TABLE: &str = "\
 Exit codes:
   0        success
-  1        completed with a negative result (a gate, a target, a changed figure)
+  1        completed with a negative result (a gate, a target, a changed figure, no figure)
   2        invalid input: an option, a name, a file
   3        this machine lacks or refuses something required
   4        `compare`: undecided, more launches are needed

@@ -163,7 +163,7 @@ impl ProfileOptions {
     }
 
     /// Reports on standard error how many values of the models among `targets` no source supports,
-    /// and the most important ones.
+    /// in one line.
     ///
     /// # Errors
     ///
@@ -181,11 +181,16 @@ impl ProfileOptions {
             return Ok(());
         }
         let library = self.library()?;
-        let bases = names
+        let counts = names
             .into_iter()
-            .filter_map(|name| library.basis(name).ok());
-        for warning in bases.filter_map(|basis| basis.warning()) {
-            eprintln!("verbena: {warning}");
+            .filter_map(|name| library.basis(name).ok()?.counts());
+        let counts: Vec<String> = counts.collect();
+        if !counts.is_empty() {
+            eprintln!(
+                "verbena: assumed values + values of earlier generations: {}; \
+                 `verbena list --basis MODEL` lists them",
+                counts.join(", ")
+            );
         }
         Ok(())
     }

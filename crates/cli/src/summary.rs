@@ -27,16 +27,20 @@ pub fn points(run: &Loaded) {
     out!("{}", points_table::text(run, is_wide));
 }
 
-/// Prints five figures of the first run, compared with the others, and the path of the report; no
-/// figures if it has none of them.
+/// Prints five figures of the first run, or of each model if the first run is of one, compared with
+/// the others, and the path of the report; no figures of a run that has none of them.
 ///
 /// # Errors
 ///
 /// Fails if the published figures cannot be read.
 pub fn measured(runs: &[Loaded], report: Option<&Path>) -> Result<(), Failure> {
-    if let Some((run, beside)) = runs.split_first() {
-        let beside: Vec<&Loaded> = beside.iter().collect();
-        let summary = summary::of(run, &beside, &published()?);
+    let is_model = |run: &Loaded| run.run.fabric == "model";
+    let models = runs.iter().take_while(|run| is_model(run)).count();
+    let published = published()?;
+    for (number, run) in runs.iter().enumerate().take(models.max(1)) {
+        let others = runs.iter().enumerate().filter(|other| other.0 != number);
+        let beside: Vec<&Loaded> = others.map(|(_, other)| other).collect();
+        let summary = summary::of(run, &beside, &published);
         if !summary.tiles.is_empty() {
             let text = summary.text(has_columns(WIDE), terminal::shows_blocks());
             outln!("\n{text}");

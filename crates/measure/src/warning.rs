@@ -1,8 +1,76 @@
 //! Warnings as data, each with advice.
 
 use crate::stats::launches::Levels;
+use crate::unit;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+
+/// Ends of processes that sent equally many messages: those nearer to the first end are early,
+/// the others late.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ends {
+    /// Ranks of the early ones, ascending.
+    pub early: Vec<usize>,
+    /// Ranks of the late ones, ascending.
+    pub late: Vec<usize>,
+    /// The first end, in nanoseconds from the start.
+    pub first: f64,
+    /// The last end.
+    pub last: f64,
+}
+
+impl Ends {
+    /// Returns the ends of processes, given as (rank, nanoseconds from the start) by rank; `None`
+    /// for fewer than two.
+    pub fn of(ends: &[(usize, f64)]) -> Option<Ends> {
+        let times = || ends.iter().map(|end| end.1);
+        let (first, last) = (times().reduce(f64::min)?, times().reduce(f64::max)?);
+        let (early, late): (Vec<_>, Vec<_>) =
+            ends.iter().partition(|end| end.1 - first < last - end.1);
+        let ranks = |ends: Vec<(usize, f64)>| ends.into_iter().map(|end| end.0).collect();
+        (last > first).then(|| Ends {
+            early: ranks(early),
+            late: ranks(late),
+            first,
+            last,
+        })
+    }
+}
+
+impl fmt::Display for Ends {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "processes ended between {} and {}, {} early, {} late",
+            unit::time(self.first),
+            unit::time(self.last),
+            ranges(&self.early),
+            ranges(&self.late)
+        )
+    }
+}
+
+/// Number of ranges of ranks that a text names.
+const RANGES: usize = 4;
+
+/// Returns ascending ranks as ranges, e.g. `1-7, 9`, or their number if there are many ranges.
+fn ranges(ranks: &[usize]) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &rank in ranks {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => ranges.push((rank, rank)),
+        }
+    }
+    if ranges.len() > RANGES {
+        return format!("{} of them", ranks.len());
+    }
+    let texts = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
 
 /// A warning about a result or a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +95,9 @@ pub enum Warning {
     LowOverlap {
         /// The share.
         fraction: f64,
+        /// The processes that ended early and late, if they are known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ends: Option<Ends>,
     },
     /// Reading the clock costs more than 1 % of the median; batches were timed (rule 2).
     TimerOverhead {
@@ -103,12 +174,16 @@ impl fmt::Display for Warning {
             Warning::Unconverged { half_width: None } => {
                 f.write_str("too few samples for an interval of the median")
             }
-            Warning::LowOverlap { fraction } => {
+            Warning::LowOverlap { fraction, ends } => {
                 write!(
                     f,
                     "all pairs were active for only {:.0} % of the time",
                     fraction * 100.0
-                )
+                )?;
+                match ends {
+                    Some(ends) => write!(f, ": {ends}"),
+                    None => Ok(()),
+                }
             }
             Warning::TimerOverhead { fraction, batch } => write!(
                 f,
@@ -167,7 +242,7 @@ impl Warning {
                 half_width: Some(width),
             } => format!("± {:.1} %", width * 100.0),
             Warning::Unconverged { half_width: None } => "few samples".to_owned(),
-            Warning::LowOverlap { fraction } => format!("overlap {:.0} %", fraction * 100.0),
+            Warning::LowOverlap { fraction, .. } => format!("overlap {:.0} %", fraction * 100.0),
             Warning::TimerOverhead { batch, .. } => format!("batches of {batch}"),
             Warning::SystemClock { .. } => "system clock".to_owned(),
             Warning::Governor { .. } => "governor".to_owned(),
@@ -188,6 +263,10 @@ impl Warning {
             Warning::OversubscribedCores { .. } => "use fewer pairs, or a machine with more cores",
             Warning::Unpinned => "allow the processes to set their affinity",
             Warning::Unconverged { .. } => "run longer (without --quick), or on a quieter machine",
+            Warning::LowOverlap { ends: Some(_), .. } => {
+                "run longer, so that the start matters less; processes that are always late have \
+                 a slower path"
+            }
             Warning::LowOverlap { .. } => "run longer, so that the start matters less",
             Warning::TimerOverhead { .. } => "nothing; percentiles have the clock's time in them",
             Warning::SystemClock { .. } => "short times carry the system clock's overhead",

@@ -37,6 +37,8 @@ pub struct Audit {
     pub bytes_sent: u64,
     /// Payload bytes placed, or dropped with a datagram that found no receive request.
     pub bytes_placed: u64,
+    /// Lines of address translations that adapters did not have and fetched.
+    pub translations: u64,
     /// Messages reported as done before their last byte was placed.
     pub early: u64,
     /// Bytes still in buffers.

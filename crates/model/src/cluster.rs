@@ -224,6 +224,7 @@ impl Cluster {
             let counters = node.adapter.counters();
             audit.bytes_sent += counters.bytes_sent;
             audit.bytes_placed += counters.bytes_placed;
+            audit.translations += counters.translation_misses;
             audit.early += counters.early;
             audit.left += node.adapter.sending();
             for (what, server) in node.bus.servers() {

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::rc::Rc;
 use verbena_model::adapter::Fidelity;
 use verbena_model::cluster::Cluster;
+use verbena_model::component::check_joins;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::{Rank, World};
 use verbena_model::profile::System;
@@ -25,16 +26,16 @@ pub(crate) fn nodes_of(placement: &[usize]) -> usize {
 ///
 /// Returns the reason if it cannot.
 pub(crate) fn check(system: &System, nodes: usize) -> Result<(), String> {
-    let (name, most) = (&system.name, system.joins());
+    let name = &system.name;
     if system.mpi.is_none() {
         return Err(format!(
             "{name} has no message-passing library; name one as `mpi` in its profile of kind system"
         ));
     }
-    match nodes as u64 <= most {
-        true => Ok(()),
-        false => Err(format!("{name} joins at most {most} nodes, not {nodes}")),
-    }
+    check_joins(system, nodes).map_err(|reason| {
+        let most = system.joins();
+        format!("{reason}; --nodes {most} distributes the ranks over {most} nodes")
+    })
 }
 
 /// A job in virtual time. Its simulation ends when it is dropped.

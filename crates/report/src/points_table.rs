@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::gather::{Figure, Row, rows};
+use crate::older_records::CACHED_BANDWIDTH;
 use crate::run_directory::Loaded;
 use verbena_measure::unit;
 use verbena_terminal::style::{Style, styled};
@@ -35,6 +36,14 @@ pub fn text(run: &Loaded, is_wide: bool) -> String {
         out += &points(row, is_wide);
     }
     out += &origins(run, &rows);
+    let has_cached = |row: &Row| row.figures.iter().any(|one| one.name == CACHED_BANDWIDTH);
+    if rows.iter().any(has_cached) {
+        let _ = writeln!(
+            out,
+            "bandwidth: over buffers in turn, larger than the caches; {CACHED_BANDWIDTH}: over one \
+             buffer that stays in them"
+        );
+    }
     for finding in &run.findings {
         let _ = writeln!(out, "{}: {}", finding.benchmark, finding.text);
     }

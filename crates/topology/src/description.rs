@@ -9,14 +9,19 @@ use crate::survey::{Level, OddLink, Oversubscription, Survey};
 
 /// Number of lines of a list in a section; JSON has all.
 const LISTED: usize = 20;
+/// Number of shared descriptions that the text quotes.
+const QUOTED: usize = 3;
 
-/// A survey as JSON. Capacities are in Gbit/s and direction.
+/// A survey as JSON. Capacities are in `unit`: Gbit/s and direction, or links.
 #[derive(Debug, Serialize)]
 pub struct Description {
     adapters: usize,
     hosts: usize,
+    shared_descriptions: Vec<Shared>,
     switches: usize,
     links: usize,
+    unit: &'static str,
+    unknown_rates: usize,
     rates: Vec<Count>,
     parts: usize,
     levels: Vec<DescribedLevel>,
@@ -43,6 +48,12 @@ struct Count {
 }
 
 #[derive(Debug, Serialize)]
+struct Shared {
+    description: String,
+    adapters: usize,
+}
+
+#[derive(Debug, Serialize)]
 struct DescribedLevel {
     level: usize,
     switches: usize,
@@ -54,8 +65,8 @@ struct DescribedLevel {
 
 #[derive(Debug, Serialize)]
 struct Ratio {
+    overall: f64,
     least: f64,
-    median: f64,
     most: f64,
     switches_without: usize,
 }
@@ -111,11 +122,22 @@ impl Description {
             examples: remark.examples.clone(),
         });
         let unusual = survey.odd.iter().map(|odd| sentence(topology, odd));
+        let shared = survey.shared.into_iter();
+        let shared = shared.map(|(description, adapters)| Shared {
+            description,
+            adapters,
+        });
         Description {
             adapters: survey.adapters,
             hosts: survey.hosts,
+            shared_descriptions: shared.collect(),
             switches: survey.switches,
             links: topology.links.len(),
+            unit: match survey.unknown_rates {
+                0 => "Gbit/s",
+                _ => "links",
+            },
+            unknown_rates: survey.unknown_rates,
             rates: rates.collect(),
             parts: survey.parts,
             levels: survey.levels.iter().map(DescribedLevel::of).collect(),
@@ -135,16 +157,21 @@ impl Description {
         if !self.levels.is_empty() {
             let heading = format!(
                 "{:<8}{:>9}{:>13}{:>13}{:>13}   {}",
-                "level", "switches", "down Gbit/s", "up Gbit/s", "across", "oversubscription"
+                "level",
+                "switches",
+                format!("down {}", self.unit),
+                format!("up {}", self.unit),
+                "across",
+                "oversubscription"
             );
             let levels = self.levels.iter().map(DescribedLevel::line);
             sections.push(section(&heading, levels.collect()));
         }
         if let Some(bisection) = &self.bisection {
             let line = format!(
-                "Bisection: at most {:.0} Gbit/s between halves whose adapters have {:.0} \
-                 ({:.0} %)",
+                "Bisection: at most {:.0} {} between halves whose adapters have {:.0} ({:.0} %)",
                 bisection.capacity,
+                self.unit,
                 bisection.of_adapters,
                 100.0 * bisection.capacity / bisection.of_adapters
             );
@@ -173,6 +200,13 @@ impl Description {
             self.links,
             rates.collect::<Vec<_>>().join(", ")
         )];
+        lines.extend(self.shared());
+        if self.unknown_rates > 0 {
+            lines.push(format!(
+                "{} of {} links have no rate in the file: capacities are numbers of links.",
+                self.unknown_rates, self.links
+            ));
+        }
         if self.parts > 1 {
             lines.push(format!(
                 "The fabric has {} parts without a connection.",
@@ -180,6 +214,25 @@ impl Description {
             ));
         }
         lines
+    }
+}
+
+impl Description {
+    /// Returns how adapters that share a description are counted.
+    fn shared(&self) -> Option<String> {
+        let quoted: Vec<String> = self.shared_descriptions.iter().map(Shared::text).collect();
+        let mut text = quoted.get(..QUOTED).unwrap_or(&quoted).join("; ");
+        if quoted.len() > QUOTED {
+            text += &format!("; {} more descriptions are shared", quoted.len() - QUOTED);
+        }
+        (!quoted.is_empty())
+            .then(|| format!("Adapters that share a description count as a host each: {text}."))
+    }
+}
+
+impl Shared {
+    fn text(&self) -> String {
+        format!("{} are {:?}", self.adapters, self.description)
     }
 }
 
@@ -201,8 +254,8 @@ fn list(heading: &str, lines: impl ExactSizeIterator<Item = String>) -> Option<S
 impl DescribedLevel {
     fn of(level: &Level) -> DescribedLevel {
         let ratio = |ratio: Oversubscription| Ratio {
+            overall: ratio.overall,
             least: ratio.least,
-            median: ratio.median,
             most: ratio.most,
             switches_without: ratio.without,
         };
@@ -238,9 +291,9 @@ impl Ratio {
         };
         let range = match self.least == self.most {
             true => String::new(),
-            false => format!(", from {:.2} to {:.2}", self.least, self.most),
+            false => format!(" (switches: {:.2} to {:.2})", self.least, self.most),
         };
-        format!("{:.2}:1{range}{without}", self.median)
+        format!("{:.2}:1{range}{without}", self.overall)
     }
 }
 
@@ -384,15 +437,15 @@ mod tests {
     #[test]
     fn a_ratio_has_a_range_where_switches_differ() {
         let ratio = |least, switches_without| Ratio {
+            overall: 1.75,
             least,
-            median: 2.0,
             most: 2.0,
             switches_without,
         };
-        assert_eq!(ratio(2.0, 0).text(), "2.00:1");
+        assert_eq!(ratio(2.0, 0).text(), "1.75:1");
         assert_eq!(
             ratio(1.0, 3).text(),
-            "2.00:1, from 1.00 to 2.00; 3 without links upwards"
+            "1.75:1 (switches: 1.00 to 2.00); 3 without links upwards"
         );
     }
 }

@@ -3,25 +3,31 @@
 mod cut;
 mod odd;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::build::{NodeKind, Topology};
+use crate::build::{Link, Node, NodeKind, Topology};
 use crate::rate::Rate;
 
 pub use odd::OddLink;
 
-/// A survey. Capacities are data rates in Gbit/s and direction; links of unknown rate count as
-/// one unit each if no rate is known, and as nothing otherwise.
+/// A survey. Capacities are data rates in Gbit/s and direction, or numbers of links if the rate of
+/// a link is unknown ([`Survey::unknown_rates`]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Survey {
     /// Number of adapters, those inside switches not counted.
     pub adapters: usize,
-    /// Number of hosts: adapters of one host share the first word of their descriptions.
+    /// Number of hosts: adapters of one host share the first word of their descriptions
+    /// ([`crate::Node::host`]); of adapters with one description each is another host's.
     pub hosts: usize,
+    /// Descriptions that several adapters have, with their number, the most frequent first.
+    pub shared: Vec<(String, usize)>,
     /// Number of switches.
     pub switches: usize,
     /// Number of links of each rate, the most frequent first; `None` for an unknown rate.
     pub rates: Vec<(Option<Rate>, usize)>,
+    /// Number of links of unknown rate between hosts and switches. If it is not 0, all capacities
+    /// count links.
+    pub unknown_rates: usize,
     /// Number of parts that are not connected with each other; 1 for a whole fabric.
     pub parts: usize,
     /// The switches by level, from those that adapters are connected to.
@@ -36,7 +42,7 @@ pub struct Survey {
 /// an upper bound of the bisection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bisection {
-    /// Capacity of the links between the halves, in Gbit/s and direction.
+    /// Capacity of the links between the halves.
     pub capacity: f64,
     /// Capacity of the links of the smaller half's adapters.
     pub needed: f64,
@@ -55,26 +61,27 @@ pub struct Level {
     pub up: f64,
     /// Capacity of links within the level.
     pub across: f64,
-    /// Down over up by switch; `None` where no switch has links upwards.
+    /// Down over up; `None` where no switch has links upwards.
     pub oversubscription: Option<Oversubscription>,
 }
 
-/// Capacity downwards over capacity upwards, over the switches of a level that have links upwards.
+/// Capacity downwards over capacity upwards.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Oversubscription {
+    /// Of the level: the sum downwards over the sum upwards.
+    pub overall: f64,
     /// Of the switch with the lowest value.
     pub least: f64,
-    /// The median.
-    pub median: f64,
     /// Of the switch with the highest value.
     pub most: f64,
-    /// Number of switches without links upwards.
+    /// Number of switches without links upwards; their links downwards count in `overall` alone.
     pub without: usize,
 }
 
 /// A topology with the distances and capacities that all parts of a survey use.
 struct Ground<'a> {
     topology: &'a Topology,
+    unknown_rates: usize,
     /// Peers and capacities by node.
     neighbours: Vec<Vec<(usize, f64)>>,
     /// Level by node: 0 for adapters, the distance to the nearest for switches, `None` where no
@@ -86,29 +93,52 @@ impl Survey {
     /// Surveys a topology.
     pub fn of(topology: &Topology) -> Survey {
         let ground = Ground::of(topology);
-        let adapters = || {
-            topology
-                .nodes
-                .iter()
-                .filter(|node| node.kind == NodeKind::Adapter)
-        };
-        let hosts: BTreeSet<&str> = adapters().map(|node| node.host()).collect();
+        let nodes = topology.nodes.iter();
+        let adapters: Vec<&Node> = nodes
+            .filter(|node| node.kind == NodeKind::Adapter)
+            .collect();
+        let (hosts, shared) = hosts(&adapters);
         let switches = topology
             .nodes
             .iter()
             .filter(|node| node.kind == NodeKind::Switch)
             .count();
         Survey {
-            adapters: adapters().count(),
-            hosts: hosts.len(),
+            adapters: adapters.len(),
+            hosts,
+            shared,
             switches,
             rates: rates(topology),
+            unknown_rates: ground.unknown_rates,
             parts: ground.parts(),
             levels: ground.by_level(),
             bisection: cut::bisection(&ground),
             odd: odd::find(&ground),
         }
     }
+}
+
+/// Returns the number of hosts and the descriptions that several adapters have.
+fn hosts(adapters: &[&Node]) -> (usize, Vec<(String, usize)>) {
+    let mut descriptions: BTreeMap<&str, (&Node, usize)> = BTreeMap::new();
+    for node in adapters {
+        descriptions.entry(node.name()).or_insert((node, 0)).1 += 1;
+    }
+    // A host has one adapter of a description, so a name has as many hosts as its most frequent
+    // description has adapters.
+    let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
+    for &(node, count) in descriptions.values() {
+        let known = hosts.entry(node.host()).or_default();
+        *known = count.max(*known);
+    }
+    let shared = descriptions
+        .into_iter()
+        .filter(|(_, (_, count))| *count > 1);
+    let mut shared: Vec<_> = shared
+        .map(|(description, (_, count))| (description.to_owned(), count))
+        .collect();
+    shared.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    (hosts.into_values().sum(), shared)
 }
 
 fn rates(topology: &Topology) -> Vec<(Option<Rate>, usize)> {
@@ -124,20 +154,27 @@ fn rates(topology: &Topology) -> Vec<(Option<Rate>, usize)> {
 
 impl Ground<'_> {
     fn of(topology: &Topology) -> Ground<'_> {
-        let has_rates = topology.links.iter().any(|link| link.rate.is_some());
+        let is_unknown = |link: &&Link| {
+            let kinds = link.ends.map(|end| topology.nodes[end.node].kind);
+            link.rate.is_none() && !kinds.contains(&NodeKind::Aggregation)
+        };
+        let unknown_rates = topology.links.iter().filter(is_unknown).count();
         let mut neighbours = vec![Vec::new(); topology.nodes.len()];
         for link in &topology.links {
             let [one, other] = link.ends.map(|end| end.node);
             if one == other {
                 continue;
             }
-            let unknown = if has_rates { 0.0 } else { 1.0 };
-            let capacity = link.rate.map_or(unknown, Rate::gigabits);
+            let capacity = match link.rate {
+                Some(rate) if unknown_rates == 0 => rate.gigabits(),
+                _ => 1.0,
+            };
             neighbours[one].push((other, capacity));
             neighbours[other].push((one, capacity));
         }
         let mut ground = Ground {
             topology,
+            unknown_rates,
             neighbours,
             levels: Vec::new(),
         };
@@ -244,9 +281,10 @@ fn oversubscription(switches: &[[f64; 3]]) -> Option<Oversubscription> {
         .map(|sums| sums[0] / sums[2])
         .collect();
     ratios.sort_by(f64::total_cmp);
+    let sum = |way: usize| switches.iter().map(|sums| sums[way]).sum::<f64>();
     Some(Oversubscription {
+        overall: sum(0) / sum(2),
         least: *ratios.first()?,
-        median: ratios[ratios.len() / 2],
         most: *ratios.last()?,
         without: switches.len() - ratios.len(),
     })

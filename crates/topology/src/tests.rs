@@ -355,7 +355,7 @@ fn a_tree_is_surveyed() {
     assert_eq!((leaf.switches, leaf.down, leaf.up), (4, 3200.0, 1600.0));
     let ratio = leaf.oversubscription.unwrap();
     assert_eq!(
-        (ratio.least, ratio.median, ratio.most, ratio.without),
+        (ratio.overall, ratio.least, ratio.most, ratio.without),
         (2.0, 2.0, 2.0, 0)
     );
     assert_eq!(survey.levels[1].oversubscription, None);
@@ -393,6 +393,73 @@ fn slow_links_and_missing_uplinks_are_found() {
         usual: 4,
     };
     assert_eq!(*few, expected);
+}
+
+#[test]
+fn the_ratio_of_a_level_is_that_of_its_sums() {
+    // Leaf 0 has half the cables upwards: ratios 4, 2, 2 and 2, sums 3200 and 1400 Gbit/s.
+    let mut sample = tree(4, 8, 2);
+    sample
+        .links
+        .retain(|&((from, port), _, _)| from != 0 || ![10, 12].contains(&port));
+    let survey = survey(&sample);
+    let leaf = &survey.levels[0];
+    let ratio = leaf.oversubscription.unwrap();
+    assert_eq!((leaf.down, leaf.up), (3200.0, 1400.0));
+    assert_eq!(
+        (ratio.overall, ratio.least, ratio.most),
+        (3200.0 / 1400.0, 2.0, 4.0)
+    );
+}
+
+#[test]
+fn without_the_rate_of_a_link_all_links_count_alike() {
+    let mut sample = tree(4, 8, 2);
+    sample.links[0].2.width = 1;
+    let text = sample.blocks().replace(" 1xEDR s=4 w=2", "");
+    let topology = read(text.as_bytes()).unwrap();
+    let survey = Survey::of(&topology);
+    assert_eq!(survey.unknown_rates, 1);
+    assert_eq!((survey.levels[0].down, survey.levels[0].up), (32.0, 16.0));
+    assert_eq!(survey.bisection.unwrap().capacity, 8.0);
+    let sections = Description::of(&topology, None).sections();
+    let text: Vec<String> = sections
+        .into_iter()
+        .flat_map(|section| [section.heading, section.lines.join("\n")])
+        .collect();
+    let text = text.join("\n");
+    assert!(text.contains("1 of 48 links have no rate"), "{text}");
+    assert!(text.contains("down links"), "{text}");
+    assert!(!text.contains("Gbit/s"), "{text}");
+}
+
+#[test]
+fn adapters_of_one_description_are_of_different_hosts() {
+    let mut sample = tree(2, 4, 1);
+    let firmware = "MT4129 ConnectX7 Mellanox Technologies";
+    let names = [
+        firmware,
+        firmware,
+        firmware,
+        "ubuntu mlx5_0",
+        "ubuntu mlx5_0",
+        "ubuntu mlx5_1",
+        "n1 mlx5_0",
+        "n1 mlx5_1",
+    ];
+    sample.adapters = names.map(str::to_owned).to_vec();
+    let topology = read(sample.blocks().as_bytes()).unwrap();
+    let survey = Survey::of(&topology);
+    assert_eq!(survey.hosts, 3 + 2 + 1);
+    let shared = [(firmware.to_owned(), 3), ("ubuntu mlx5_0".to_owned(), 2)];
+    assert_eq!(survey.shared, shared);
+    let line = &Description::of(&topology, None).sections()[0].lines[1];
+    assert!(
+        line.ends_with(
+            "each: 3 are \"MT4129 ConnectX7 Mellanox Technologies\"; 2 are \"ubuntu mlx5_0\"."
+        ),
+        "{line}"
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use verbena_measure::bound::Bound;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Conduct, Metric};
 use verbena_measure::sample::Sample;
-use verbena_measure::warning::Warning;
+use verbena_measure::warning::{Ends, Warning};
 
 /// Fraction of the union interval in which all must be active (rule 10).
 const LEAST_OVERLAP: f64 = 0.9;
@@ -181,6 +181,8 @@ pub struct Blocks {
     together: Vec<f64>,
     by_rank: Vec<Option<f64>>,
     overlap: f64,
+    /// Of the block with the least overlap.
+    ends: Option<Ends>,
     skew: f64,
     start_error: f64,
     checks: SpeedChecks,
@@ -195,6 +197,7 @@ impl Blocks {
             true => {
                 warnings.push(Warning::LowOverlap {
                     fraction: self.overlap,
+                    ends: self.ends,
                 });
                 None
             }
@@ -300,6 +303,7 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
     let mut together = Vec::new();
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); size];
     let mut overlaps = Vec::new();
+    let mut uneven: Option<(f64, &[Span])> = None;
     let mut skew: f64 = 0.0;
     for spans in blocks {
         let edge = |pick: fn(f64, f64) -> f64, of: fn(&Span) -> f64| {
@@ -310,7 +314,11 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
         let union = end - first;
         if union > 0.0 {
             together.push(count as f64 * spans.len() as f64 / union * 1e9);
-            overlaps.push(((first_end - last_start) / union).max(0.0));
+            let overlap = ((first_end - last_start) / union).max(0.0);
+            overlaps.push(overlap);
+            if uneven.is_none_or(|(least, _)| overlap < least) {
+                uneven = Some((overlap, spans));
+            }
             skew = skew.max(last_start - first);
         }
         for &(rank, start, end) in spans {
@@ -325,6 +333,10 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
             .into_iter()
             .map(|values| Sample::new(values).map(|sample| sample.median()))
             .collect(),
+        ends: uneven.and_then(|(_, spans)| {
+            let ends: Vec<_> = spans.iter().map(|span| (span.0, span.2)).collect();
+            Ends::of(&ends)
+        }),
         overlap: Sample::new(overlaps).map_or(1.0, |sample| sample.median()),
         skew,
         start_error: 0.0,
@@ -335,6 +347,18 @@ pub fn evaluate(blocks: &[Vec<Span>], size: usize, count: u64) -> Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn low_overlap_names_early_and_late_processes() {
+        let spans = [(1, 6.88e6), (2, 6.9e6), (3, 7e6), (9, 12.8e6), (10, 12.7e6)];
+        let spans = spans.map(|(rank, end)| (rank, 0.0, end)).to_vec();
+        let warnings = evaluate(&[spans], 11, 10).rated(0).warnings;
+        assert_eq!(
+            warnings[0].to_string(),
+            "all pairs were active for only 54 % of the time: processes ended between 6.88 ms and \
+             12.8 ms, 1-3 early, 9-10 late"
+        );
+    }
 
     #[test]
     fn slow_blocks_count_in_the_rate() {

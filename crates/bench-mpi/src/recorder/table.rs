@@ -1,4 +1,4 @@
-//! A summary of a trace as text.
+//! A summary of a trace as text; its last lines say whether the trace is whole.
 
 use std::fmt;
 
@@ -31,7 +31,6 @@ impl fmt::Display for Table<'_> {
             unit::time(summary.computing as f64),
             unit::time(all.within as f64)
         )?;
-        unfinished(f, self.0)?;
         let mut by_time: Vec<_> = summary.by_name.iter().collect();
         by_time.sort_by_key(|(name, calls)| (std::cmp::Reverse(calls.within), *name));
         writeln!(
@@ -39,9 +38,10 @@ impl fmt::Display for Table<'_> {
             "  {:<26} {:>10} {:>10} {:>10} {:>12} {:>12} {:>10}",
             "call", "calls", "polls", "messages", "their bytes", "collective", "time"
         )?;
-        by_time
-            .iter()
-            .try_for_each(|(name, calls)| row(f, name, calls))
+        for (name, calls) in by_time {
+            row(f, name, calls)?;
+        }
+        ending(f, self.0)
     }
 }
 
@@ -58,17 +58,28 @@ fn row(f: &mut fmt::Formatter<'_>, name: &str, calls: &Calls) -> fmt::Result {
     )
 }
 
-/// Lists ranks that were killed or ended early.
-fn unfinished(f: &mut fmt::Formatter<'_>, trace: &Trace) -> fmt::Result {
+/// Says that all ranks are complete, or lists those that are not.
+fn ending(f: &mut fmt::Formatter<'_>, trace: &Trace) -> fmt::Result {
+    let ranks = trace.ranks.len();
     let all: Vec<_> = trace.unfinished().collect();
+    if all.is_empty() {
+        return writeln!(
+            f,
+            "verbena: the trace is complete: each of the {ranks} ranks called MPI_Finalize"
+        );
+    }
     for rank in all.iter().take(NAMED) {
         match &rank.end {
             End::Broken(fault) => writeln!(f, "  rank {} is readable up to {fault}", rank.rank)?,
             _ => writeln!(f, "  rank {} ended before MPI_Finalize", rank.rank)?,
         }
     }
-    match all.len().checked_sub(NAMED) {
-        None | Some(0) => Ok(()),
-        Some(more) => writeln!(f, "  so did {more} more"),
+    if let Some(more @ 1..) = all.len().checked_sub(NAMED) {
+        writeln!(f, "  and {more} more")?;
     }
+    writeln!(
+        f,
+        "verbena: the trace is incomplete: {} of {ranks} ranks did not end by MPI_Finalize",
+        all.len()
+    )
 }

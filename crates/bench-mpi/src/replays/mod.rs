@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::Failure;
 use verbena_bench::Failure as BenchFailure;
 use verbena_bench::model_target::ModelTarget;
+use verbena_model::component::fabric;
 use verbena_model::profile::System;
 
 /// Library and network of a replay's system.
@@ -21,17 +22,48 @@ struct Setup {
     mtu: u64,
     /// Profiles of link, switch, topology and congestion control.
     network: String,
+    /// The switches that connect the nodes, or the file that has them.
+    fabric: String,
+    /// The file of a fabric that exists.
+    #[serde(skip)]
+    file: Option<String>,
 }
 
 impl Setup {
-    fn of(system: &System) -> Self {
+    fn of(system: &System, nodes: usize) -> Setup {
         let [library, _, network] = system.setup();
-        Self {
+        Setup {
             library,
             mtu: system.link.mtu.0,
             network,
+            fabric: fabric(system, nodes),
+            file: system.fabric_file().map(str::to_owned),
         }
     }
+
+    /// Returns the file of the fabric as the end of a heading.
+    fn within(&self) -> String {
+        let file = self.file.as_ref();
+        file.map_or(String::new(), |file| format!(" in {file}"))
+    }
+}
+
+/// Returns the fabrics of systems by name, each once, with the names if they differ.
+fn fabrics<'a>(systems: impl Iterator<Item = (&'a str, &'a Setup)>) -> Vec<String> {
+    let mut fabrics: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (name, setup) in systems {
+        match fabrics.iter_mut().find(|(known, _)| *known == setup.fabric) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => fabrics.push((&setup.fabric, vec![name])),
+        }
+    }
+    let is_one = fabrics.len() == 1;
+    let lines = fabrics.iter().map(|(fabric, names)| match is_one {
+        true => format!("fabric: {fabric}"),
+        false => format!("fabric of {}: {fabric}", names.join(", ")),
+    });
+    lines.collect()
 }
 
 /// Returns the differences of several models' systems beside adapters and hosts, a sentence each.

@@ -60,7 +60,7 @@ pub fn replay_on(
         Refusal::Schedule(fault) => within(file, &fault),
         Refusal::System(reason) => input(reason),
     })?;
-    let mut told = told(model, Setup::of(system), schedule, nodes, &outcome);
+    let mut told = told(model, Setup::of(system, nodes), schedule, nodes, &outcome);
     let judge = Judge::of(model, profiles, schedule.sent())?;
     told.interval = judge.and_then(|judge| {
         judge.told(Parts {
@@ -123,11 +123,13 @@ impl Told {
     pub fn text(&self) -> String {
         let slowest = self.ends.iter().position(|end| *end == self.nanoseconds);
         let mut out = format!(
-            "{} ranks on {} nodes of {}: {}\n",
+            "{} ranks on {} nodes of {}{}: {}\n  fabric: {}\n",
             self.ranks,
             self.nodes,
             self.system,
-            unit::time(self.nanoseconds)
+            self.setup.within(),
+            unit::time(self.nanoseconds),
+            self.setup.fabric
         );
         out += &format!(
             "  {} operations, {} messages of {} bytes together; rank {} ends last\n",
@@ -159,7 +161,10 @@ mod tests {
         let library = profiles.library().unwrap();
         let model = find(&library, "connectx6-hdr", Fidelity::Message, &[]).unwrap();
         let on = |nodes| replay_on(&model, Path::new("s.goal"), &schedule, nodes, &profiles);
-        assert!(on(Some(2)).is_ok() && on(None).is_ok());
+        assert!(on(Some(2)).is_ok());
+        let text = on(None).unwrap().text();
+        let fabric = "\n  fabric: one quantum switch of 40 ports\n";
+        assert!(text.contains(fabric), "{text}");
         let told = on(Some(3)).expect_err("is refused").to_string();
         let reason = "--nodes 3 is more than the 2 ranks of the program";
         assert!(told.contains(reason), "{told}");

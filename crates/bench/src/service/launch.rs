@@ -177,7 +177,10 @@ impl Bench<'_> {
         }
         let overlap = worked.overlap();
         if overlap < 0.9 {
-            warnings.push(Warning::LowOverlap { fraction: overlap });
+            warnings.push(Warning::LowOverlap {
+                fraction: overlap,
+                ends: None,
+            });
         }
         if worked
             .answers

@@ -19,6 +19,8 @@ const BYTES: u64 = 32 << 20;
 const MESSAGES: (u64, u64) = (64, 2048);
 /// Share of the time from which a server limits a stream.
 const LIMITS: f64 = 0.9;
+/// Lines of translations a message that are mentioned.
+const SELDOM: f64 = 0.01;
 /// Number of servers to print.
 const SHOWN: usize = 5;
 
@@ -31,6 +33,8 @@ pub struct Stream {
     pub figure: (f64, String),
     /// Nanoseconds from a message to the next one, of both directions together.
     pub between: f64,
+    /// Lines of address translations that the adapters fetch for a message.
+    pub translations: f64,
     /// Servers with the nanoseconds for which a message occupies them, the busiest first.
     pub servers: Vec<(String, f64)>,
 }
@@ -124,6 +128,7 @@ fn between(once: Audit, (point, twice): (Point, Audit), size: u64) -> Option<Str
     (messages > 0.0).then(|| Stream {
         figure: (headline.value, headline.unit.clone()),
         between: per_message(twice.now.nanos() - once.now.nanos()),
+        translations: per_message((twice.translations - once.translations) as f64),
         servers,
         parameters: point.parameters,
     })
@@ -157,6 +162,14 @@ impl Stream {
             );
         }
         let _ = writeln!(out, "  {}", self.limit());
+        if self.translations >= SELDOM {
+            let _ = writeln!(
+                out,
+                "  address translations: {:.2} lines are fetched a message; a message waits for \
+                 its first",
+                self.translations
+            );
+        }
         out
     }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use verbena_model::adapter::Fidelity;
+use verbena_model::component::check_joins;
 use verbena_model::profile::{Error, Library, Overrides, System};
 use verbena_reproduce::application::halo_run;
 use verbena_reproduce::bench::{Latency, Operation, latency};
@@ -235,11 +236,7 @@ impl StudyPoint {
             }
             Driver::Halo => {
                 let (ranks, nodes) = (given("ranks") as usize, given("nodes") as usize);
-                let (name, most) = (&system.name, system.joins());
-                if nodes as u64 > most {
-                    let reason = format!("{name} joins at most {most} nodes, not {nodes}");
-                    return Err(PointError::Benchmark(reason));
-                }
+                check_joins(system, nodes).map_err(PointError::Benchmark)?;
                 let fidelity = match nodes {
                     0..=16 => fidelity,
                     _ => Fidelity::Message,

@@ -178,8 +178,8 @@ fn nothing(run: &Loaded) -> bool {
     complete && run.points.is_empty() && run.failures.is_empty()
 }
 
-/// Returns the exit code: the interrupt's after one, `AnswerIsNo` if a run or a whole launch failed
-/// or a run has failures of supported points only, otherwise success.
+/// Returns the exit code: the interrupt's after one, `AnswerIsNo` if a run or a whole launch
+/// failed, a run has failures of supported points only, or no run has a point, otherwise success.
 pub fn verdict(runs: &[Loaded]) -> Exit {
     let bad = |run: &Loaded| {
         let offered_nothing = run.points.is_empty() && run.failures.iter().any(|f| !f.unsupported);
@@ -198,11 +198,17 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
     };
     if runs.iter().any(interrupted) {
         interrupt::exit()
-    } else if runs.iter().any(bad) {
+    } else if runs.iter().any(bad) || measured_nothing(runs) {
         Exit::AnswerIsNo
     } else {
         Exit::Success
     }
+}
+
+/// Returns whether all points of all runs failed, if only for want of a feature or of nodes.
+fn measured_nothing(runs: &[Loaded]) -> bool {
+    let is_empty = |run: &Loaded| run.points.is_empty();
+    runs.iter().all(is_empty) && runs.iter().any(|run| !run.failures.is_empty())
 }
 
 fn print_json(runs: &[Loaded]) {

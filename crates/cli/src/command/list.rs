@@ -19,6 +19,12 @@ pub struct Arguments {
     #[command(flatten)]
     profiles: ProfileOptions,
 
+    /// List the assumed and inherited values of a model
+    ///
+    /// The most important first; `inherited` ones are those of an earlier generation.
+    #[arg(long, value_name = "PROFILE", conflicts_with = "json")]
+    basis: Option<String>,
+
     /// Print one JSON object instead of a table
     #[arg(long)]
     json: bool,
@@ -49,6 +55,14 @@ struct Modelled {
 /// Fails if the profiles cannot be read.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let library = arguments.profiles.library()?;
+    if let Some(name) = &arguments.basis {
+        let basis = library.basis(name);
+        let basis = basis.map_err(|error| Failure::Input(error.to_string()))?;
+        for value in basis.most_important() {
+            outln!("{value}");
+        }
+        return Ok(Exit::Success);
+    }
     let systems = Machine::names(&library).filter_map(|name| {
         let machine = Machine::of(&library, name).ok()?;
         let basis = library.basis(name).ok();

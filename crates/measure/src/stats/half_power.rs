@@ -8,10 +8,23 @@ pub struct HalfPower {
     pub peak_size: f64,
     /// The peak.
     pub peak: f64,
-    /// The size at half of it, interpolated between neighbours on a logarithmic size axis; the
-    /// smallest size if that already reaches half.
-    pub half_size: f64,
+    /// The size at half of it.
+    pub half: HalfSize,
 }
+
+/// The size at which half of the peak is reached.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HalfSize {
+    /// Interpolated between close neighbours on a logarithmic size axis.
+    At(f64),
+    /// Between these sizes, which are too far apart to interpolate.
+    Between(f64, f64),
+    /// At most the smallest size.
+    UpTo(f64),
+}
+
+/// Largest ratio of neighbouring sizes to interpolate between.
+const CLOSE: f64 = 4.0;
 
 /// Computes N½ from (size, bandwidth) points in any order; `None` if there are none, or if one is
 /// not positive and finite.
@@ -25,18 +38,21 @@ pub fn half_power(points: &[(f64, f64)]) -> Option<HalfPower> {
     let &(peak_size, peak) = sorted.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let half = peak / 2.0;
     let first = sorted.iter().position(|&(_, y)| y >= half)?;
-    let half_size = match first {
-        0 => sorted[0].0,
+    let half = match first {
+        0 => HalfSize::UpTo(sorted[0].0),
         i => {
             let ((x0, y0), (x1, y1)) = (sorted[i - 1], sorted[i]);
             let share = (half - y0) / (y1 - y0);
-            (x0.ln() + share * (x1.ln() - x0.ln())).exp()
+            match x1 / x0 <= CLOSE {
+                true => HalfSize::At((x0.ln() + share * (x1.ln() - x0.ln())).exp()),
+                false => HalfSize::Between(x0, x1),
+            }
         }
     };
     Some(HalfPower {
         peak_size,
         peak,
-        half_size,
+        half,
     })
 }
 
@@ -53,9 +69,8 @@ mod tests {
             .collect();
         let found = half_power(&points).unwrap();
         assert!(
-            (found.half_size / 1000.0 - 1.0).abs() < 0.03,
-            "{}",
-            found.half_size
+            matches!(found.half, HalfSize::At(size) if (size / 1000.0 - 1.0).abs() < 0.03),
+            "{found:?}"
         );
     }
 
@@ -64,6 +79,15 @@ mod tests {
         assert_eq!(half_power(&[]), None);
         assert_eq!(half_power(&[(1.0, 0.0)]), None);
         assert_eq!(half_power(&[(8.0, f64::NAN)]), None);
-        assert_eq!(half_power(&[(8.0, 5.0)]).unwrap().half_size, 8.0);
+    }
+
+    #[test]
+    fn the_half_needs_sizes_around_it() {
+        let half = |points: &[(f64, f64)]| half_power(points).unwrap().half;
+        assert_eq!(half(&[(8.0, 5.0)]), HalfSize::UpTo(8.0));
+        let far = [(8.0, 5.0), (8192.0, 80.0), (16384.0, 90.0)];
+        assert_eq!(half(&far), HalfSize::Between(8.0, 8192.0));
+        let close = [(2048.0, 40.0), (4096.0, 50.0), (8192.0, 90.0)];
+        assert!(matches!(half(&close), HalfSize::At(size) if (2048.0..4096.0).contains(&size)));
     }
 }

@@ -6,6 +6,7 @@
 //! both.
 
 mod bus;
+mod fabric;
 mod interconnect;
 mod load;
 mod memory;
@@ -17,6 +18,7 @@ mod topology;
 mod transfer;
 
 pub use bus::BusModel;
+pub use fabric::{check_joins, fabric};
 pub use load::{Flow, Load};
 pub use memory::MemoryModel;
 pub use network::{Arrival, Network, PacketInFlight, Sent, Slot};

@@ -54,6 +54,26 @@ impl ProfileKind {
         found.map_or("", |(word, _)| word)
     }
 
+    /// Returns the kind of profile with this key of its top level, of keys that are often put in
+    /// another.
+    pub(super) fn with_key(key: &str) -> Option<ProfileKind> {
+        let system = [
+            "host",
+            "adapter",
+            "link",
+            "cable",
+            "switch",
+            "topology",
+            "congestion",
+        ];
+        match key {
+            "routing" | "fat_tree" | "torus" | "dragonfly" | "table" => Some(ProfileKind::Topology),
+            "rate" | "mtu" | "lanes" => Some(ProfileKind::Link),
+            _ if system.contains(&key) || key == "mpi" => Some(ProfileKind::System),
+            _ => None,
+        }
+    }
+
     pub(super) fn from_word(word: &str) -> Option<ProfileKind> {
         let found = ProfileKind::WORDS.iter().find(|(known, _)| *known == word);
         found.map(|(_, kind)| *kind)

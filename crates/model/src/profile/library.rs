@@ -26,8 +26,8 @@ pub struct Library {
     fabric: Option<Topology>,
     /// By profile, the values that it takes from earlier generations.
     inherited: BTreeMap<Name, Vec<Inherited>>,
-    /// Values that profiles take from earlier generations without saying so.
-    unlisted: Vec<Error>,
+    /// Faulty profiles; systems and profiles that refer to one fail with its error.
+    faulty: BTreeMap<Name, Error>,
 }
 
 impl Library {
@@ -41,32 +41,50 @@ impl Library {
         for (path, text) in SHIPPED {
             sources.add(&format!("profiles/{path}.toml"), text)?;
         }
-        let library = Library::of(sources, overrides.clone())?;
+        let library = Library::of(sources, overrides.clone()).without_faults(&BTreeMap::new())?;
         library.check_overrides()?;
         Ok(library)
     }
 
-    fn of(sources: Sources, overrides: Overrides) -> Result<Library, Error> {
-        let mut profiles = BTreeMap::new();
-        let (mut recorded, mut unlisted) = (Vec::new(), Vec::new());
+    fn of(sources: Sources, overrides: Overrides) -> Library {
+        let (mut profiles, mut faulty) = (BTreeMap::new(), BTreeMap::new());
+        let mut recorded = Vec::new();
         let mut inherited = BTreeMap::new();
         for name in sources.names() {
-            let read = sources.read(name, &overrides)?;
+            // Values of earlier generations that a profile does not list are a fault, too.
+            let read = sources.read(name, &overrides);
+            let read = read.and_then(|read| match read.unlisted.first() {
+                Some(unlisted) => Err(unlisted.clone()),
+                None => Ok(read),
+            });
+            let read = match read {
+                Ok(read) => read,
+                Err(error) => {
+                    faulty.insert(name.clone(), error);
+                    continue;
+                }
+            };
             profiles.insert(name.clone(), read.profile);
             recorded.extend(read.own);
             inherited.insert(name.clone(), read.inherited);
-            unlisted.extend(read.unlisted);
+        }
+        // A profile may be sound although its base is not.
+        for name in profiles.keys() {
+            let chain = sources.chain(name).unwrap_or_default();
+            if let Some(error) = chain.iter().find_map(|base| faulty.get(base)) {
+                faulty.insert(name.clone(), error.clone());
+            }
         }
         tell_apart(&mut recorded);
-        Ok(Library {
+        Library {
             sources,
             overrides,
             profiles,
             recorded,
             fabric: None,
             inherited,
-            unlisted,
-        })
+            faulty,
+        }
     }
 
     /// Replaces the topology of every system by `fabric`. Settings and directories must have been
@@ -79,23 +97,31 @@ impl Library {
         }
     }
 
-    /// Checks that profiles added to `known` list the values that they take from earlier
-    /// generations.
-    fn with_listed_values(self, known: &Library) -> Result<Library, Error> {
-        match self
-            .unlisted
-            .iter()
-            .find(|one| !known.unlisted.contains(one))
-        {
-            Some(unlisted) => Err(unlisted.clone()),
+    /// Checks that only profiles of `known` are faulty.
+    fn without_faults(self, known: &BTreeMap<Name, Error>) -> Result<Library, Error> {
+        let mut faulty = self.faulty.iter();
+        match faulty.find(|(name, _)| !known.contains_key(*name)) {
+            Some((_, fault)) => Err(fault.clone()),
             None => Ok(self),
         }
     }
 
-    /// Returns an error for each value that a shipped profile takes from an earlier generation
-    /// without naming it in `inherits`, and for each value named there that it does not take.
-    pub fn unlisted(&self) -> &[Error] {
-        &self.unlisted
+    /// Returns the errors of profiles of directories, each once. Systems that do not
+    /// refer to such a profile are not affected.
+    pub fn faults(&self) -> Vec<&Error> {
+        let mut faults: Vec<&Error> = self.sources.unreadable().collect();
+        for fault in self.faulty.values() {
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+        faults
+    }
+
+    /// Returns the error of a profile, if it is faulty.
+    fn fault(&self, kind: ProfileKind, name: &str) -> Option<&Error> {
+        let faulty = self.faulty.get(&(kind, name.to_owned()));
+        faulty.or_else(|| self.sources.fault(name))
     }
 
     /// Returns the number of values that profiles take from earlier generations for want of a
@@ -124,15 +150,16 @@ impl Library {
     }
 
     /// Adds the files `*.toml` under `directory`. They may replace profiles of the same kind and
-    /// name, and may be based on those that they replace.
+    /// name, and may be based on those that they replace. Only systems and profiles that refer to
+    /// an invalid file fail ([`Library::faults`]).
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory or a file cannot be read, or a profile is invalid.
+    /// Returns an error if the directory cannot be read.
     pub fn and_directory(&self, directory: &Path) -> Result<Library, Error> {
         let mut sources = self.sources.clone();
         add_directory(&mut sources, directory)?;
-        Library::of(sources, self.overrides.clone())?.with_listed_values(self)
+        Ok(Library::of(sources, self.overrides.clone()))
     }
 
     /// Adds files; a profile's name is the file name without directories and extension.
@@ -148,7 +175,8 @@ impl Library {
         for (file, text) in files {
             sources.add(file, text)?;
         }
-        Library::of(sources, self.overrides.clone())?.with_listed_values(self)
+        let library = Library::of(sources, self.overrides.clone());
+        library.without_faults(&self.faulty)
     }
 
     /// Adds overrides to those already in effect.
@@ -158,7 +186,8 @@ impl Library {
     /// Returns an error if an overridden value is invalid or an override does not match exactly one
     /// value.
     pub fn with(&self, overrides: &Overrides) -> Result<Library, Error> {
-        let library = Library::of(self.sources.clone(), self.overrides.and(overrides))?;
+        let library = Library::of(self.sources.clone(), self.overrides.and(overrides));
+        let library = library.without_faults(&self.faulty)?;
         library.check_overrides()?;
         Ok(library)
     }
@@ -200,6 +229,10 @@ impl Library {
             match meant.as_slice() {
                 [_] => {}
                 [] => {
+                    let profile = path.split('.').next().unwrap_or_default();
+                    if let Some(error) = self.fault_named(profile) {
+                        return Err(error.clone());
+                    }
                     let reason = match self.owner_of(path) {
                         Some((owner, own)) => format!("is set in profile {owner}; use {own}"),
                         None => "no profile has such a value".to_owned(),
@@ -213,6 +246,13 @@ impl Library {
             }
         }
         Ok(())
+    }
+
+    /// Returns the error of a faulty profile of any kind.
+    fn fault_named(&self, name: &str) -> Option<&Error> {
+        let mut faulty = self.faulty.iter();
+        let found = faulty.find(|((_, known), _)| known == name);
+        found.map_or_else(|| self.sources.fault(name), |(_, error)| Some(error))
     }
 
     /// Returns the profile that sets the value at `path` of a profile based on it, or of a system
@@ -261,7 +301,8 @@ impl Library {
 
     /// Returns the profile `name` of kind `kind`.
     pub fn profile(&self, kind: ProfileKind, name: &str) -> Option<&Profile> {
-        self.profiles.get(&(kind, name.to_owned()))
+        let found = self.profiles.get(&(kind, name.to_owned()));
+        found.filter(|_| self.fault(kind, name).is_none())
     }
 
     /// Iterates over the names of the software adapters.
@@ -283,11 +324,15 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// Returns an error that lists the known systems if there is no such system.
+    /// Returns the error of the profile, or one that lists the known systems if there is no such
+    /// system.
     pub fn system_names(&self, name: &str) -> Result<&SystemNames, Error> {
         match self.profile(ProfileKind::System, name) {
             Some(Profile::System(names)) => Ok(names),
             _ => {
+                if let Some(fault) = self.fault_named(name) {
+                    return Err(fault.clone());
+                }
                 let known: Vec<_> = self.systems().collect();
                 let reason = format!("no such system; there are {}", known.join(", "));
                 Err(fault_of(name, "-", reason))
@@ -308,6 +353,9 @@ impl Library {
                 match self.profile(ProfileKind::$kind, $name) {
                     Some(Profile::$kind(part)) => part.clone(),
                     _ => {
+                        if let Some(fault) = self.fault(ProfileKind::$kind, $name) {
+                            return Err(fault.clone());
+                        }
                         let kind = ProfileKind::$kind.word();
                         let reason = format!("no {kind} profile \"{}\"", $name);
                         return Err(fault_of(name, kind, reason));
@@ -480,8 +528,11 @@ fn add_directory(sources: &mut Sources, directory: &Path) -> Result<(), Error> {
         if path.is_dir() {
             add_directory(sources, &path)?;
         } else if path.extension().is_some_and(|e| e == "toml") {
-            let text = std::fs::read_to_string(&path).map_err(|e| fault(&path, e.to_string()))?;
-            sources.add(&path.display().to_string(), &text)?;
+            let file = path.display().to_string();
+            let text = std::fs::read_to_string(&path).map_err(|e| fault(&path, e.to_string()));
+            if let Err(error) = text.and_then(|text| sources.add(&file, &text)) {
+                sources.add_unreadable(&file, error);
+            }
         }
     }
     Ok(())
@@ -490,6 +541,50 @@ fn add_directory(sources: &mut Sources, directory: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_faulty_file_affects_what_refers_to_it_alone() {
+        let number = std::process::id();
+        let directory = std::env::temp_dir().join(format!("verbena-profiles-{number}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        let put = |file: &str, text: &str| std::fs::write(directory.join(file), text).unwrap();
+        put(
+            "mine.toml",
+            "kind = \"system\"\nbase = \"connectx6-hdr\"\nrouting = \"adaptive\"\n",
+        );
+        put("on-mine.toml", "kind = \"system\"\nbase = \"mine\"\n");
+        put("fibre.toml", "kind = \"cable\n");
+        put(
+            "good.toml",
+            "kind = \"system\"\nbase = \"connectx6-hdr\"\nabout = \"mine\"\n",
+        );
+        let shipped = Library::shipped(&Overrides::none()).unwrap();
+        let library = shipped.and_directory(&directory).unwrap();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let fault = |name: &str| {
+            library
+                .system(name)
+                .map(|_| ())
+                .expect_err(name)
+                .to_string()
+        };
+        for name in ["mine", "on-mine"] {
+            let text = fault(name);
+            let hint =
+                "mine.toml:3: routing: unknown key; it belongs in a file of kind \"topology\"";
+            assert!(text.ends_with(hint), "{text}");
+        }
+        let text = fault("connectx-qdr-fibre");
+        assert!(text.contains("fibre.toml:1: "), "{text}");
+        assert!(library.system("good").is_ok());
+        assert_eq!(library.faults().len(), 2, "{:?}", library.faults());
+        // A setting elsewhere is still possible, a wrong one still an error.
+        let with = |path, value| library.with(&Overrides::none().with(path, value));
+        assert!(with("connectx.send.blueflame", 1.0).is_ok());
+        assert!(with("no.such", 1.0).is_err());
+        let text = with("mine.ports", 1.0).unwrap_err().to_string();
+        assert!(text.contains("mine.toml:3: routing"), "{text}");
+    }
 
     #[test]
     fn earlier_overrides_are_kept() {

@@ -349,7 +349,15 @@ impl<'a> Section<'a> {
         let used = self.used.borrow();
         for (name, _) in self.table.iter() {
             if !used.contains(name.get_ref().as_ref()) {
-                return Err(self.fault(name.get_ref(), name.span().start, "unknown key"));
+                let key = self.path_of(name.get_ref());
+                let reason = match ProfileKind::with_key(&key) {
+                    Some(kind) if kind != self.reading.kind => format!(
+                        "unknown key; it belongs in a file of kind \"{}\"",
+                        kind.word()
+                    ),
+                    _ => "unknown key".to_owned(),
+                };
+                return Err(self.fault(name.get_ref(), name.span().start, reason));
             }
         }
         Ok(())

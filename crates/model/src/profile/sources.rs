@@ -38,13 +38,22 @@ pub(super) struct Read {
 /// All profile files. The last file of a kind and name defines it; that file may be based on the
 /// one that it replaces.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sources(BTreeMap<Name, Vec<Source>>);
+pub(super) struct Sources {
+    files: BTreeMap<Name, Vec<Source>>,
+    /// By name of the profile: files whose kind cannot be read. They could define any profile of
+    /// the name.
+    unreadable: BTreeMap<String, Error>,
+}
+
+/// Returns the name of a file's profile: the file name without directories and extension.
+fn profile_of(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.trim_end_matches(".toml").to_owned()
+}
 
 impl Sources {
-    /// Adds a file; the profile's name is the file name without directories and extension.
+    /// Adds a file.
     pub fn add(&mut self, file: &str, text: &str) -> Result<(), Error> {
-        let name = file.rsplit('/').next().unwrap_or(file);
-        let name = name.trim_end_matches(".toml").to_owned();
         let table = parse(file, text)?;
         let kind = word(file, text, table.get_ref(), "kind")?;
         let Some((kind, at)) = kind else {
@@ -57,7 +66,8 @@ impl Sources {
         let base = word(file, text, table.get_ref(), "base")?.map(|(base, _)| base);
         let generation = word(file, text, table.get_ref(), "generation")?.map(|(word, _)| word);
         let groups = read_groups(file, text, table.get_ref())?;
-        self.0.entry((kind, name)).or_default().push(Source {
+        let name = (kind, profile_of(file));
+        self.files.entry(name).or_default().push(Source {
             file: file.to_owned(),
             text: text.to_owned(),
             base,
@@ -67,9 +77,24 @@ impl Sources {
         Ok(())
     }
 
+    /// Adds the error of a file that cannot be added.
+    pub fn add_unreadable(&mut self, file: &str, error: Error) {
+        self.unreadable.insert(profile_of(file), error);
+    }
+
+    /// Returns the error of the file of a profile that cannot be read.
+    pub fn fault(&self, name: &str) -> Option<&Error> {
+        self.unreadable.get(name)
+    }
+
+    /// Iterates over the errors of files that cannot be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = &Error> {
+        self.unreadable.values()
+    }
+
     /// Iterates over the kinds and names.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
-        self.0.keys()
+        self.files.keys()
     }
 
     /// Returns a profile and its bases, nearest first.
@@ -84,7 +109,10 @@ impl Sources {
         // Number of files of this name to skip: those that the chain already contains.
         let mut over = 0;
         loop {
-            let files = self.0.get(&here).map_or(&[][..], Vec::as_slice);
+            if let Some(error) = self.unreadable.get(&here.1) {
+                return Err(error.clone());
+            }
+            let files = self.files.get(&here).map_or(&[][..], Vec::as_slice);
             let Some(source) = files.len().checked_sub(over + 1).map(|at| &files[at]) else {
                 let from = chain.last().map_or("profiles", |(_, source)| &source.file);
                 let reason = format!("no {} profile \"{}\"", here.0.word(), here.1);

@@ -83,6 +83,14 @@ impl Dragonfly {
         })
     }
 
+    /// Describes its sizes.
+    pub fn about(&self) -> String {
+        format!(
+            "dragonfly of {} groups of {} switches with {} nodes each",
+            self.groups, self.switches, self.nodes
+        )
+    }
+
     /// Returns the cables, those within groups first.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         self.cables.clone()

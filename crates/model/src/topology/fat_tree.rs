@@ -18,6 +18,18 @@ pub struct FatTree {
 }
 
 impl FatTree {
+    /// Describes its sizes, and the nodes of a leaf for each of its cables upwards.
+    pub fn about(&self) -> String {
+        let ratio = self.nodes as f64 / (self.spines * self.parallel) as f64;
+        format!(
+            "fat tree of {} leaves with {} nodes each, {} spines, {}:1",
+            self.leaves,
+            self.nodes,
+            self.spines,
+            (ratio * 100.0).round() / 100.0
+        )
+    }
+
     /// Returns the cables: `parallel` for each pair of a leaf and a spine.
     pub fn cables(&self) -> Vec<(usize, usize)> {
         let pairs = (0..self.leaves).flat_map(|leaf| (0..self.spines).map(move |s| (leaf, s)));

@@ -44,6 +44,15 @@ impl Torus {
         torus
     }
 
+    /// Describes its sizes.
+    pub fn about(&self) -> String {
+        let [x, y, z] = self.sizes;
+        format!(
+            "torus of {x} x {y} x {z} switches with {} nodes each",
+            self.nodes
+        )
+    }
+
     fn coordinate(&self, switch: usize, dimension: usize) -> usize {
         let below: usize = self.sizes[..dimension].iter().product();
         switch / below % self.sizes[dimension]

@@ -51,6 +51,20 @@ impl Wiring {
         }
     }
 
+    /// Describes the shape and its sizes.
+    pub fn about(&self) -> String {
+        match &self.shape {
+            Shape::FatTree(tree) => tree.about(),
+            Shape::Torus(torus) => torus.about(),
+            Shape::Dragonfly(dragonfly) => dragonfly.about(),
+            Shape::Table(table) => format!(
+                "{} switches, {} cables between them",
+                table.switches(),
+                self.cables.len()
+            ),
+        }
+    }
+
     /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         match &self.shape {

@@ -17,7 +17,7 @@ use crate::wiring::{LinkKind, Setup, Wired, wire};
 use verbena_fabric::*;
 use verbena_measure::bound::{Bound, link_payload};
 use verbena_measure::result::{Finding, Metric, Parameters};
-use verbena_measure::stats::half_power::half_power;
+use verbena_measure::stats::half_power::{HalfSize, half_power};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ways {
@@ -301,13 +301,13 @@ fn findings<F: Fabric>(context: &Context<'_, F>, curve: &[(f64, f64)]) {
     let Some(found) = half_power(curve) else {
         return;
     };
-    let finding = |name: &str, value: f64, unit: &str, text: String| {
+    let finding = |name: &str, value: Option<f64>, unit: &str, text: String| {
         Record::Finding(Finding {
             benchmark: context.benchmark.to_owned(),
             launch: context.launch,
             name: name.to_owned(),
             parameters: parameters! { "transport" => "rc" },
-            value: Some(value),
+            value,
             unit: unit.to_owned(),
             range: None,
             text,
@@ -315,7 +315,17 @@ fn findings<F: Fabric>(context: &Context<'_, F>, curve: &[(f64, f64)]) {
     };
     use verbena_measure::unit::{rate, size};
     let text = format!("peak of {} at {}", rate(found.peak), size(found.peak_size));
-    context.emit(finding("peak-bandwidth", found.peak, "bytes/s", text));
-    let text = format!("half of the peak is reached at {}", size(found.half_size));
-    context.emit(finding("half-power-size", found.half_size, "bytes", text));
+    context.emit(finding("peak-bandwidth", Some(found.peak), "bytes/s", text));
+    let (value, text) = match found.half {
+        // One size has no neighbor to interpolate from.
+        HalfSize::UpTo(_) if curve.len() < 2 => return,
+        HalfSize::UpTo(smallest) => (None, format!("at {} or below", size(smallest))),
+        HalfSize::At(half) => (Some(half), format!("at {}", size(half))),
+        HalfSize::Between(below, above) => {
+            let text = format!("between {} and {}", size(below), size(above));
+            (None, text)
+        }
+    };
+    let text = format!("half of the peak is reached {text}");
+    context.emit(finding("half-power-size", value, "bytes", text));
 }

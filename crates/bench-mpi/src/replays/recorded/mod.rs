@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::interval::{self, Judge, ToldInterval};
-use super::{Setup, check_nodes, input};
+use super::{Setup, check_nodes, fabrics, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -101,6 +101,11 @@ pub struct Told {
 }
 
 impl Told {
+    /// Returns the fabrics of a trace's replays on several systems.
+    fn fabrics(all: &[Replayed]) -> Vec<String> {
+        fabrics(all.iter().map(|one| (&*one.told.system, &one.told.setup)))
+    }
+
     /// Returns the time, and the part that is exact.
     fn parts(&self) -> interval::Parts {
         interval::Parts {
@@ -232,13 +237,14 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             .collect(),
         end: parts.end.nanos(),
     };
+    let nodes = run.nodes.iter().max().map_or(0, |node| node + 1);
     let [computing, overhead, wire] = outcome.chain.shares().map(|share| share.nanos());
     Told {
         trace: directory.display().to_string(),
         system: run.system.name.clone(),
-        setup: Setup::of(run.system),
+        setup: Setup::of(run.system, nodes),
         ranks: outcome.ranks.len(),
-        nodes: run.nodes.iter().max().map_or(0, |node| node + 1),
+        nodes,
         calls: summary.all.calls,
         messages: summary.all.messages,
         bytes: summary.all.bytes,

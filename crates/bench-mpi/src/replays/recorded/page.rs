@@ -2,7 +2,7 @@
 
 use super::super::interval::ASSUMED;
 use super::table::{does, judged, limit, means, shown};
-use super::{Found, OnEach, Replayed};
+use super::{Found, OnEach, Replayed, Told};
 use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_replay::Parts;
@@ -33,15 +33,16 @@ fn one(on_each: &OnEach, differences: &[String]) -> Application {
     let name = path.file_name().unwrap_or(path.as_os_str());
     Application {
         name: format!(
-            "{}, {} ranks on {} nodes",
+            "{}, {} ranks on {} nodes{}",
             name.display(),
             told.ranks,
-            told.nodes
+            told.nodes,
+            told.setup.within()
         ),
         ranks: told.ranks,
         content: does(told),
         on: on_each.iter().map(|one| on(&on_each[0], one)).collect(),
-        notes: [&notes(on_each)[..], differences].concat(),
+        notes: [Told::fabrics(on_each), notes(on_each), differences.to_vec()].concat(),
     }
 }
 

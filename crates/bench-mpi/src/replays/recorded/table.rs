@@ -65,7 +65,11 @@ fn by_ranks(all: &[OnEach]) -> String {
     }
     for on_each in all {
         let first = &on_each[0].told;
-        let _ = writeln!(out, "\n{}, {} nodes", first.trace, first.nodes);
+        let within = first.setup.within();
+        let _ = writeln!(out, "\n{}, {} nodes{within}", first.trace, first.nodes);
+        for line in Told::fabrics(on_each) {
+            let _ = writeln!(out, "  {line}");
+        }
         out += &verdicts(on_each);
     }
     out
@@ -77,11 +81,13 @@ const SHOWN: usize = 16;
 
 fn alone(told: &Told, outcome: &Outcome, in_blocks: bool) -> String {
     let mut out = format!(
-        "{} ranks on {} nodes of {}: {}\n  {}\n",
+        "{} ranks on {} nodes of {}{}: {}\n  fabric: {}\n  {}\n",
         told.ranks,
         told.nodes,
         told.system,
+        told.setup.within(),
         unit::time(told.nanoseconds),
+        told.setup.fabric,
         does(told)
     );
     out += &row("rank", ["computing", "overhead", "wire", "waiting", "end"]);
@@ -250,11 +256,15 @@ pub fn does(told: &Told) -> String {
 fn beside(all: &[Replayed], in_blocks: bool) -> String {
     let first = &all[0].told;
     let mut out = format!(
-        "{} ranks on {} nodes\n  {}\n",
+        "{} ranks on {} nodes{}\n",
         first.ranks,
         first.nodes,
-        does(first)
+        first.setup.within()
     );
+    for line in Told::fabrics(all) {
+        let _ = writeln!(out, "  {line}");
+    }
+    let _ = writeln!(out, "  {}", does(first));
     let width = all
         .iter()
         .map(|one| one.told.system.len())

@@ -13,7 +13,8 @@ use crate::profile::Rate;
 use crate::topology::{Leg, LinkRates, NextHop, Routing, Wiring};
 use outlook::{Choice, Outlook};
 use std::sync::Arc;
-use tree::{Route, Tree};
+use tree::Route;
+pub(super) use tree::Tree;
 
 #[derive(Debug, Clone)]
 pub(super) enum Topology {

@@ -91,6 +91,21 @@ impl Tree {
         }
     }
 
+    /// Describes its switches, of a profile `name` and with `switch` ports.
+    pub fn about(&self, name: &str, switch: usize) -> String {
+        let half = self.half;
+        let upper = match self.levels {
+            0 => return "no switch".to_owned(),
+            1 => return format!("one {name} switch of {switch} ports"),
+            2 => format!("{half} spines"),
+            _ => format!("{} spines, {} cores", self.pods * half, half * half),
+        };
+        format!(
+            "fat tree of {name} switches ({switch} ports): {} levels, {} leaves, {upper}, 1:1",
+            self.levels, self.leaves
+        )
+    }
+
     pub fn ports(&self) -> usize {
         self.ports
     }
