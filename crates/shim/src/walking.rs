@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 use std::ptr;
 
-use libc::{DIR, c_char, c_int, dirent64, glob64_t, size_t, stat as Stat};
+use libc::{DIR, c_char, c_int, dirent64, glob_t, size_t, stat as Stat};
 
 use crate::errno;
 use crate::next::Next;
@@ -131,9 +131,9 @@ macro_rules! glob_family {
             pattern: *const c_char,
             flags: c_int,
             failed: Failed,
-            found: *mut glob64_t,
+            found: *mut glob_t,
         ) -> c_int {
-            type Glob = unsafe extern "C" fn(*const c_char, c_int, Failed, *mut glob64_t) -> c_int;
+            type Glob = unsafe extern "C" fn(*const c_char, c_int, Failed, *mut glob_t) -> c_int;
             // SAFETY: this name has this signature in every C library.
             static NEXT: Next<Glob> = unsafe { Next::new($symbol) };
             let Some(next) = NEXT.get() else {
