@@ -231,7 +231,7 @@ fn more_nodes_than_the_system_has_are_refused() {
         "benchmark = \"halo\"\nsystem = \"connectx-qdr-back-to-back\"\nnodes = 3\nranks = 6\n";
     let point = study(text).expect("sound").points().next().expect("one");
     let error = point.compute(&library()).expect_err("a cable has two ends");
-    let expected = "connectx-qdr-back-to-back joins at most 2 nodes, not 3";
+    let expected = "connectx-qdr-back-to-back joins at most 2 nodes, not 3: it has no switch";
     assert_eq!(error.to_string(), expected);
 }
 
