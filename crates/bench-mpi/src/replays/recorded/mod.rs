@@ -2,7 +2,6 @@
 
 mod page;
 mod sensitivity;
-mod summary;
 mod table;
 
 pub use page::page;
@@ -16,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::comparison::{Compared, ToldVerdict};
 use super::interval::{self, Judge, ToldInterval};
 use super::{Setup, check_nodes, input};
 use crate::Failure;
@@ -93,6 +93,9 @@ pub struct Told {
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
+    /// The verdict against the first model, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_first: Option<ToldVerdict>,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
     /// Anchors of the model, and how well it fits them.
@@ -105,7 +108,7 @@ impl Told {
     fn parts(&self) -> interval::Parts {
         interval::Parts {
             all: self.nanoseconds,
-            computing: Some(self.chain.computing),
+            computing: self.chain.computing,
         }
     }
 }
@@ -138,6 +141,26 @@ pub struct Replayed {
     pub told: Told,
     outcome: Outcome,
     judge: Option<Judge>,
+}
+
+impl Replayed {
+    fn compared(&self) -> Compared<'_> {
+        Compared {
+            system: &self.told.system,
+            parts: self.told.parts(),
+            interval: self.told.interval.as_ref(),
+            judge: self.judge.as_ref(),
+        }
+    }
+}
+
+/// Adds the verdicts against the first model to the results.
+pub fn judge(all: &mut [Replayed]) {
+    if let [first, others @ ..] = all {
+        for other in others {
+            other.told.against_first = first.compared().told(&other.compared());
+        }
+    }
 }
 
 /// The replays of a trace, one on each model; the first is the one that the others are compared
@@ -247,6 +270,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
         interval: None,
+        against_first: None,
         by_rank: outcome
             .ranks
             .iter()

@@ -1,10 +1,10 @@
 //! The results of replays as text.
 
-use super::super::interval::{ASSUMED, Judged, verdict};
-use super::summary::{self, OnModel};
+use super::super::comparison::{Compared, verdicts};
+use super::super::interval::{ASSUMED, Judged};
+use super::super::summary::{self, OnModel};
 use super::{Found, OnEach, Replayed, Told};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
@@ -66,7 +66,7 @@ fn by_ranks(all: &[OnEach]) -> String {
     for on_each in all {
         let first = &on_each[0].told;
         let _ = writeln!(out, "\n{}, {} nodes", first.trace, first.nodes);
-        out += &verdicts(on_each);
+        out += &verdicts(&compared(on_each));
     }
     out
 }
@@ -182,41 +182,12 @@ pub fn limit(told: &Told) -> String {
 
 /// Returns the verdict on a replay against another one.
 pub fn judged(first: &Replayed, other: &Replayed) -> Option<Judged> {
-    let (one, another) = (first.judge.as_ref()?, other.judge.as_ref()?);
-    verdict((one, first.told.parts()), (another, other.told.parts()))
+    first.compared().judged(&other.compared())
 }
 
-/// Returns the interval of each system's time, and whether it is faster or slower than the first.
-fn verdicts(all: &[Replayed]) -> String {
-    let mut out = String::new();
-    let mut rules = BTreeSet::new();
-    let width = all.iter().map(|one| one.told.system.len()).max();
-    let width = width.unwrap_or(0);
-    for (number, one) in all.iter().enumerate() {
-        let range = one.told.interval.as_ref();
-        let range = range.map_or("no interval".to_owned(), |one| one.range());
-        let verdict = match number {
-            0 => "first".to_owned(),
-            _ => match judged(&all[0], one) {
-                Some(judged) => {
-                    let text = judged.text(&all[0].told.system);
-                    rules.insert(judged.rule);
-                    text
-                }
-                None => "no verdict".to_owned(),
-            },
-        };
-        let _ = writeln!(out, "  {:<width$}  {range:>28}  {verdict}", one.told.system);
-    }
-    let origins = all.iter().filter_map(|one| one.told.interval.as_ref());
-    let origins: BTreeSet<&str> = origins.map(|one| one.origin()).collect();
-    for origin in origins {
-        let _ = writeln!(out, "  interval {origin}; {ASSUMED}");
-    }
-    for rule in rules {
-        let _ = writeln!(out, "  {rule}");
-    }
-    out
+/// Returns replays side by side.
+pub fn compared(all: &[Replayed]) -> Vec<Compared<'_>> {
+    all.iter().map(Replayed::compared).collect()
 }
 
 /// Describes the share of the time that depends on the adapter.
@@ -280,11 +251,11 @@ fn beside(all: &[Replayed], in_blocks: bool) -> String {
     let models = all.iter().map(|Replayed { told, outcome, .. }| OnModel {
         system: &told.system,
         took: told.nanoseconds,
-        spent: means(outcome).spent(told.nanoseconds),
+        spent: Some(means(outcome).spent(told.nanoseconds)),
     });
     let judge = |first: usize, other: usize| judged(&all[first], &all[other]);
     out += &summary::several(&models.collect::<Vec<_>>(), judge, in_blocks);
-    out + "\n" + &verdicts(all)
+    out + "\n" + &verdicts(&compared(all))
 }
 
 /// Means over the ranks, in nanoseconds.

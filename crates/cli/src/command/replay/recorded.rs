@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Inputs, collected, concluded, print_json};
+use super::{Inputs, collected, command, concluded, print_json, write_page};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
@@ -11,10 +11,9 @@ use crate::terminal;
 use verbena_bench::bar::Bar;
 use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::{
-    Examined, Found, OnEach, Settings, assumptions, changes, page, replay_on, text,
+    Examined, Found, OnEach, Settings, assumptions, changes, judge, page, replay_on, text,
 };
 use verbena_model::profile::Rate;
-use verbena_report::file::replace;
 
 /// How traces are replayed.
 #[derive(Debug, clap::Args)]
@@ -35,9 +34,9 @@ pub struct Options {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     memory_traffic: Option<Rate>,
 
-    /// Write an HTML page of the replay of traces
+    /// Write an HTML page of the replay
     ///
-    /// The predicted time on each model, and how ranks spend it.
+    /// The predicted time on each model, and how the ranks of a trace spend it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -86,6 +85,11 @@ fn rate(word: &str) -> Result<Rate, String> {
 }
 
 impl Options {
+    /// Returns the file for the page.
+    pub fn out(&self) -> Option<PathBuf> {
+        self.out.clone()
+    }
+
     /// Rejects options that do not apply to schedules.
     ///
     /// # Errors
@@ -96,7 +100,6 @@ impl Options {
             ("--ranks-per-node", self.ranks_per_node.is_some()),
             ("--compute-scale", self.compute_scale.is_some()),
             ("--memory-traffic", self.memory_traffic.is_some()),
-            ("--out", self.out.is_some()),
             ("--sensitivity", self.sensitivity),
             ("--write-goal", self.write_goal.is_some()),
             ("--write-timeline", self.write_timeline.is_some()),
@@ -176,7 +179,8 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                     bar.step();
                     Ok(replayed?)
                 });
-                let on_each = replays.collect::<Result<OnEach, Failure>>()?;
+                let mut on_each = replays.collect::<Result<OnEach, Failure>>()?;
+                judge(&mut on_each);
                 let examined = Examined {
                     trace: &trace,
                     models: &inputs.models,
@@ -208,15 +212,14 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         false => {}
     }
     if let Some(file) = options.out.filter(|_| done == count) {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
         let page = page(
-            &command,
+            &command(),
             &replayed,
             &assumptions,
             &differences,
             found.as_ref(),
         );
-        replace(&file, &page).map_err(Failure::system("write the page"))?;
+        write_page(&file, &page)?;
     }
     Ok(concluded(done, count))
 }
