@@ -333,7 +333,7 @@ mod tests {
         let page = page("c", Path::new("s.goal"), &all, &[], &[]);
         for words in [
             "slower: sure",
-            "computing (99 % of the critical path)",
+            "computing (98 % of the critical path)",
             "s.goal, 2 ranks",
         ] {
             assert!(page.contains(words), "{words}");

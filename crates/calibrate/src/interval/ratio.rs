@@ -3,7 +3,7 @@
 //! Errors that two systems have in common cancel in the ratio of their figures. How far they do is
 //! read off the residuals: the differences of two sources' log ratios at the same message size.
 
-use super::weighted::Scores;
+use super::weighted::{Scores, supported};
 use super::{Class, Intervals, LEAST_SOURCES, LEVELS, Subject};
 use crate::residual::Basis;
 use serde::Serialize;
@@ -87,8 +87,8 @@ impl Intervals {
     /// narrowest class with enough sources that both systems belong to. `None` if there is none,
     /// or the figures are not of the same kind.
     pub fn ratio(&self, first: &Subject, second: &Subject) -> Option<Ratio> {
-        let is_same =
-            (first.figure, first.layer, first.size) == (second.figure, second.layer, second.size);
+        let kind = |one: &Subject| (one.figure, one.layer, one.size, one.stand_in);
+        let is_same = kind(first) == kind(second);
         let both = match first.adapter == second.adapter {
             true => first.clone(),
             false => Subject {
@@ -122,11 +122,17 @@ impl Intervals {
                 });
             let pairs: Vec<Vec<f64>> = pairs.filter(|pair| !pair.is_empty()).collect();
             let scores = Scores::of_groups(&pairs);
+            // As the interval of a figure of another kind is the wide one, so is that of a ratio.
+            let wide = || scores.guaranteed(LEVELS[1].min(supported(sources)), sources);
+            let (factor, class) = match subject.stand_in {
+                None => (scores.quantile(LEVELS[0]), class.text()),
+                Some(_) => (wide(), format!("{}; widened", subject.class(&class))),
+            };
             Some(Ratio {
                 level: LEVELS[0],
-                factor: scores.quantile(LEVELS[0])?.exp(),
+                factor: factor?.exp(),
                 sources,
-                class: class.text(),
+                class,
                 basis: subject.basis,
             })
         })
