@@ -78,6 +78,9 @@ pub struct Told {
     setup: Setup,
     ranks: usize,
     nodes: usize,
+    /// How the ranks shared processors during the recording, if they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crowded: Option<Crowded>,
     calls: u64,
     /// Messages sent by the program itself; collective operations count as the bytes passed to
     /// them.
@@ -98,6 +101,8 @@ pub struct Told {
     against_first: Option<ToldVerdict>,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
+    /// The largest part of the critical path, in words.
+    limit: String,
     /// Anchors of the model, and how well it fits them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     anchors: Vec<String>,
@@ -110,6 +115,29 @@ impl Told {
             all: self.nanoseconds,
             computing: self.chain.computing,
         }
+    }
+}
+
+/// Ranks that shared processors of a host during the recording.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Crowded {
+    ranks: u64,
+    processors: u64,
+}
+
+impl Crowded {
+    /// Returns a warning.
+    fn text(self) -> String {
+        let Crowded { ranks, processors } = self;
+        let each = ranks.div_ceil(processors.max(1));
+        let shared = match processors {
+            1 => "one processor".to_owned(),
+            several => format!("{several} processors"),
+        };
+        format!(
+            "warning: recorded with {ranks} ranks on {shared}, up to {each} a processor: computing \
+             times include effects of the ranks on each other, such as in caches"
+        )
     }
 }
 
@@ -216,6 +244,10 @@ pub fn replay_on(
     };
     let judge = Judge::of(model, profiles, sizes)?;
     let mut told = told(directory, &run, &summary, &outcome);
+    told.limit = table::limit(&told, &outcome);
+    told.crowded = trace
+        .crowded()
+        .map(|(ranks, processors)| Crowded { ranks, processors });
     model.name().clone_into(&mut told.system);
     told.anchors.clone_from(&model.remarks);
     told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
@@ -262,6 +294,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         setup: Setup::of(run.system),
         ranks: outcome.ranks.len(),
         nodes: run.nodes.iter().max().map_or(0, |node| node + 1),
+        crowded: None,
         calls: summary.all.calls,
         messages: summary.all.messages,
         bytes: summary.all.bytes,
@@ -283,6 +316,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             wire,
             crossings: outcome.chain.crossings(),
         },
+        limit: String::new(),
         anchors: Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::comparison::{against_first, notes};
 use super::super::interval::ToldInterval;
-use super::table::{compared, does, limit, means, shown};
+use super::table::{compared, does, means, shown, warnings};
 use super::{Found, OnEach, Replayed};
 use std::path::Path;
 use verbena_replay::Parts;
@@ -43,7 +43,7 @@ fn one(on_each: &OnEach, differences: &[String]) -> Application {
         ranks: told.ranks,
         content: does(told),
         on: on_each.iter().zip(verdicts).map(on).collect(),
-        notes: [&notes(&all)[..], differences].concat(),
+        notes: [&warnings(on_each)[..], &notes(&all), differences].concat(),
     }
 }
 
@@ -70,6 +70,6 @@ fn on((one, verdict): (&Replayed, String)) -> OnSystem {
             .as_ref()
             .map_or(String::new(), ToldInterval::range),
         verdict,
-        limit: limit(told),
+        limit: told.limit.clone(),
     }
 }

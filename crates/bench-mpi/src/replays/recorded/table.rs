@@ -3,7 +3,7 @@
 use super::super::comparison::{Compared, verdicts};
 use super::super::interval::{ASSUMED, Judged};
 use super::super::summary::{self, OnModel};
-use super::{Found, OnEach, Replayed, Told};
+use super::{Found, OnEach, Replayed, Told, ToldChain};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use verbena_measure::unit;
@@ -30,6 +30,9 @@ pub fn text(
         },
         several => by_ranks(several),
     };
+    for warning in replayed.iter().flat_map(|on_each| warnings(on_each)) {
+        let _ = writeln!(out, "  {warning}");
+    }
     for difference in differences {
         let _ = writeln!(out, "  {difference}");
     }
@@ -112,6 +115,7 @@ fn alone(told: &Told, outcome: &Outcome, in_blocks: bool) -> String {
         ("Waits", longest_waits(outcome)),
         ("Interval", interval(told)),
         ("Chain", chain(told)),
+        ("Limit", told.limit.clone()),
         ("Adapter", adapter(told)),
     ];
     out + &summary::one(&means.spent(told.nanoseconds), &sentences, in_blocks)
@@ -166,9 +170,23 @@ fn interval(told: &Told) -> String {
     })
 }
 
+/// Returns the warnings about a recording.
+pub fn warnings(on_each: &[Replayed]) -> Vec<String> {
+    let crowded = on_each.first().and_then(|one| one.told.crowded);
+    crowded.map(|one| one.text()).into_iter().collect()
+}
+
+/// Computing on the critical path over that of the mean rank from which the ranks' differences
+/// limit the program.
+const UNEVEN: f64 = 1.5;
+
 /// Returns the largest part of the critical path, with its share.
-pub fn limit(told: &Told) -> String {
-    let chain = &told.chain;
+pub fn limit(told: &Told, outcome: &Outcome) -> String {
+    limit_of(&told.chain, told.nanoseconds, outcome)
+}
+
+fn limit_of(chain: &ToldChain, all: f64, outcome: &Outcome) -> String {
+    let all = all.max(f64::MIN_POSITIVE);
     let parts = [
         ("computing", chain.computing),
         ("overhead of messages", chain.overhead),
@@ -176,7 +194,16 @@ pub fn limit(told: &Told) -> String {
     ];
     let largest = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let (name, time) = largest.unwrap_or(("nothing", 0.0));
-    let share = time / told.nanoseconds.max(f64::MIN_POSITIVE);
+    let share = time / all;
+    let mean = means(outcome).computing;
+    if time == chain.computing && time > UNEVEN * mean {
+        return format!(
+            "imbalance between ranks ({:.0} % of the critical path is computing, but {:.0} % of a \
+             rank's time on average)",
+            100.0 * share,
+            100.0 * mean / all
+        );
+    }
     format!("{name} ({:.0} % of the critical path)", 100.0 * share)
 }
 
@@ -327,4 +354,46 @@ fn ends_of_columns(outcome: &Outcome) -> Vec<(usize, Parts)> {
     chosen.sort_by_key(|(rank, _)| *rank);
     chosen.dedup_by_key(|(rank, _)| *rank);
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_replay::recorded::Chain;
+
+    /// Returns the limit of two ranks that compute for these nanoseconds, of 1000.
+    fn limit_of(computing: [u64; 2], on_the_path: f64) -> String {
+        let parts = |nanos: u64| Parts {
+            computing: Time(nanos * 1000),
+            end: Time(1_000_000),
+            ..Parts::default()
+        };
+        let outcome = Outcome {
+            ranks: computing.map(parts).to_vec(),
+            waited: vec![Waited::default(); 2],
+            chain: Chain::default(),
+            timelines: Vec::new(),
+        };
+        let chain = ToldChain {
+            computing: on_the_path,
+            overhead: 0.0,
+            wire: 1000.0 - on_the_path,
+            crossings: 0,
+        };
+        super::limit_of(&chain, 1000.0, &outcome)
+    }
+
+    #[test]
+    fn ranks_that_compute_unevenly_are_the_limit() {
+        let even = limit_of([700, 600], 740.0);
+        assert_eq!(even, "computing (74 % of the critical path)");
+        let uneven = limit_of([180, 200], 740.0);
+        let wanted = "imbalance between ranks (74 % of the critical path is computing, but 19 % of \
+                      a rank's time on average)";
+        assert_eq!(uneven, wanted);
+        assert_eq!(
+            limit_of([180, 200], 200.0),
+            "wire (80 % of the critical path)"
+        );
+    }
 }
