@@ -1,6 +1,8 @@
 //! Replays recorded MPI programs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Inputs, collected, command, concluded, print_json, write_page};
 use crate::exit::Exit;
@@ -165,8 +167,17 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         false => 0,
     };
     let replays = count + changes * inputs.sources.len() * nodes.len();
-    let bar = Bar::new(replays, "replays");
+    let bar = match is_searched {
+        true => Bar::with_lines(replays, "replays"),
+        false => Bar::new(replays, "replays"),
+    };
+    let stepped = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&stepped);
     let kept = collected(move |keep| {
+        let step = || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            bar.step();
+        };
         for source in inputs.sources {
             let trace = source.trace()?;
             for nodes in &nodes {
@@ -176,7 +187,7 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                 };
                 let replays = inputs.models.iter().map(|model| {
                     let replayed = replay_on(model, &trace, &settings, &inputs.profiles);
-                    bar.step();
+                    step();
                     Ok(replayed?)
                 });
                 let mut on_each = replays.collect::<Result<OnEach, Failure>>()?;
@@ -188,7 +199,7 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                     profiles: &inputs.profiles,
                 };
                 let found = match is_searched {
-                    true => examined.search(&on_each, || bar.step())?,
+                    true => examined.search(&on_each, step)?,
                     false => Found::default(),
                 };
                 keep((on_each, found));
@@ -221,7 +232,11 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         );
         write_page(&file, &page)?;
     }
-    Ok(concluded(done, count))
+    Ok(match done == count {
+        true => Exit::Success,
+        // Also those whose trace or number of nodes is not complete.
+        false => concluded(stepped.load(Ordering::Relaxed).min(replays - 1), replays),
+    })
 }
 
 #[cfg(test)]
