@@ -88,7 +88,10 @@ impl Physical {
 fn directions(benchmark: &str, parameters: &Parameters) -> f64 {
     let is_both = matches!(parameters.get("ways"), Some(Value::Word(word)) if word == "both");
     match benchmark {
-        "mpi.bandwidth" | "patterns.fan-in" | "patterns.fan-out" => 1.0,
+        "mpi.bandwidth" | "mpi.put-bandwidth" | "mpi.get-bandwidth" => 1.0,
+        // All pairs are of the same two nodes.
+        "mpi.multi-pair-bandwidth" => 1.0,
+        "patterns.fan-in" | "patterns.fan-out" => 1.0,
         "mpi.bandwidth-both" => 2.0,
         "patterns.ring" | "patterns.bisection" => match parameters.get("processes") {
             Some(Value::Number(processes)) => *processes,
@@ -167,6 +170,6 @@ mod tests {
         let whole = metric("bandwidth", "bytes/s", 150e9);
         let eight = [("processes", Value::Number(8.0))];
         assert_eq!(ends("patterns.bisection", &whole, &eight), 8.0 * bound);
-        assert_eq!(ends("mpi.multi-pair-bandwidth", &whole, &eight), 300e9);
+        assert_eq!(ends("rate.window", &whole, &eight), 300e9);
     }
 }

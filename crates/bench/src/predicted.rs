@@ -130,7 +130,16 @@ impl Predicting {
             return None;
         }
         let subject = self.subject(benchmark, transport, FigureKind::of_unit(unit), bytes)?;
-        self.intervals.interval(&subject)
+        self.of_subject(&subject)
+    }
+
+    /// Returns the interval of a subject of this system.
+    pub fn of_subject(&self, subject: &Subject) -> Option<Interval> {
+        let is_anchored = self.corrections != Corrections::default();
+        Some(Interval {
+            is_beside_anchors: is_anchored && subject.basis == Basis::Blind,
+            ..self.intervals.interval(subject)?
+        })
     }
 
     /// Returns the interval of an explained operation's time, in a line.
@@ -306,5 +315,11 @@ mod tests {
         assert_eq!(basis("latency.write", latency), Some(Basis::Anchored));
         assert_eq!(basis("bandwidth.write", bandwidth), Some(Basis::Blind));
         assert_eq!(basis("latency.send", latency), Some(Basis::Blind));
+        let beside = predicting.interval("latency.send", Some("rc"), "ns", 8);
+        let beside = beside.expect("has curves").origin();
+        assert!(
+            beside.ends_with("blind; no anchor is of this kind"),
+            "{beside}"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The interval of a replay's time, and which of several systems is faster.
 //!
 //! The computing part of the critical path is exact: it was recorded, or a schedule states it. The
-//! rest, overhead and wire, is scaled by the interval of MPI latencies at the program's mean message
-//! size. The errors of all messages are taken as fully correlated, so they do not average out.
+//! rest, overhead and wire, is scaled by the interval of MPI latencies at the program's mean
+//! message size. The errors of all messages are taken as fully correlated, so they do not average
+//! out.
 
 use serde::Serialize;
 use verbena_bench::Failure;
@@ -73,7 +74,7 @@ impl Judge {
         let size = bytes / messages.max(1);
         let subject = predicting.subject("mpi.latency", None, FigureKind::Latency, size);
         Ok(subject.map(|subject| Judge {
-            interval: predicting.intervals().interval(&subject),
+            interval: predicting.of_subject(&subject),
             intervals: predicting.intervals().clone(),
             subject,
         }))

@@ -208,6 +208,8 @@ pub struct Interval {
     pub basis: Basis,
     /// For an anchored model the factor of the blind one's interval, if it has one.
     pub blind_factor: Option<f64>,
+    /// Whether the model is anchored, but by figures of other kinds.
+    pub is_beside_anchors: bool,
     /// Number of published curves that are newer than the residuals, and do not count.
     pub newer: usize,
 }
@@ -237,6 +239,7 @@ impl Interval {
                 "; the anchor hardly narrows it: divided to multiplied by {:.2}, blind {blind:.2}",
                 self.factor
             ),
+            None if self.is_beside_anchors => "; no anchor is of this kind".to_owned(),
             None => String::new(),
         };
         let newer = match self.newer {
@@ -347,6 +350,7 @@ impl Intervals {
                 is_broad: narrowest.as_ref() != Some(&class),
                 basis: subject.basis,
                 blind_factor: None,
+                is_beside_anchors: false,
                 newer: self.newer,
             })
         })
