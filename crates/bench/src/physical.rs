@@ -7,6 +7,9 @@ use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Parameters, Value};
 use verbena_model::profile::{Bus, System};
 
+/// The figure of one of several processes.
+pub const SHARE: &str = "median-process-bandwidth";
+
 /// The link and the bus of a system's nodes.
 pub struct Physical {
     data_bits_per_second: f64,
@@ -76,7 +79,7 @@ impl Physical {
         let together = together.min(one_way * directions(benchmark, parameters));
         let most = match metric.unit.as_str() {
             "1/s" => together / bytes.max(1) as f64,
-            _ if metric.name == "median-process-bandwidth" => one_way,
+            _ if metric.name == SHARE => one_way,
             _ => together,
         };
         (low, high.min(most.max(metric.value)))
@@ -165,7 +168,7 @@ mod tests {
             ends("bandwidth.write-both", &rate, &both),
             2.0 * bound / f64::from(1 << 20)
         );
-        let median = metric("median-process-bandwidth", "bytes/s", 24.5e9);
+        let median = metric(SHARE, "bytes/s", 24.5e9);
         assert_eq!(ends("bandwidth.write-both", &median, &both), bound);
         let whole = metric("bandwidth", "bytes/s", 150e9);
         let eight = [("processes", Value::Number(8.0))];

@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use crate::model_target::ModelTarget;
-use crate::physical::Physical;
+use crate::physical::{self, Physical};
 use crate::profiles::Profiles;
 use verbena_calibrate::anchor::meaning;
 use verbena_calibrate::explain::Explained;
@@ -51,6 +51,8 @@ pub struct Predicting {
     adapter: String,
     corrections: Corrections,
     physical: Physical,
+    /// Whether the network has congestion control, which no curve of two nodes shows.
+    is_controlled: bool,
     /// Whether messages pass through the kernel's TCP, of which there are no published curves.
     is_tcp: bool,
 }
@@ -75,6 +77,7 @@ impl Predicting {
             adapter: names.adapter.clone(),
             corrections: system.corrections,
             physical: Physical::of(system),
+            is_controlled: system.congestion.is_some(),
             is_tcp: system
                 .mpi
                 .as_ref()
@@ -97,6 +100,9 @@ impl Predicting {
         bytes: u64,
     ) -> Option<Subject> {
         let subject = Subject::of(benchmark, figure, bytes).filter(|_| !self.is_tcp)?;
+        if subject.stand_in.is_some() && self.is_controlled {
+            return None;
+        }
         let operation = match (subject.layer, meaning(benchmark, transport)) {
             (Layer::Mpi, _) => Operation::Mpi,
             (Layer::Verbs, Some((_, operation))) => operation,
@@ -174,8 +180,13 @@ impl Predicting {
         let bounds = metrics.iter().filter(|metric| metric.unit == "bytes/s");
         let bounds = bounds.filter_map(|metric| metric.bound.as_ref().map(|bound| bound.value));
         let together = bounds.reduce(f64::min);
+        let is_of_many = Layer::of(benchmark).is_none();
         for metric in metrics {
-            let Some(interval) = self.interval(benchmark, transport, &metric.unit, bytes) else {
+            // The shares of processes depend on the switches, of which curves of two nodes tell
+            // nothing.
+            let is_share = is_of_many && metric.name == physical::SHARE;
+            let interval = self.interval(benchmark, transport, &metric.unit, bytes);
+            let Some(interval) = interval.filter(|_| !is_share) else {
                 metric.predicted = None;
                 continue;
             };
@@ -288,6 +299,18 @@ mod tests {
         assert_eq!(other.factor, own.wide_factor);
         let words = "curves of another kind: bandwidth.write; widened";
         assert!(other.origin().contains(words), "{}", other.origin());
+        let share = Metric::figure(physical::SHARE, "bytes/s", Better::Higher, 1e9);
+        let mut point = Point {
+            benchmark: "patterns.fan-in".to_owned(),
+            metrics: vec![share],
+            ..Point::default()
+        };
+        predicting.mark(&mut point);
+        assert_eq!(point.metrics[0].predicted, None);
+        let controlled = Predicting::of(&model("connectx5-100gbe-dcqcn"), &Profiles::default());
+        let controlled = controlled.unwrap().expect("is a system");
+        let of = |benchmark| controlled.interval(benchmark, None, "bytes/s", 1 << 20);
+        assert!(of("patterns.fan-in").is_none() && of("bandwidth.write").is_some());
     }
 
     #[test]
