@@ -8,6 +8,7 @@ use verbena_calibrate::anchor::meaning;
 use verbena_calibrate::explain::Explained;
 use verbena_calibrate::interval::{Interval, Intervals, Subject};
 use verbena_calibrate::residual::{Basis, FigureKind, Layer};
+use verbena_fabric::model::Fidelity;
 use verbena_measure::result::{Parameters, Point, Predicted, Value};
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
@@ -51,6 +52,7 @@ pub struct Predicting {
     adapter: String,
     corrections: Corrections,
     physical: Physical,
+    fidelity: Fidelity,
     /// Whether the network has congestion control, which no curve of two nodes shows.
     is_controlled: bool,
     /// Whether messages pass through the kernel's TCP, of which there are no published curves.
@@ -77,6 +79,7 @@ impl Predicting {
             adapter: names.adapter.clone(),
             corrections: system.corrections,
             physical: Physical::of(system),
+            fidelity: target.fidelity,
             is_controlled: system.congestion.is_some(),
             is_tcp: system
                 .mpi
@@ -142,9 +145,13 @@ impl Predicting {
     /// Returns the interval of a subject of this system.
     pub fn of_subject(&self, subject: &Subject) -> Option<Interval> {
         let is_anchored = self.corrections != Corrections::default();
-        Some(Interval {
+        let interval = Interval {
             is_beside_anchors: is_anchored && subject.basis == Basis::Blind,
             ..self.intervals.interval(subject)?
+        };
+        Some(match self.fidelity {
+            Fidelity::Packet => interval,
+            Fidelity::Message => interval.by_messages(),
         })
     }
 
@@ -226,7 +233,7 @@ fn size_and_transport(parameters: &Parameters) -> (u64, Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_fabric::model::{Fidelity, Machine};
+    use verbena_fabric::model::Machine;
     use verbena_measure::compare::Better;
     use verbena_measure::result::Metric;
     use verbena_model::correction::Correction;
@@ -311,6 +318,21 @@ mod tests {
         let controlled = controlled.unwrap().expect("is a system");
         let of = |benchmark| controlled.interval(benchmark, None, "bytes/s", 1 << 20);
         assert!(of("patterns.fan-in").is_none() && of("bandwidth.write").is_some());
+    }
+
+    #[test]
+    fn figures_by_messages_have_a_wider_interval() {
+        let mut predicting = predicting();
+        let of = |predicting: &Predicting| predicting.interval("latency.write", None, "ns", 8);
+        let packets = of(&predicting).expect("has curves");
+        predicting.fidelity = Fidelity::Message;
+        let messages = of(&predicting).expect("has curves");
+        assert!((messages.factor / packets.factor - 1.05).abs() < 1e-9);
+        assert!(
+            messages
+                .origin()
+                .ends_with("; 5 % wider, as computed by messages")
+        );
     }
 
     #[test]

@@ -26,6 +26,11 @@ pub enum Error {
 /// their ratios.
 type Group = (Vec<String>, Option<(f64, f64)>);
 
+/// Key of a modelled run's fidelity in its environment.
+pub const FIDELITY: &str = "fidelity";
+/// The fidelity of whole messages there.
+pub const BY_MESSAGES: &str = "whole messages";
+
 /// Returns the key of a property of [`SETUP`] in the environment of a run on a model.
 pub fn setup_key(property: &str) -> String {
     format!("modelled {property}")
@@ -64,6 +69,13 @@ pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
     if !is_model(a) || !is_model(b) || a.run.device == b.run.device {
         return Ok(Distinguished::default());
     }
+    let by_messages = |run: &Loaded| {
+        run.run
+            .environment
+            .get(FIDELITY)
+            .is_some_and(|one| one == BY_MESSAGES)
+    };
+    let is_by_messages = by_messages(a) || by_messages(b);
     let mut doubtful = BTreeSet::new();
     let library = Library::shipped(&Overrides::none())?;
     let intervals = Intervals::shipped()?;
@@ -91,6 +103,10 @@ pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
         let [one, another] = adapters.clone().map(|adapter| subject(&row, mine, adapter));
         let ratio = one.zip(another).filter(|_| mine.name == theirs.name);
         let ratio = ratio.and_then(|(one, another)| intervals.ratio(&one, &another));
+        let ratio = ratio.map(|ratio| match is_by_messages {
+            true => ratio.by_messages(),
+            false => ratio,
+        });
         let (word, range) = match ratio {
             Some(ratio) => {
                 let times = ((0.0, time(mine)), (0.0, time(theirs)));

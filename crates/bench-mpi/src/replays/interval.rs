@@ -12,6 +12,7 @@ use verbena_bench::predicted::Predicting;
 use verbena_bench::profiles::Profiles;
 use verbena_calibrate::interval::{Interval, Intervals, Subject, Verdict};
 use verbena_calibrate::residual::FigureKind;
+use verbena_fabric::model::Fidelity;
 use verbena_measure::unit;
 
 /// The assumption behind the intervals.
@@ -23,6 +24,7 @@ pub struct Judge {
     intervals: Intervals,
     subject: Subject,
     interval: Option<Interval>,
+    fidelity: Fidelity,
 }
 
 /// An interval of the time of a replay, in nanoseconds.
@@ -77,6 +79,7 @@ impl Judge {
             interval: predicting.of_subject(&subject),
             intervals: predicting.intervals().clone(),
             subject,
+            fidelity: model.fidelity,
         }))
     }
 
@@ -147,6 +150,10 @@ pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<Judged>
         .0
         .intervals
         .ratio(&first.0.subject, &other.0.subject)?;
+    let ratio = match (first.0.fidelity, other.0.fidelity) {
+        (Fidelity::Packet, Fidelity::Packet) => ratio,
+        _ => ratio.by_messages(),
+    };
     let times = (first.1.split(), other.1.split());
     Some(Judged {
         verdict: ratio.verdict(times.0, times.1),
@@ -160,7 +167,6 @@ pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<Judged>
 mod tests {
     use super::*;
     use verbena_bench::anchors::find;
-    use verbena_fabric::model::Fidelity;
 
     #[test]
     fn computing_is_exact_and_the_rest_is_not() {

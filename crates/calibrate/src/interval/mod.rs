@@ -28,6 +28,9 @@ use weighted::{Scores, supported};
 pub const LEVELS: [f64; 2] = [0.8, 0.95];
 /// Share of a blind interval's width, as logarithm, from which an anchor hardly narrows it.
 const HARDLY: f64 = 0.75;
+/// Largest factor between figures by whole messages and by packets, as tests hold them. Residuals
+/// are of figures by packets.
+const FIDELITY: f64 = 1.05;
 /// Least number of sources of a class: with fewer, none can guarantee 80 %.
 const LEAST_SOURCES: usize = 4;
 
@@ -208,6 +211,8 @@ pub struct Interval {
     pub basis: Basis,
     /// For an anchored model the factor of the blind one's interval, if it has one.
     pub blind_factor: Option<f64>,
+    /// Whether it is of a figure by whole messages, and includes their difference to packets.
+    pub is_by_messages: bool,
     /// Whether the model is anchored, but by figures of other kinds.
     pub is_beside_anchors: bool,
     /// Number of published curves that are newer than the residuals, and do not count.
@@ -223,6 +228,17 @@ impl Interval {
     /// Returns the wide range of a real figure for the model's.
     pub fn wide_range(&self, model: f64) -> (f64, f64) {
         (model / self.wide_factor, model * self.wide_factor)
+    }
+
+    /// Returns the interval of a figure by whole messages.
+    pub fn by_messages(self) -> Interval {
+        Interval {
+            factor: self.factor * FIDELITY,
+            wide_factor: self.wide_factor * FIDELITY,
+            blind_factor: self.blind_factor.map(|blind| blind * FIDELITY),
+            is_by_messages: true,
+            ..self
+        }
     }
 
     /// Returns whether an anchor leaves most of a blind model's interval.
@@ -242,12 +258,13 @@ impl Interval {
             None if self.is_beside_anchors => "; no anchor is of this kind".to_owned(),
             None => String::new(),
         };
+        let fidelity = by_messages(self.is_by_messages);
         let newer = match self.newer {
             0 => String::new(),
             count => format!("; {count} newer curves are not counted"),
         };
         format!(
-            "from {} curves of {} sources ({}), {}{narrowed}{newer}",
+            "from {} curves of {} sources ({}), {}{narrowed}{fidelity}{newer}",
             self.curves,
             self.sources,
             self.class,
@@ -263,6 +280,14 @@ impl Interval {
             self.factor,
             self.origin()
         )
+    }
+}
+
+/// Returns the words for an interval of figures by whole messages.
+fn by_messages(is_by_messages: bool) -> &'static str {
+    match is_by_messages {
+        true => "; 5 % wider, as computed by messages",
+        false => "",
     }
 }
 
@@ -350,6 +375,7 @@ impl Intervals {
                 is_broad: narrowest.as_ref() != Some(&class),
                 basis: subject.basis,
                 blind_factor: None,
+                is_by_messages: false,
                 is_beside_anchors: false,
                 newer: self.newer,
             })

@@ -4,7 +4,7 @@
 //! read off the residuals: the differences of two sources' log ratios at the same message size.
 
 use super::weighted::{Scores, supported};
-use super::{Class, Intervals, LEAST_SOURCES, LEVELS, Subject};
+use super::{Class, FIDELITY, Intervals, LEAST_SOURCES, LEVELS, Subject, by_messages};
 use crate::residual::Basis;
 use serde::Serialize;
 
@@ -21,6 +21,8 @@ pub struct Ratio {
     pub class: String,
     /// Blind or anchored.
     pub basis: Basis,
+    /// Whether it is of figures by whole messages, and includes their difference to packets.
+    pub is_by_messages: bool,
 }
 
 /// Result of the comparison of two predictions.
@@ -46,6 +48,15 @@ impl Verdict {
 }
 
 impl Ratio {
+    /// Returns the interval of a ratio of which at least one figure is by whole messages.
+    pub fn by_messages(self) -> Ratio {
+        Ratio {
+            factor: self.factor * FIDELITY,
+            is_by_messages: true,
+            ..self
+        }
+    }
+
     /// Compares two times, each with a part that is exact and a part that the adapter determines.
     /// The ratio of the latter may be wrong by the factor.
     pub fn verdict(&self, first: (f64, f64), second: (f64, f64)) -> Verdict {
@@ -72,12 +83,13 @@ impl Ratio {
     pub fn rule(&self) -> String {
         format!(
             "sure: the {:.0} % interval of the ratio, divided to multiplied by {:.2}, excludes 1; \
-             it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}",
+             it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}{}",
             100.0 * self.level,
             self.factor,
             self.sources,
             self.class,
-            self.basis.word()
+            self.basis.word(),
+            by_messages(self.is_by_messages)
         )
     }
 }
@@ -134,6 +146,7 @@ impl Intervals {
                 sources,
                 class,
                 basis: subject.basis,
+                is_by_messages: false,
             })
         })
     }
@@ -178,6 +191,9 @@ mod tests {
         assert!(ratio.rule().contains("80 %"));
         let (low, high) = ratio.range((1.0, 1.0), (1.0, 1.0));
         assert!(0.9 < low && low < 1.0 && (1.0 / low - high).abs() < 1e-9);
+        let wider = ratio.clone().by_messages();
+        assert!(wider.factor > 1.04 * ratio.factor);
+        assert!(wider.rule().ends_with("as computed by messages"));
     }
 
     #[test]
