@@ -50,9 +50,10 @@ class Replays:
 
     @property
     def chain(self) -> pandas.DataFrame:
-        """A frame with one row for each part of the critical path; the parts add up to the total time."""
+        """A frame with one row for each part of the critical path; the parts add up to the total time. Of a schedule the parts are
+        computing and messages."""
         found = [{**_key(record), "part": part, "value": record["chain"][part], "unit": UNIT} for record in self.records
-                 if "chain" in record for part in ("computing", "overhead", "wire")]
+                 for part in ("computing", "overhead", "wire", "messages") if part in record["chain"]]
         return frame(found, ("trace", "system", "part", "value", "unit"))
 
     def plot(self, ax: Optional[Axes] = None) -> Figure:

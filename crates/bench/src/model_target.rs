@@ -2,7 +2,7 @@
 
 use crate::Failure;
 use std::collections::BTreeMap;
-use verbena_calibrate::distinguished::setup_key;
+use verbena_calibrate::distinguished::{BY_MESSAGES, FIDELITY, setup_key};
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_model::profile::{SETUP, System};
 use verbena_report::points_table::{ANCHORS, BETWEEN, NODES};
@@ -74,7 +74,7 @@ impl ModelTarget {
     pub(crate) fn environment(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::from([
             ("model".to_owned(), self.machine.about().to_owned()),
-            ("fidelity".to_owned(), word(self.fidelity).to_owned()),
+            (FIDELITY.to_owned(), word(self.fidelity).to_owned()),
             ("verbena".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ]);
         if !self.remarks.is_empty() {
@@ -112,6 +112,6 @@ impl ModelTarget {
 fn word(fidelity: Fidelity) -> &'static str {
     match fidelity {
         Fidelity::Packet => "every packet",
-        Fidelity::Message => "whole messages",
+        Fidelity::Message => BY_MESSAGES,
     }
 }

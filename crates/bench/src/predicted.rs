@@ -2,13 +2,14 @@
 
 use crate::Failure;
 use crate::model_target::ModelTarget;
+use crate::physical::{self, Physical};
 use crate::profiles::Profiles;
 use verbena_calibrate::anchor::meaning;
 use verbena_calibrate::explain::Explained;
 use verbena_calibrate::interval::{Interval, Intervals, Subject};
-use verbena_calibrate::residual::{Basis, FigureKind, Layer, SizeClass};
-use verbena_measure::compare::Better;
-use verbena_measure::result::{Metric, Parameters, Point, Predicted, Value};
+use verbena_calibrate::residual::{Basis, FigureKind, Layer};
+use verbena_fabric::model::Fidelity;
+use verbena_measure::result::{Parameters, Point, Predicted, Value};
 use verbena_measure::unit;
 use verbena_measure::warning::Warning;
 use verbena_model::correction::{Corrections, Offset, Operation};
@@ -50,6 +51,10 @@ pub struct Predicting {
     intervals: Intervals,
     adapter: String,
     corrections: Corrections,
+    physical: Physical,
+    fidelity: Fidelity,
+    /// Whether the network has congestion control, which no curve of two nodes shows.
+    is_controlled: bool,
     /// Whether messages pass through the kernel's TCP, of which there are no published curves.
     is_tcp: bool,
 }
@@ -73,6 +78,9 @@ impl Predicting {
             intervals,
             adapter: names.adapter.clone(),
             corrections: system.corrections,
+            physical: Physical::of(system),
+            fidelity: target.fidelity,
+            is_controlled: system.congestion.is_some(),
             is_tcp: system
                 .mpi
                 .as_ref()
@@ -86,7 +94,7 @@ impl Predicting {
     }
 
     /// Returns the subject of a benchmark's figure, over a transport if it has one; `None` if no
-    /// published curve is of its kind.
+    /// published curve is of its kind or stands in for it.
     pub fn subject(
         &self,
         benchmark: &str,
@@ -94,8 +102,11 @@ impl Predicting {
         figure: FigureKind,
         bytes: u64,
     ) -> Option<Subject> {
-        let layer = Layer::of(benchmark).filter(|_| !self.is_tcp)?;
-        let operation = match (layer, meaning(benchmark, transport)) {
+        let subject = Subject::of(benchmark, figure, bytes).filter(|_| !self.is_tcp)?;
+        if subject.stand_in.is_some() && self.is_controlled {
+            return None;
+        }
+        let operation = match (subject.layer, meaning(benchmark, transport)) {
             (Layer::Mpi, _) => Operation::Mpi,
             (Layer::Verbs, Some((_, operation))) => operation,
             (Layer::Verbs, None) => Operation::Write,
@@ -106,19 +117,17 @@ impl Predicting {
             FigureKind::Bandwidth => correction.occupancy,
         };
         Some(Subject {
-            figure,
-            layer,
-            size: SizeClass::of(bytes),
             adapter: Some(self.adapter.clone()),
             basis: match offset == Offset::default() {
                 true => Basis::Blind,
                 false => Basis::Anchored,
             },
+            ..subject
         })
     }
 
     /// Returns the interval of a benchmark's figure in `unit`; `None` if no published curve is of
-    /// its kind.
+    /// its kind or stands in for it.
     pub fn interval(
         &self,
         benchmark: &str,
@@ -130,7 +139,20 @@ impl Predicting {
             return None;
         }
         let subject = self.subject(benchmark, transport, FigureKind::of_unit(unit), bytes)?;
-        self.intervals.interval(&subject)
+        self.of_subject(&subject)
+    }
+
+    /// Returns the interval of a subject of this system.
+    pub fn of_subject(&self, subject: &Subject) -> Option<Interval> {
+        let is_anchored = self.corrections != Corrections::default();
+        let interval = Interval {
+            is_beside_anchors: is_anchored && subject.basis == Basis::Blind,
+            ..self.intervals.interval(subject)?
+        };
+        Some(match self.fidelity {
+            Fidelity::Packet => interval,
+            Fidelity::Message => interval.by_messages(),
+        })
     }
 
     /// Returns the interval of an explained operation's time, in a line.
@@ -138,7 +160,9 @@ impl Predicting {
         let (bytes, transport) = size_and_transport(&explained.parameters);
         match self.interval(benchmark, transport, "ns", bytes) {
             Some(interval) => {
-                let (low, high) = interval.range(explained.took.nanos());
+                let took = explained.took.nanos();
+                let range = interval.range(took);
+                let (low, high) = self.physical.times(bytes, took, range);
                 format!(
                     "  {:.0} % interval {} to {}, {}\n",
                     100.0 * interval.level,
@@ -160,9 +184,35 @@ impl Predicting {
             ..
         } = point;
         let (bytes, transport) = size_and_transport(parameters);
+        let bounds = metrics.iter().filter(|metric| metric.unit == "bytes/s");
+        let bounds = bounds.filter_map(|metric| metric.bound.as_ref().map(|bound| bound.value));
+        let together = bounds.reduce(f64::min);
+        let is_of_many = Layer::of(benchmark).is_none();
         for metric in metrics {
+            // The shares of processes depend on the switches, of which curves of two nodes tell
+            // nothing.
+            let is_share = is_of_many && metric.name == physical::SHARE;
             let interval = self.interval(benchmark, transport, &metric.unit, bytes);
-            metric.predicted = interval.map(|interval| of_metric(metric, &interval));
+            let Some(interval) = interval.filter(|_| !is_share) else {
+                metric.predicted = None;
+                continue;
+            };
+            let ends = |range| {
+                let point = (benchmark.as_str(), &*parameters);
+                self.physical
+                    .figures(point, (metric, together), bytes, range)
+            };
+            let (low, high) = ends(interval.range(metric.value));
+            let (wide_low, wide_high) = ends(interval.wide_range(metric.value));
+            metric.predicted = Some(Predicted {
+                level: interval.level,
+                low,
+                high,
+                wide_level: interval.wide_level,
+                wide_low,
+                wide_high,
+                origin: interval.origin(),
+            });
         }
     }
 }
@@ -180,40 +230,17 @@ fn size_and_transport(parameters: &Parameters) -> (u64, Option<&str>) {
     (bytes, transport)
 }
 
-fn of_metric(metric: &Metric, interval: &Interval) -> Predicted {
-    // Nothing exceeds the link.
-    let bound = metric
-        .bound
-        .as_ref()
-        .filter(|_| metric.better == Better::Higher);
-    let most = bound.map_or(f64::INFINITY, |bound| bound.value.max(metric.value));
-    let ends = |(low, high): (f64, f64)| (low, high.min(most));
-    let (low, high) = ends(interval.range(metric.value));
-    let (wide_low, wide_high) = ends(interval.wide_range(metric.value));
-    Predicted {
-        level: interval.level,
-        low,
-        high,
-        wide_level: interval.wide_level,
-        wide_low,
-        wide_high,
-        origin: interval.origin(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_fabric::model::{Fidelity, Machine};
+    use verbena_fabric::model::Machine;
+    use verbena_measure::compare::Better;
+    use verbena_measure::result::Metric;
     use verbena_model::correction::Correction;
 
     fn predicting() -> Predicting {
-        Predicting {
-            intervals: Intervals::shipped().expect("is shipped"),
-            adapter: "connectx6".to_owned(),
-            corrections: Corrections::default(),
-            is_tcp: false,
-        }
+        let predicting = Predicting::of(&model("connectx6-hdr"), &Profiles::default());
+        predicting.unwrap().expect("is a system")
     }
 
     #[test]
@@ -271,6 +298,44 @@ mod tests {
     }
 
     #[test]
+    fn patterns_have_the_wide_interval_of_another_kind() {
+        let predicting = predicting();
+        let of = |benchmark| predicting.interval(benchmark, None, "bytes/s", 1 << 20);
+        let (own, other) = (of("bandwidth.write"), of("patterns.bisection"));
+        let (own, other) = (own.expect("has curves"), other.expect("has a stand-in"));
+        assert_eq!(other.factor, own.wide_factor);
+        let words = "curves of another kind: bandwidth.write; widened";
+        assert!(other.origin().contains(words), "{}", other.origin());
+        let share = Metric::figure(physical::SHARE, "bytes/s", Better::Higher, 1e9);
+        let mut point = Point {
+            benchmark: "patterns.fan-in".to_owned(),
+            metrics: vec![share],
+            ..Point::default()
+        };
+        predicting.mark(&mut point);
+        assert_eq!(point.metrics[0].predicted, None);
+        let controlled = Predicting::of(&model("connectx5-100gbe-dcqcn"), &Profiles::default());
+        let controlled = controlled.unwrap().expect("is a system");
+        let of = |benchmark| controlled.interval(benchmark, None, "bytes/s", 1 << 20);
+        assert!(of("patterns.fan-in").is_none() && of("bandwidth.write").is_some());
+    }
+
+    #[test]
+    fn figures_by_messages_have_a_wider_interval() {
+        let mut predicting = predicting();
+        let of = |predicting: &Predicting| predicting.interval("latency.write", None, "ns", 8);
+        let packets = of(&predicting).expect("has curves");
+        predicting.fidelity = Fidelity::Message;
+        let messages = of(&predicting).expect("has curves");
+        assert!((messages.factor / packets.factor - 1.05).abs() < 1e-9);
+        assert!(
+            messages
+                .origin()
+                .ends_with("; 5 % wider, as computed by messages")
+        );
+    }
+
+    #[test]
     fn kernel_tcp_has_none() {
         let profiles = Profiles::default();
         let predicting = Predicting::of(&model("tcp-100gbe"), &profiles).unwrap();
@@ -295,5 +360,11 @@ mod tests {
         assert_eq!(basis("latency.write", latency), Some(Basis::Anchored));
         assert_eq!(basis("bandwidth.write", bandwidth), Some(Basis::Blind));
         assert_eq!(basis("latency.send", latency), Some(Basis::Blind));
+        let beside = predicting.interval("latency.send", Some("rc"), "ns", 8);
+        let beside = beside.expect("has curves").origin();
+        assert!(
+            beside.ends_with("blind; no anchor is of this kind"),
+            "{beside}"
+        );
     }
 }

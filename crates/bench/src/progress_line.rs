@@ -1,6 +1,6 @@
 //! Progress on standard error: one line, redrawn in place, with the current step, the number of
-//! completed steps and the time left. Shown only on a terminal that can move its cursor, not on a
-//! pipe or with TERM=dumb.
+//! completed steps and the time left. Shown only on a terminal that can move its cursor. On a pipe
+//! or with TERM=dumb, a long computation prints lines instead.
 
 use console::Term;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, WeakProgressBar};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between redraws.
 const TICK: Duration = Duration::from_millis(500);
+/// Interval between lines, if there is no terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(10);
 /// Terminal width in columns from which a bar is shown.
 const ROOM_FOR_A_BAR: usize = 60;
 
@@ -38,6 +40,8 @@ pub struct Bar {
     begun: Instant,
     done: Mutex<usize>,
     steps: usize,
+    /// When the last line was printed, if lines are printed.
+    printed: Option<Mutex<Instant>>,
 }
 
 impl Bar {
@@ -45,6 +49,14 @@ impl Bar {
     pub fn new(steps: usize, what: &'static str) -> Bar {
         // No steps, no line: in a job only the first process has steps.
         Bar::drawn(Some(steps), what, steps > 0)
+    }
+
+    /// Like [`Bar::new`]; without a terminal it prints the expected time after the first step, then
+    /// a line every ten seconds.
+    pub fn with_lines(steps: usize, what: &'static str) -> Bar {
+        let mut bar = Bar::new(steps, what);
+        bar.printed = (!is_shown()).then(|| Mutex::new(Instant::now()));
+        bar
     }
 
     /// Returns a line without steps, which shows the elapsed time.
@@ -81,6 +93,7 @@ impl Bar {
             begun: Instant::now(),
             done: Mutex::new(0),
             steps: steps.unwrap_or(0),
+            printed: None,
         }
     }
 
@@ -102,6 +115,24 @@ impl Bar {
         let each = self.begun.elapsed().as_secs_f64() / *done as f64;
         let left = each * self.steps.saturating_sub(*done) as f64;
         self.say(format!("{}, {}", self.what, time_left(left)));
+        self.print(*done, (each, left));
+    }
+
+    /// Prints a line, if it is time; `each` and `left` are seconds.
+    fn print(&self, done: usize, (each, left): (f64, f64)) {
+        let Some(printed) = &self.printed else {
+            return;
+        };
+        let mut printed = printed.lock().expect("nothing panics under this lock");
+        let (steps, what) = (self.steps, self.what);
+        let line = match done {
+            _ if done >= steps => return,
+            1 => format!("{steps} {what} of about {each:.2} s; {}", time_left(left)),
+            _ if printed.elapsed() < BETWEEN_LINES => return,
+            _ => format!("{done} of {steps} {what}; {}", time_left(left)),
+        };
+        *printed = Instant::now();
+        eprintln!("verbena: {line}");
     }
 }
 

@@ -1,12 +1,13 @@
 //! Which of two modelled systems is faster, as far as the errors of the models allow to say, and
 //! their differences beside adapters and hosts.
 
-use crate::interval::{Intervals, Subject};
-use crate::residual::{Basis, FigureKind, FileError, Layer, SizeClass};
+use crate::interval::{Intervals, Subject, Verdict};
+use crate::residual::{FigureKind, FileError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 use verbena_model::profile::{self, Library, Overrides, SETUP, differences};
+use verbena_report::comparison::Compared;
 use verbena_report::gather::{Figure, Row, key, rows};
 use verbena_report::run_directory::Loaded;
 
@@ -25,22 +26,57 @@ pub enum Error {
 /// their ratios.
 type Group = (Vec<String>, Option<(f64, f64)>);
 
+/// Key of a modelled run's fidelity in its environment.
+pub const FIDELITY: &str = "fidelity";
+/// The fidelity of whole messages there.
+pub const BY_MESSAGES: &str = "whole messages";
+
 /// Returns the key of a property of [`SETUP`] in the environment of a run on a model.
 pub fn setup_key(property: &str) -> String {
     format!("modelled {property}")
 }
 
-/// Returns the verdict on each benchmark of two runs on models of different systems, its rule, and
-/// the systems' other differences. Empty for other runs.
+/// Which of two modelled systems is faster.
+#[derive(Debug, Default)]
+pub struct Distinguished {
+    /// The verdict on each benchmark, its rule, and the systems' other differences.
+    pub text: String,
+    /// The keys of the points at which the systems cannot be distinguished.
+    doubtful: BTreeSet<String>,
+}
+
+impl Distinguished {
+    /// Leaves the points undecided at which the systems cannot be distinguished.
+    pub fn judge(&self, compared: &mut Compared) {
+        let is_doubtful = |key: &str| {
+            let point = key.rsplit_once(": ").map_or(key, |(point, _)| point);
+            self.doubtful.contains(point)
+        };
+        compared.leave_undecided(
+            is_doubtful,
+            "the differences are within the errors of the models",
+        );
+    }
+}
+
+/// Returns which of two runs on models of different systems is faster. Empty for other runs.
 ///
 /// # Errors
 ///
 /// Fails if the shipped profiles or residuals cannot be read.
-pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
+pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
     let is_model = |run: &Loaded| run.run.fabric == "model";
     if !is_model(a) || !is_model(b) || a.run.device == b.run.device {
-        return Ok(String::new());
+        return Ok(Distinguished::default());
     }
+    let by_messages = |run: &Loaded| {
+        run.run
+            .environment
+            .get(FIDELITY)
+            .is_some_and(|one| one == BY_MESSAGES)
+    };
+    let is_by_messages = by_messages(a) || by_messages(b);
+    let mut doubtful = BTreeSet::new();
     let library = Library::shipped(&Overrides::none())?;
     let intervals = Intervals::shipped()?;
     let adapter = |run: &Loaded| {
@@ -67,12 +103,20 @@ pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
         let [one, another] = adapters.clone().map(|adapter| subject(&row, mine, adapter));
         let ratio = one.zip(another).filter(|_| mine.name == theirs.name);
         let ratio = ratio.and_then(|(one, another)| intervals.ratio(&one, &another));
+        let ratio = ratio.map(|ratio| match is_by_messages {
+            true => ratio.by_messages(),
+            false => ratio,
+        });
         let (word, range) = match ratio {
             Some(ratio) => {
                 let times = ((0.0, time(mine)), (0.0, time(theirs)));
                 let (low, high) = ratio.range(times.0, times.1);
                 rules.insert(ratio.rule());
-                (ratio.verdict(times.0, times.1).text(), Some((low, high)))
+                let verdict = ratio.verdict(times.0, times.1);
+                if verdict == Verdict::NotDistinguishable {
+                    doubtful.insert(name);
+                }
+                (verdict.text(), Some((low, high)))
             }
             None => ("no verdict: no published curve is of this kind", None),
         };
@@ -108,7 +152,10 @@ pub fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
             let _ = writeln!(out, "  {difference}");
         }
     }
-    Ok(out)
+    Ok(Distinguished {
+        text: out,
+        doubtful,
+    })
 }
 
 /// Returns the values of [`SETUP`] that a run records; `None` for runs of earlier versions.
@@ -119,13 +166,12 @@ fn setup(run: &Loaded) -> Option<[String; 3]> {
 }
 
 fn subject(row: &Row, figure: &Figure, adapter: Option<String>) -> Option<Subject> {
-    Some(Subject {
-        figure: FigureKind::of_unit(&figure.unit),
-        layer: Layer::of(&row.benchmark)?,
-        size: SizeClass::of(row.number("size").unwrap_or(0.0) as u64),
-        adapter,
-        basis: Basis::Blind,
-    })
+    let (kind, bytes) = (
+        FigureKind::of_unit(&figure.unit),
+        row.number("size").unwrap_or(0.0),
+    );
+    let subject = Subject::of(&row.benchmark, kind, bytes as u64)?;
+    Some(Subject { adapter, ..subject })
 }
 
 /// Returns the time that a figure means, in any unit.
@@ -139,8 +185,30 @@ fn time(figure: &Figure) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_measure::compare::Better;
+    use verbena_measure::compare::{Better, Verdict as Change};
     use verbena_measure::result::{Metric, Point};
+    use verbena_report::comparison::{Thresholds, between};
+
+    fn text(a: &Loaded, b: &Loaded) -> Result<String, Error> {
+        of(a, b).map(|all| all.text)
+    }
+
+    #[test]
+    fn points_that_cannot_be_distinguished_are_undecided() {
+        let verdict = |latency| {
+            let (old, new) = (run("connectx3-qdr", 1000.0), run("connectx5-edr", latency));
+            let mut compared = between(&old, &new, &Thresholds::default());
+            let before = compared.changes[0].verdict;
+            of(&old, &new).unwrap().judge(&mut compared);
+            (before, compared.changes[0].verdict, compared.sentence())
+        };
+        let (before, after, sentence) = verdict(980.0);
+        assert_eq!((before, after), (Change::Improved, Change::Undecided));
+        let wanted = "undecided: 1 of 1 point; the differences are within the errors of the models";
+        assert_eq!(sentence, wanted);
+        let (before, after, _) = verdict(50.0);
+        assert_eq!((before, after), (Change::Improved, Change::Improved));
+    }
 
     fn run(system: &str, latency: f64) -> Loaded {
         let mut run = Loaded::default();

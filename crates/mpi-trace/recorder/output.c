@@ -143,6 +143,20 @@ void output_flush(void)
 	block.length = 8;
 }
 
+/* Appends where this process is recorded: a hash of the host's name (FNV-1a), and the number of its
+ * processors. */
+static void append_host(void)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+	gethostname(host, sizeof host - 1);
+	uint32_t mixed = 0x811c9dc5u;
+	for (const char *at = host; *at != 0; at++)
+		mixed = (mixed ^ (uint8_t)*at) * 0x01000193u;
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	append_number(&block, mixed);
+	append_number(&block, processors > 0 ? (uint64_t)processors : 1);
+}
+
 bool output_open(const char *directory, int rank, int size)
 {
 	for (uint32_t byte = 0; byte < 256; byte++) {
@@ -177,6 +191,7 @@ bool output_open(const char *directory, int rank, int size)
 	append_number(&block, TICK);
 	append_number(&block, (uint64_t)length);
 	append(&block, library, (size_t)length);
+	append_host();
 	output_flush();
 	return file >= 0;
 }

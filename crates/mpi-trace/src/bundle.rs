@@ -25,6 +25,9 @@ impl Trace {
         let mut file = MARK.to_vec();
         for rank in &self.ranks {
             let mut writer = Writer::with_tick(rank.rank, rank.size, &rank.library, TICK);
+            if let Some(on) = rank.recorded_on {
+                writer.recorded_on(on);
+            }
             for record in &rank.records {
                 writer.call(rank.name(record), rank.parts(record), record.computing, 0);
             }

@@ -33,7 +33,7 @@ pub use bundle::is_bundle;
 pub use communicator::{Communicators, Group, Identity};
 pub use message::{Imbalance, Messages};
 pub use part::{Collective, Part, Synchronization};
-pub use rank::{Call, End, RankTrace, Record};
+pub use rank::{Call, End, RankTrace, Record, RecordedOn};
 pub use section::Section;
 pub use summary::{Calls, Summary};
 pub use trace::{Error, Trace};

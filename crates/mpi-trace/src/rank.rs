@@ -50,6 +50,28 @@ pub enum End {
     Broken(Fault),
 }
 
+/// Where a rank was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedOn {
+    /// Identifies the host among those of the recording.
+    pub host: u64,
+    /// Number of processors of the host that were online.
+    pub processors: u64,
+}
+
+/// Most processors of a host.
+const MOST_PROCESSORS: u64 = 1 << 20;
+
+impl RecordedOn {
+    fn read(bytes: &mut Bytes<'_>) -> Result<RecordedOn> {
+        let (host, processors) = (bytes.number()?, bytes.number()?);
+        match (1..=MOST_PROCESSORS).contains(&processors) {
+            true => Ok(RecordedOn { host, processors }),
+            false => Err(format!("a host of {processors} processors is invalid")),
+        }
+    }
+}
+
 /// A parsed rank file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RankTrace {
@@ -59,6 +81,8 @@ pub struct RankTrace {
     pub size: usize,
     /// Version text of the MPI library.
     pub library: String,
+    /// Where it was recorded; `None` in imported traces and in those of earlier versions.
+    pub recorded_on: Option<RecordedOn>,
     /// The names of calls.
     pub names: Vec<String>,
     /// Distinct calls.
@@ -134,12 +158,17 @@ impl Reader {
             return Err(format!("a tick of {tick} ns is invalid"));
         }
         let library = text(&mut bytes)?;
+        let recorded_on = match bytes.is_empty() {
+            true => None,
+            false => Some(RecordedOn::read(&mut bytes)?),
+        };
         match bytes.is_empty() {
             true => Ok(Reader {
                 trace: RankTrace {
                     rank,
                     size,
                     library,
+                    recorded_on,
                     names: Vec::new(),
                     calls: Vec::new(),
                     records: Vec::new(),

@@ -127,6 +127,7 @@ impl<'a> Cut<'a> {
                 rank: whole.rank,
                 size: whole.size,
                 library: whole.library.clone(),
+                recorded_on: whole.recorded_on,
                 names: whole.names.clone(),
                 calls: whole.calls.clone(),
                 records: Vec::new(),

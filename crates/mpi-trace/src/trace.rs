@@ -2,6 +2,7 @@
 
 use crate::Fault;
 use crate::rank::{End, RankTrace};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,21 @@ impl Trace {
                 reason: format!("rank {rank}: {reason}"),
             },
         }
+    }
+
+    /// Returns the ranks and the processors of the host that recorded most ranks a processor, if
+    /// they shared processors.
+    pub fn crowded(&self) -> Option<(u64, u64)> {
+        let mut hosts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for on in self.ranks.iter().filter_map(|rank| rank.recorded_on) {
+            let (ranks, processors) = hosts.entry(on.host).or_insert((0, on.processors));
+            *ranks += 1;
+            *processors = on.processors.max(1);
+        }
+        let shared = hosts
+            .into_values()
+            .filter(|(ranks, processors)| ranks > processors);
+        shared.max_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)))
     }
 
     /// Returns the ranks without MPI_Finalize or with damaged files.

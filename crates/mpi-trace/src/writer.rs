@@ -3,12 +3,15 @@
 use crate::block::{MARK, framed};
 use crate::number::put;
 use crate::part::{CALL, Part};
-use crate::rank::{DEFINED, ENTRY, NAME, PREDICTED};
+use crate::rank::{DEFINED, ENTRY, NAME, PREDICTED, RecordedOn};
 use std::collections::HashMap;
 
 /// A rank's file under construction.
 #[derive(Debug, Clone)]
 pub struct Writer {
+    /// The first block.
+    head: Vec<u8>,
+    /// The other complete blocks.
     file: Vec<u8>,
     block: Vec<u8>,
     names: HashMap<String, usize>,
@@ -50,7 +53,8 @@ impl Writer {
         put(&mut head, library.len() as u64);
         head.extend(library.as_bytes());
         Writer {
-            file: [MARK.as_slice(), &framed(&head)].concat(),
+            head,
+            file: Vec::new(),
             block: Vec::new(),
             names: HashMap::new(),
             numbers: HashMap::new(),
@@ -59,6 +63,12 @@ impl Writer {
             computing: Ticks { tick, left: 0 },
             within: Ticks { tick, left: 0 },
         }
+    }
+
+    /// Adds where the rank was recorded; at most once.
+    pub fn recorded_on(&mut self, on: RecordedOn) {
+        put(&mut self.head, on.host);
+        put(&mut self.head, on.processors);
     }
 
     /// Adds a call with its preceding computing time and its duration, both in nanoseconds.
@@ -114,6 +124,6 @@ impl Writer {
     /// Returns the file.
     pub fn finish(mut self) -> Vec<u8> {
         self.flush();
-        self.file
+        [MARK.as_slice(), &framed(&self.head), &self.file].concat()
     }
 }

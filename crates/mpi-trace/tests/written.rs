@@ -3,7 +3,10 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use verbena_mpi_trace::{Collective, End, Part, RankTrace, Synchronization, Writer};
+use std::path::PathBuf;
+use verbena_mpi_trace::{
+    Collective, End, Part, RankTrace, RecordedOn, Synchronization, Trace, Writer,
+};
 
 fn part() -> impl Strategy<Value = Part> {
     let small = 0usize..6;
@@ -182,6 +185,38 @@ fn made(trace: &RankTrace) -> Vec<Made> {
         )
     });
     made.collect()
+}
+
+/// Returns a trace of ranks on these hosts with so many processors.
+fn recorded_on(hosts: &[(u64, u64)]) -> Trace {
+    let ranks = hosts.iter().enumerate().map(|(rank, &(host, processors))| {
+        let mut writer = Writer::new(rank, hosts.len(), "a library");
+        writer.recorded_on(RecordedOn { host, processors });
+        RankTrace::read(&writer.finish()).expect("it was written well")
+    });
+    Trace {
+        path: PathBuf::from("trace"),
+        ranks: ranks.collect(),
+    }
+}
+
+#[test]
+fn ranks_that_shared_processors_are_known() {
+    let trace = recorded_on(&[(7, 2), (7, 2), (7, 2), (9, 1), (9, 1)]);
+    assert_eq!(trace.crowded(), Some((2, 1)));
+    let kept = Trace::of_bundle(&trace.path, &trace.bundle()).expect("it was written well");
+    assert_eq!(kept.crowded(), Some((2, 1)));
+    assert_eq!(recorded_on(&[(7, 2), (7, 2), (9, 1)]).crowded(), None);
+    // A file of an earlier version does not tell.
+    let old = RankTrace::read(&Writer::new(0, 1, "a library").finish()).expect("is read");
+    assert_eq!(old.recorded_on, None);
+    let mut none = Writer::new(0, 1, "a library");
+    none.recorded_on(RecordedOn {
+        host: 7,
+        processors: 0,
+    });
+    let refused = RankTrace::read(&none.finish()).expect_err("no processors");
+    assert!(refused.reason.contains("0 processors"), "{refused}");
 }
 
 proptest! {

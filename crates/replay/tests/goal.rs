@@ -67,6 +67,40 @@ fn ends(system: &System, text: &str) -> Vec<u64> {
     by_packets.ends.iter().map(nanos).collect()
 }
 
+/// Returns the calculations on the critical path in nanoseconds, by packets and by messages.
+fn computing(system: &System, text: &str) -> [u64; 2] {
+    [Fidelity::Packet, Fidelity::Message].map(|fidelity| {
+        let schedule = schedule(text);
+        let outcome = run(system, &schedule, schedule.ranks, fidelity).expect("runs");
+        assert_eq!(outcome.computing.0 % 1000, 0);
+        outcome.computing.0 / 1000
+    })
+}
+
+#[test]
+fn calculations_on_the_critical_path_are_those_before_the_last_end() {
+    let system = logp();
+    // Rank 1 waits for rank 0, which is late: its own calculation beside is not on the path.
+    let late = "num_ranks 2\nrank 0 {\nl1: calc 1000\nl2: send 8b to 1\nl2 requires l1\n}\n\
+                rank 1 {\nl1: calc 300\nl2: recv 8b from 0\nl2 requires l1\nl3: calc 5000\nl3 requires l2\n}\n";
+    assert_eq!(computing(&system, late), [6000; 2]);
+    // The same with a message by rendezvous.
+    let long = late.replace("8b", "1048576b");
+    assert_eq!(computing(&system, &long), [6000; 2]);
+    // With a late receiver, the sender has waited for it.
+    let receiver = long.replace("calc 300", "calc 900000");
+    assert_eq!(computing(&system, &receiver), [905_000; 2]);
+    // A calculation on another core, and one that waits for its core.
+    let beside = late.replace("calc 300\n", "calc 300\nl4: calc 70000 cpu 1\n");
+    assert_eq!(computing(&system, &beside), [70_000; 2]);
+    let core = late.replace("calc 300\n", "calc 300\nl4: calc 70000\n");
+    assert_eq!(computing(&system, &core), [75_300; 2]);
+    let none = "num_ranks 2\nrank 0 {\nl1: send 8b to 1\n}\nrank 1 {\nl1: recv 8b from -1\n}\n";
+    assert_eq!(computing(&system, none), [0; 2]);
+    let any = late.replace("from 0", "from -1");
+    assert_eq!(computing(&system, &any), [6000; 2]);
+}
+
 #[test]
 fn a_schedule_takes_the_time_computed_by_hand() {
     let (system, o, l) = (logp(), OVERHEAD, LATENCY);

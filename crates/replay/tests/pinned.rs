@@ -137,7 +137,10 @@ fn pin_schedule(
     fidelity: Fidelity,
 ) {
     match run_schedule(system, schedule, nodes, fidelity) {
-        Ok(outcome) => pin(to, name, Some(outcome.last()), &figures(&outcome)),
+        Ok(outcome) => {
+            let ends = format!(" {{ : {} }}", figures(&outcome.ends));
+            pin(to, name, Some(outcome.last()), &ends);
+        }
         Err(Failure::System(reason)) => pin(to, name, None, &reason),
         Err(Failure::Schedule(fault)) => pin(to, name, None, &fault.to_string()),
     }

@@ -100,6 +100,21 @@ pub struct Compared {
     pub only_second: usize,
     /// Notes about keys whose headlines are different metrics.
     pub notes: Vec<String>,
+    /// Why points are undecided, if not for lack of launches.
+    pub doubt: Option<&'static str>,
+}
+
+impl Compared {
+    /// Turns the changes of some keys into undecided ones, for a reason.
+    pub fn leave_undecided(&mut self, is_doubtful: impl Fn(&str) -> bool, reason: &'static str) {
+        for change in &mut self.changes {
+            let is_change = matches!(change.verdict, Verdict::Improved | Verdict::Regressed);
+            if is_change && is_doubtful(&change.key) {
+                change.verdict = Verdict::Undecided;
+                self.doubt = Some(reason);
+            }
+        }
+    }
 }
 
 /// Returns the key of a curve: points of a benchmark that differ in numbers only, such as sizes and
@@ -172,6 +187,7 @@ pub fn between(a: &Loaded, b: &Loaded, thresholds: &Thresholds) -> Compared {
             .iter()
             .map(|(differ, of)| differ.note(of))
             .collect(),
+        doubt: None,
     }
 }
 

@@ -112,8 +112,11 @@ impl Compared {
         format!("{:.1} %", 100.0 * most)
     }
 
-    /// Returns the number of launches that would decide the undecided figures.
+    /// Returns the number of launches that would decide the undecided figures, or why none would.
     fn advice(&self) -> String {
+        if let Some(doubt) = self.doubt {
+            return doubt.to_owned();
+        }
         let open = self.changes.iter().zip(&self.launches);
         let needed = open
             .filter(|(change, _)| change.verdict == Verdict::Undecided)
@@ -237,6 +240,7 @@ mod tests {
             only_first: 0,
             only_second: 0,
             notes: Vec::new(),
+            doubt: None,
         }
     }
 

@@ -1,8 +1,9 @@
 //! The interval of a replay's time, and which of several systems is faster.
 //!
-//! The computing part of the critical path is exact: it was recorded. The rest, overhead and wire,
-//! is scaled by the interval of MPI latencies at the program's mean message size. The errors of
-//! all messages are taken as fully correlated, so they do not average out.
+//! The computing part of the critical path is exact: it was recorded, or a schedule states it. The
+//! rest, overhead and wire, is scaled by the interval of MPI latencies at the program's mean
+//! message size. The errors of all messages are taken as fully correlated, so they do not average
+//! out.
 
 use serde::Serialize;
 use verbena_bench::Failure;
@@ -11,20 +12,19 @@ use verbena_bench::predicted::Predicting;
 use verbena_bench::profiles::Profiles;
 use verbena_calibrate::interval::{Interval, Intervals, Subject, Verdict};
 use verbena_calibrate::residual::FigureKind;
+use verbena_fabric::model::Fidelity;
 use verbena_measure::unit;
 
-/// The assumption behind the intervals of traces.
+/// The assumption behind the intervals.
 pub const ASSUMED: &str = "computing exact, overhead and wire scaled by the interval, their errors \
                            fully correlated";
-
-/// The assumption behind the intervals of schedules.
-pub const ALL_SCALED: &str = "the whole time scaled by the interval, computing too";
 
 /// The class of a replay's messages, and its interval.
 pub struct Judge {
     intervals: Intervals,
     subject: Subject,
     interval: Option<Interval>,
+    fidelity: Fidelity,
 }
 
 /// An interval of the time of a replay, in nanoseconds.
@@ -76,9 +76,10 @@ impl Judge {
         let size = bytes / messages.max(1);
         let subject = predicting.subject("mpi.latency", None, FigureKind::Latency, size);
         Ok(subject.map(|subject| Judge {
-            interval: predicting.intervals().interval(&subject),
+            interval: predicting.of_subject(&subject),
             intervals: predicting.intervals().clone(),
             subject,
+            fidelity: model.fidelity,
         }))
     }
 
@@ -96,10 +97,7 @@ impl Judge {
             wide_low: computing + wide_low,
             wide_high: computing + wide_high,
             origin: interval.origin(),
-            assumed: match parts.computing {
-                Some(_) => ASSUMED,
-                None => ALL_SCALED,
-            },
+            assumed: ASSUMED,
         })
     }
 }
@@ -109,15 +107,14 @@ impl Judge {
 pub struct Parts {
     /// The whole time.
     pub all: f64,
-    /// Computing on the critical path, if it is known.
-    pub computing: Option<f64>,
+    /// Computing on the critical path.
+    pub computing: f64,
 }
 
 impl Parts {
     /// Returns the exact part and the rest.
     fn split(self) -> (f64, f64) {
-        let exact = self.computing.unwrap_or(0.0);
-        (exact, (self.all - exact).max(0.0))
+        (self.computing, (self.all - self.computing).max(0.0))
     }
 }
 
@@ -153,6 +150,10 @@ pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<Judged>
         .0
         .intervals
         .ratio(&first.0.subject, &other.0.subject)?;
+    let ratio = match (first.0.fidelity, other.0.fidelity) {
+        (Fidelity::Packet, Fidelity::Packet) => ratio,
+        _ => ratio.by_messages(),
+    };
     let times = (first.1.split(), other.1.split());
     Some(Judged {
         verdict: ratio.verdict(times.0, times.1),
@@ -166,7 +167,6 @@ pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<Judged>
 mod tests {
     use super::*;
     use verbena_bench::anchors::find;
-    use verbena_fabric::model::Fidelity;
 
     #[test]
     fn computing_is_exact_and_the_rest_is_not() {
@@ -175,10 +175,7 @@ mod tests {
         let model = find(&library, "connectx5-edr", Fidelity::Packet, &[]).unwrap();
         let judge = Judge::of(&model, &profiles, (800, 100)).unwrap();
         let judge = judge.expect("is a system");
-        let told = |all, computing| {
-            let computing = Some(computing);
-            judge.told(Parts { all, computing })
-        };
+        let told = |all, computing| judge.told(Parts { all, computing });
         let whole = told(1e6, 1e6).expect("there are curves");
         assert_eq!((whole.low, whole.high), (1e6, 1e6));
         let told = told(1e6, 0.9e6).expect("there are curves");

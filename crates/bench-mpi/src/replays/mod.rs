@@ -1,9 +1,11 @@
 //! Replays of recorded programs and of schedules on models, with the intervals of their times, as
 //! JSON, text and a page.
 
+mod comparison;
 pub mod interval;
 pub mod recorded;
 pub mod schedule;
+mod summary;
 
 use serde::Serialize;
 

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::interval::{ALL_SCALED, Judge, Parts, ToldInterval};
+use super::comparison::{Compared, ToldVerdict, against_first, notes, verdicts};
+use super::interval::{ASSUMED, Judge, Parts, ToldInterval};
+use super::summary::{self, OnModel};
 use super::{Setup, check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
@@ -14,6 +16,7 @@ use verbena_measure::unit;
 use verbena_replay::goal::{
     Ends as Outcome, Failure as Refusal, Schedule, is_msccl, run as replay,
 };
+use verbena_report::html::{Application, Assumptions, OnSystem, application};
 
 /// The error for `--bytes` with anything else than an algorithm of MSCCL.
 pub const NO_BUFFER: &str = "only algorithms of MSCCL take --bytes";
@@ -33,11 +36,55 @@ pub struct Told {
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
+    /// The verdict against the first model, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_first: Option<ToldVerdict>,
+    chain: ToldChain,
     /// End of each rank.
     ends: Vec<f64>,
     /// Anchors of the model, and how well it fits them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     anchors: Vec<String>,
+}
+
+/// The critical path.
+#[derive(Debug, Serialize)]
+struct ToldChain {
+    /// Calculations of the schedule.
+    computing: f64,
+    /// The rest: overhead and wire.
+    messages: f64,
+}
+
+/// A replay on a model.
+pub struct Replayed {
+    told: Told,
+    judge: Option<Judge>,
+}
+
+impl Replayed {
+    /// Returns its results, for JSON.
+    pub fn told(&self) -> &Told {
+        &self.told
+    }
+
+    fn compared(&self) -> Compared<'_> {
+        Compared {
+            system: &self.told.system,
+            parts: self.told.parts(),
+            interval: self.told.interval.as_ref(),
+            judge: self.judge.as_ref(),
+        }
+    }
+}
+
+/// Adds the verdicts against the first model to the results.
+pub fn judge(all: &mut [Replayed]) {
+    if let [first, others @ ..] = all {
+        for other in others {
+            other.told.against_first = first.compared().told(&other.compared());
+        }
+    }
 }
 
 /// Replays a schedule of a file on a model, over `nodes` nodes or one a rank.
@@ -51,7 +98,7 @@ pub fn replay_on(
     schedule: &Schedule,
     nodes: Option<usize>,
     profiles: &Profiles,
-) -> Result<Told, Failure> {
+) -> Result<Replayed, Failure> {
     check_nodes(nodes, schedule.ranks)?;
     let nodes = nodes.unwrap_or(schedule.ranks);
     let system = model.system()?;
@@ -62,13 +109,8 @@ pub fn replay_on(
     })?;
     let mut told = told(model, Setup::of(system, nodes), schedule, nodes, &outcome);
     let judge = Judge::of(model, profiles, schedule.sent())?;
-    told.interval = judge.and_then(|judge| {
-        judge.told(Parts {
-            all: told.nanoseconds,
-            computing: None,
-        })
-    });
-    Ok(told)
+    told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
+    Ok(Replayed { told, judge })
 }
 
 /// Reads a schedule in either format; `bytes` is the size of an algorithm's buffer.
@@ -103,6 +145,7 @@ fn told(
     outcome: &Outcome,
 ) -> Told {
     let (bytes, messages) = schedule.sent();
+    let (all, computing) = (outcome.last().nanos(), outcome.computing.nanos());
     Told {
         system: model.name().to_owned(),
         setup,
@@ -111,16 +154,108 @@ fn told(
         operations: schedule.size(),
         messages,
         bytes,
-        nanoseconds: outcome.last().nanos(),
+        nanoseconds: all,
         interval: None,
+        against_first: None,
+        chain: ToldChain {
+            computing,
+            messages: all - computing,
+        },
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
         anchors: model.remarks.clone(),
     }
 }
 
+/// Returns the results as text: each replay, and several side by side.
+pub fn text(all: &[Replayed], differences: &[String], in_blocks: bool) -> String {
+    let mut out: String = all.iter().map(|one| one.told.text()).collect();
+    let compared: Vec<Compared<'_>> = all.iter().map(Replayed::compared).collect();
+    match all {
+        [] => {}
+        [one] => {
+            if let Some(interval) = &one.told.interval {
+                let (range, origin) = (interval.range(), interval.origin());
+                out += &format!("  {range}, {origin}; {ASSUMED}\n");
+            }
+        }
+        _ => {
+            let models = compared.iter().map(|one| OnModel {
+                system: one.system,
+                took: one.parts.all,
+                spent: None,
+            });
+            let judge = |first: usize, other: usize| compared[first].judged(&compared[other]);
+            out += &summary::several(&models.collect::<Vec<_>>(), judge, in_blocks);
+            out += &format!("\n{}", verdicts(&compared));
+        }
+    }
+    let differences = differences.iter().map(|one| format!("  {one}\n"));
+    out + &differences.collect::<String>()
+}
+
+/// Returns the page of the replays of a schedule; `command` is the command line that computed them,
+/// `differences` has those of the systems.
+pub fn page(
+    command: &str,
+    file: &Path,
+    all: &[Replayed],
+    assumptions: &[Assumptions],
+    differences: &[String],
+) -> String {
+    let compared: Vec<Compared<'_>> = all.iter().map(Replayed::compared).collect();
+    let on = all.iter().zip(against_first(&compared));
+    let on = on.map(|(Replayed { told, .. }, verdict)| OnSystem {
+        system: told.system.clone(),
+        took: told.nanoseconds,
+        mean: None,
+        ranks: Vec::new(),
+        interval: told
+            .interval
+            .as_ref()
+            .map_or(String::new(), ToldInterval::range),
+        verdict,
+        limit: told.limit(),
+    });
+    let page = all.first().map(|Replayed { told, .. }| Application {
+        name: format!(
+            "{}, {} ranks on {} nodes",
+            file.file_name().unwrap_or(file.as_os_str()).display(),
+            told.ranks,
+            told.nodes
+        ),
+        ranks: told.ranks,
+        content: format!(
+            "{} operations, {} messages of {} together",
+            told.operations,
+            told.messages,
+            unit::size(told.bytes as f64)
+        ),
+        on: on.collect(),
+        notes: [&notes(&compared)[..], differences].concat(),
+    });
+    application(command, page.as_slice(), assumptions, None)
+}
+
 impl Told {
-    /// Returns the results as text.
-    pub fn text(&self) -> String {
+    fn parts(&self) -> Parts {
+        Parts {
+            all: self.nanoseconds,
+            computing: self.chain.computing,
+        }
+    }
+
+    /// Returns the larger part of the critical path, with its share.
+    fn limit(&self) -> String {
+        let (computing, messages) = (self.chain.computing, self.chain.messages);
+        let (name, time) = match computing > messages {
+            true => ("computing", computing),
+            false => ("messages", messages),
+        };
+        let share = 100.0 * time / self.nanoseconds.max(f64::MIN_POSITIVE);
+        format!("{name} ({share:.0} % of the critical path)")
+    }
+
+    fn text(&self) -> String {
         let slowest = self.ends.iter().position(|end| *end == self.nanoseconds);
         let mut out = format!(
             "{} ranks on {} nodes of {}{}: {}\n  fabric: {}\n",
@@ -138,10 +273,11 @@ impl Told {
             self.bytes,
             slowest.unwrap_or_default()
         );
-        if let Some(interval) = &self.interval {
-            let (range, origin) = (interval.range(), interval.origin());
-            out += &format!("  {range}, {origin}; {ALL_SCALED}\n");
-        }
+        out += &format!(
+            "  critical path: {} computing, {} overhead and wire\n",
+            unit::time(self.chain.computing),
+            unit::time(self.chain.messages)
+        );
         out
     }
 }
@@ -162,12 +298,51 @@ mod tests {
         let model = find(&library, "connectx6-hdr", Fidelity::Message, &[]).unwrap();
         let on = |nodes| replay_on(&model, Path::new("s.goal"), &schedule, nodes, &profiles);
         assert!(on(Some(2)).is_ok());
-        let text = on(None).unwrap().text();
+        let text = on(None).unwrap().told.text();
         let fabric = "\n  fabric: one quantum switch of 40 ports\n";
         assert!(text.contains(fabric), "{text}");
-        let told = on(Some(3)).expect_err("is refused").to_string();
+        let told = on(Some(3)).err().expect("is refused").to_string();
         let reason = "--nodes 3 is more than the 2 ranks of the program";
         assert!(told.contains(reason), "{told}");
+    }
+
+    #[test]
+    fn calculations_are_exact_and_systems_are_ordered() {
+        let text = "num_ranks 2\nrank 0 {\na: calc 1000000\nb: send 100000b to 1\nb requires a\n}\n\
+                    rank 1 {\nrecv 100000b from 0\n}\n";
+        let schedule = Schedule::read(text).unwrap();
+        let profiles = Profiles::default();
+        let library = profiles.library().unwrap();
+        let systems = ["connectx6-hdr", "infinihost-pcix", "tcp-100gbe"];
+        let replays = systems.map(|name| {
+            let model = find(&library, name, Fidelity::Message, &[]).unwrap();
+            replay_on(&model, Path::new("s.goal"), &schedule, None, &profiles).unwrap()
+        });
+        let mut all = Vec::from(replays);
+        judge(&mut all);
+        let told = |number: usize| all[number].told();
+        assert_eq!(told(0).chain.computing, 1e6);
+        let text = told(0).interval.as_ref().expect("there are curves").range();
+        assert!(text.starts_with("1.01 ms to 1.0"), "{text}");
+        let against = told(1).against_first.as_ref().expect("is judged");
+        assert_eq!(
+            (against.verdict(), against.against()),
+            ("slower: sure", "connectx6-hdr")
+        );
+        assert!(told(0).against_first.is_none() && told(2).against_first.is_none());
+        let told = super::text(&all, &[], false);
+        assert!(told.contains("connectx6-hdr: 1.02 ms"), "{told}");
+        assert!(told.contains("critical path: 1 ms computing"), "{told}");
+        assert!(told.contains("  slower: sure; "), "{told}");
+        assert!(told.contains("Slowest    infinihost-pcix: "), "{told}");
+        let page = page("c", Path::new("s.goal"), &all, &[], &[]);
+        for words in [
+            "slower: sure",
+            "computing (98 % of the critical path)",
+            "s.goal, 2 ranks",
+        ] {
+            assert!(page.contains(words), "{words}");
+        }
     }
 
     #[test]

@@ -5,8 +5,8 @@ use crate::Failure;
 use crate::published;
 use std::cmp::Ordering;
 use verbena_calibrate::interval::{Interval, Intervals, Subject as Predicted};
+use verbena_calibrate::residual::FigureKind;
 use verbena_calibrate::residual::published as curves;
-use verbena_calibrate::residual::{Basis as ModelBasis, FigureKind, Layer, SizeClass};
 use verbena_measure::result::Point;
 use verbena_model::profile::{Library, ProfileKind, System};
 use verbena_report::expectation::{Basis, Expectation, Range, Reference};
@@ -85,14 +85,11 @@ impl<'a> Sources<'a> {
             expected.missing = format!("no source: the model has no {benchmark} at this size");
             return Ok(expected);
         };
-        let subject = Predicted {
-            figure: kind,
-            layer: Layer::Verbs,
-            size: SizeClass::of(size as u64),
+        let subject = Predicted::of(benchmark, kind, size as u64).map(|subject| Predicted {
             adapter: Some(self.adapter.clone()),
-            basis: ModelBasis::Blind,
-        };
-        match self.intervals.interval(&subject) {
+            ..subject
+        });
+        match subject.and_then(|subject| self.intervals.interval(&subject)) {
             Some(interval) => {
                 // A sound machine shall not fail: the wide interval.
                 let (low, high) = interval.wide_range(model);

@@ -143,6 +143,7 @@ fn subject(curve: &Residuals, size: SizeClass, basis: Basis) -> Subject {
         size,
         adapter: Some(curve.adapter.clone()),
         basis,
+        stand_in: None,
     }
 }
 

@@ -17,13 +17,20 @@ mod weighted;
 
 pub use ratio::{Ratio, Verdict};
 
-use crate::residual::{Basis, Era, FigureKind, FileError, Layer, Residuals, SizeClass, shipped};
+use crate::residual::{
+    Basis, Era, FigureKind, FileError, Layer, Residuals, SizeClass, shipped, stand_in,
+};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use weighted::{Scores, supported};
 
 /// The shares of points that intervals shall hold.
 pub const LEVELS: [f64; 2] = [0.8, 0.95];
+/// Share of a blind interval's width, as logarithm, from which an anchor hardly narrows it.
+const HARDLY: f64 = 0.75;
+/// Largest factor between figures by whole messages and by packets, as tests hold them. Residuals
+/// are of figures by packets.
+const FIDELITY: f64 = 1.05;
 /// Least number of sources of a class: with fewer, none can guarantee 80 %.
 const LEAST_SOURCES: usize = 4;
 
@@ -40,6 +47,42 @@ pub struct Subject {
     pub adapter: Option<String>,
     /// Whether the model is anchored.
     pub basis: Basis,
+    /// The benchmark whose curves stand in for those of another kind, of which none are published.
+    pub stand_in: Option<&'static str>,
+}
+
+impl Subject {
+    /// Returns the subject of a benchmark's figure with messages of `bytes` bytes; `None` if no
+    /// published curve is of its kind, or stands in for it.
+    pub fn of(benchmark: &str, figure: FigureKind, bytes: u64) -> Option<Subject> {
+        let other = || stand_in(benchmark, figure).map(|(layer, name)| (layer, Some(name)));
+        let own = Layer::of(benchmark).map(|layer| (layer, None));
+        let (layer, stand_in) = own.or_else(other)?;
+        Some(Subject {
+            figure,
+            layer,
+            size: SizeClass::of(bytes),
+            adapter: None,
+            basis: Basis::Blind,
+            stand_in,
+        })
+    }
+
+    /// Returns the same subject of a model that is not anchored.
+    fn blind(&self) -> Subject {
+        Subject {
+            basis: Basis::Blind,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the words for a class, of another kind or not.
+    fn class(&self, class: &Class) -> String {
+        match self.stand_in {
+            Some(name) => format!("{}, curves of another kind: {name}", class.text()),
+            None => class.text(),
+        }
+    }
 }
 
 /// Which residuals apply; `None` is any.
@@ -166,6 +209,12 @@ pub struct Interval {
     pub is_broad: bool,
     /// Blind or anchored.
     pub basis: Basis,
+    /// For an anchored model the factor of the blind one's interval, if it has one.
+    pub blind_factor: Option<f64>,
+    /// Whether it is of a figure by whole messages, and includes their difference to packets.
+    pub is_by_messages: bool,
+    /// Whether the model is anchored, but by figures of other kinds.
+    pub is_beside_anchors: bool,
     /// Number of published curves that are newer than the residuals, and do not count.
     pub newer: usize,
 }
@@ -181,14 +230,41 @@ impl Interval {
         (model / self.wide_factor, model * self.wide_factor)
     }
 
-    /// Returns where it comes from, e.g. `from 9 curves of 5 sources (...), blind`.
+    /// Returns the interval of a figure by whole messages.
+    pub fn by_messages(self) -> Interval {
+        Interval {
+            factor: self.factor * FIDELITY,
+            wide_factor: self.wide_factor * FIDELITY,
+            blind_factor: self.blind_factor.map(|blind| blind * FIDELITY),
+            is_by_messages: true,
+            ..self
+        }
+    }
+
+    /// Returns whether an anchor leaves most of a blind model's interval.
+    fn is_hardly_narrowed(&self) -> bool {
+        let blind = self.blind_factor.map(f64::ln);
+        blind.is_some_and(|blind| self.factor.ln() > HARDLY * blind)
+    }
+
+    /// Returns where it comes from, e.g. `from 9 curves of 5 sources (...), blind`. Says so if an
+    /// anchor hardly narrows the interval.
     pub fn origin(&self) -> String {
+        let narrowed = match self.blind_factor.filter(|_| self.is_hardly_narrowed()) {
+            Some(blind) => format!(
+                "; the anchor hardly narrows it: divided to multiplied by {:.2}, blind {blind:.2}",
+                self.factor
+            ),
+            None if self.is_beside_anchors => "; no anchor is of this kind".to_owned(),
+            None => String::new(),
+        };
+        let fidelity = by_messages(self.is_by_messages);
         let newer = match self.newer {
             0 => String::new(),
             count => format!("; {count} newer curves are not counted"),
         };
         format!(
-            "from {} curves of {} sources ({}), {}{newer}",
+            "from {} curves of {} sources ({}), {}{narrowed}{fidelity}{newer}",
             self.curves,
             self.sources,
             self.class,
@@ -204,6 +280,14 @@ impl Interval {
             self.factor,
             self.origin()
         )
+    }
+}
+
+/// Returns the words for an interval of figures by whole messages.
+fn by_messages(is_by_messages: bool) -> &'static str {
+    match is_by_messages {
+        true => "; 5 % wider, as computed by messages",
+        false => "",
     }
 }
 
@@ -241,7 +325,15 @@ impl Intervals {
     /// Returns the interval of a figure: of the narrowest class with four sources or more. `None`
     /// if no class has as many.
     pub fn interval(&self, subject: &Subject) -> Option<Interval> {
-        self.without(subject, None)
+        let interval = self.without(subject, None)?;
+        let blind = match subject.basis {
+            Basis::Blind => None,
+            Basis::Anchored => self.without(&Subject::blind(subject), None),
+        };
+        Some(Interval {
+            blind_factor: blind.map(|blind| blind.factor),
+            ..interval
+        })
     }
 
     /// Returns the interval without the curves of one source.
@@ -262,10 +354,12 @@ impl Intervals {
             let scores = Scores::of_groups(&groups);
             let wide_level = LEVELS[1].min(supported(sources));
             let wide_factor = scores.guaranteed(wide_level, sources)?.exp();
-            // The errors of verbs say little about a library's, so the interval is widened.
-            let factor = match class.layer {
-                Some(_) => scores.quantile(LEVELS[0])?.exp(),
-                None => wide_factor,
+            // The errors of verbs say little about a library's, and those of two nodes little about
+            // patterns of many, so the interval is widened.
+            let is_widened = class.layer.is_none() || subject.stand_in.is_some();
+            let factor = match is_widened {
+                false => scores.quantile(LEVELS[0])?.exp(),
+                true => wide_factor,
             };
             Some(Interval {
                 level: LEVELS[0],
@@ -274,12 +368,15 @@ impl Intervals {
                 wide_factor,
                 curves: members.curves.len(),
                 sources,
-                class: match class.layer {
-                    Some(_) => class.text(),
-                    None => format!("{}; widened", class.text()),
+                class: match is_widened {
+                    false => class.text(),
+                    true => format!("{}; widened", subject.class(&class)),
                 },
                 is_broad: narrowest.as_ref() != Some(&class),
                 basis: subject.basis,
+                blind_factor: None,
+                is_by_messages: false,
+                is_beside_anchors: false,
                 newer: self.newer,
             })
         })
@@ -321,6 +418,7 @@ mod tests {
             size: SizeClass::Short,
             adapter: Some(adapter.to_owned()),
             basis,
+            stand_in: None,
         }
     }
 
@@ -370,6 +468,49 @@ mod tests {
         assert_eq!(mpi.factor, mpi.wide_factor);
         let none = Intervals::of(five()[..3].to_vec());
         assert_eq!(none.interval(&subject("connectx5", Basis::Blind)), None);
+    }
+
+    #[test]
+    fn an_anchor_that_hardly_narrows_says_so() {
+        let origin = |anchored: f64| {
+            let mut curves = five();
+            for point in curves.iter_mut().flat_map(|curve| &mut curve.points) {
+                point.anchored = point.published / anchored;
+            }
+            let all = Intervals::of(curves);
+            let told = all
+                .interval(&subject("connectx5", Basis::Anchored))
+                .unwrap();
+            (told.blind_factor, told.origin())
+        };
+        let (blind, told) = origin(1.35);
+        assert!((blind.unwrap() - 1.4).abs() < 1e-9);
+        let words = "; the anchor hardly narrows it: divided to multiplied by 1.35, blind 1.40";
+        assert!(told.ends_with(words), "{told}");
+        assert!(origin(1.1).1.ends_with("anchored"));
+    }
+
+    #[test]
+    fn curves_of_another_kind_give_the_wide_interval() {
+        let all = Intervals::of(five());
+        let own = all.interval(&subject("connectx5", Basis::Blind)).unwrap();
+        let halo = Subject::of("patterns.halo", FigureKind::Latency, 4).expect("has a stand-in");
+        let halo = Subject {
+            adapter: Some("connectx5".to_owned()),
+            ..halo
+        };
+        let told = all.interval(&halo).expect("five sources");
+        assert_eq!((told.factor, told.level), (own.wide_factor, own.level));
+        assert!(told.factor > own.factor);
+        let words = "connectx5, curves of another kind: latency.write; widened";
+        assert!(told.class.ends_with(words), "{told:?}");
+        let ratio = |subject: &Subject| all.ratio(subject, subject).expect("five sources");
+        let (two, many) = (ratio(&subject("connectx5", Basis::Blind)), ratio(&halo));
+        assert!(
+            many.factor >= two.factor && many.class == told.class,
+            "{many:?}"
+        );
+        assert_eq!(Subject::of("rfio.readers", FigureKind::Bandwidth, 8), None);
     }
 
     #[test]

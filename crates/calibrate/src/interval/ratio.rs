@@ -3,8 +3,8 @@
 //! Errors that two systems have in common cancel in the ratio of their figures. How far they do is
 //! read off the residuals: the differences of two sources' log ratios at the same message size.
 
-use super::weighted::Scores;
-use super::{Class, Intervals, LEAST_SOURCES, LEVELS, Subject};
+use super::weighted::{Scores, supported};
+use super::{Class, FIDELITY, Intervals, LEAST_SOURCES, LEVELS, Subject, by_messages};
 use crate::residual::Basis;
 use serde::Serialize;
 
@@ -21,6 +21,8 @@ pub struct Ratio {
     pub class: String,
     /// Blind or anchored.
     pub basis: Basis,
+    /// Whether it is of figures by whole messages, and includes their difference to packets.
+    pub is_by_messages: bool,
 }
 
 /// Result of the comparison of two predictions.
@@ -46,6 +48,15 @@ impl Verdict {
 }
 
 impl Ratio {
+    /// Returns the interval of a ratio of which at least one figure is by whole messages.
+    pub fn by_messages(self) -> Ratio {
+        Ratio {
+            factor: self.factor * FIDELITY,
+            is_by_messages: true,
+            ..self
+        }
+    }
+
     /// Compares two times, each with a part that is exact and a part that the adapter determines.
     /// The ratio of the latter may be wrong by the factor.
     pub fn verdict(&self, first: (f64, f64), second: (f64, f64)) -> Verdict {
@@ -72,12 +83,13 @@ impl Ratio {
     pub fn rule(&self) -> String {
         format!(
             "sure: the {:.0} % interval of the ratio, divided to multiplied by {:.2}, excludes 1; \
-             it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}",
+             it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}{}",
             100.0 * self.level,
             self.factor,
             self.sources,
             self.class,
-            self.basis.word()
+            self.basis.word(),
+            by_messages(self.is_by_messages)
         )
     }
 }
@@ -87,8 +99,8 @@ impl Intervals {
     /// narrowest class with enough sources that both systems belong to. `None` if there is none,
     /// or the figures are not of the same kind.
     pub fn ratio(&self, first: &Subject, second: &Subject) -> Option<Ratio> {
-        let is_same =
-            (first.figure, first.layer, first.size) == (second.figure, second.layer, second.size);
+        let kind = |one: &Subject| (one.figure, one.layer, one.size, one.stand_in);
+        let is_same = kind(first) == kind(second);
         let both = match first.adapter == second.adapter {
             true => first.clone(),
             false => Subject {
@@ -122,12 +134,19 @@ impl Intervals {
                 });
             let pairs: Vec<Vec<f64>> = pairs.filter(|pair| !pair.is_empty()).collect();
             let scores = Scores::of_groups(&pairs);
+            // As the interval of a figure of another kind is the wide one, so is that of a ratio.
+            let wide = || scores.guaranteed(LEVELS[1].min(supported(sources)), sources);
+            let (factor, class) = match subject.stand_in {
+                None => (scores.quantile(LEVELS[0]), class.text()),
+                Some(_) => (wide(), format!("{}; widened", subject.class(&class))),
+            };
             Some(Ratio {
                 level: LEVELS[0],
-                factor: scores.quantile(LEVELS[0])?.exp(),
+                factor: factor?.exp(),
                 sources,
-                class: class.text(),
+                class,
                 basis: subject.basis,
+                is_by_messages: false,
             })
         })
     }
@@ -172,6 +191,9 @@ mod tests {
         assert!(ratio.rule().contains("80 %"));
         let (low, high) = ratio.range((1.0, 1.0), (1.0, 1.0));
         assert!(0.9 < low && low < 1.0 && (1.0 / low - high).abs() < 1e-9);
+        let wider = ratio.clone().by_messages();
+        assert!(wider.factor > 1.04 * ratio.factor);
+        assert!(wider.rule().ends_with("as computed by messages"));
     }
 
     #[test]

@@ -64,6 +64,23 @@ impl Layer {
     }
 }
 
+/// Returns the layer and the benchmark whose curves stand in for those of a benchmark of many
+/// nodes or processes, as no such curves are published: those of two nodes with the same layer and
+/// kind of figure. `None` for other benchmarks.
+pub fn stand_in(benchmark: &str, figure: FigureKind) -> Option<(Layer, &'static str)> {
+    if Layer::of(benchmark).is_some() || benchmark.ends_with("-inside") {
+        return None;
+    }
+    let (group, _) = benchmark.split_once('.')?;
+    match (group, figure) {
+        ("patterns", FigureKind::Bandwidth) => Some((Layer::Verbs, "bandwidth.write")),
+        ("patterns", FigureKind::Latency) => Some((Layer::Verbs, "latency.write")),
+        ("mpi", FigureKind::Bandwidth) => Some((Layer::Mpi, "mpi.bandwidth")),
+        ("mpi", FigureKind::Latency) => Some((Layer::Mpi, "mpi.latency")),
+        _ => None,
+    }
+}
+
 impl fmt::Display for Layer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -164,6 +181,17 @@ mod tests {
         assert_eq!(Layer::of("rfio.readers"), None);
         for of_many in ["mpi.alltoall-latency", "mpi.halo", "mpi.multi-pair-latency"] {
             assert_eq!(Layer::of(of_many), None, "{of_many}");
+        }
+        let stand_in = |benchmark| stand_in(benchmark, FigureKind::Bandwidth);
+        let write = Some((Layer::Verbs, "bandwidth.write"));
+        assert_eq!(stand_in("patterns.bisection"), write);
+        for none in [
+            "bandwidth.write",
+            "mpi.halo-inside",
+            "rfio.readers",
+            "app.hpl",
+        ] {
+            assert_eq!(stand_in(none), None, "{none}");
         }
         assert_eq!(FigureKind::of_unit("bytes/s"), FigureKind::Bandwidth);
         assert_eq!(FigureKind::of_unit("ns"), FigureKind::Latency);

@@ -8,7 +8,7 @@ mod class;
 mod file;
 mod published;
 
-pub use class::{Era, FigureKind, Layer, SizeClass};
+pub use class::{Era, FigureKind, Layer, SizeClass, stand_in};
 pub use file::{FileError, Shipped, shipped, text};
 pub use published::{PublishedFigure, published};
 

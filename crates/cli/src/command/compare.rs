@@ -68,7 +68,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let thresholds = thresholds(arguments.thresholds.as_deref())?;
     let read = |path| read_foreign(path, &arguments.foreign);
     let (a, b) = (read(&arguments.a)?, read(&arguments.b)?);
-    let compared = between(&a, &b, &thresholds);
+    let mut compared = between(&a, &b, &thresholds);
     let points = a.points.iter().chain(&b.points);
     let benchmarks: Vec<&str> = points.map(|point| point.benchmark.as_str()).collect();
     for prefix in thresholds.unused(&benchmarks) {
@@ -84,6 +84,9 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
             "the two runs have no point in common".to_owned(),
         ));
     }
+    let distinguished = distinguished::of(&a, &b);
+    let distinguished = distinguished.map_err(|error| Failure::Input(error.to_string()))?;
+    distinguished.judge(&mut compared);
     let wanted = |change: &&Change| arguments.all || is_change(change.verdict);
     let all = compared.curves.iter().chain(&compared.changes);
     let shown: Vec<&Change> = all.filter(wanted).collect();
@@ -91,11 +94,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         _ if arguments.json => json(&shown),
         Format::Table => {
             out!("{}", compared.text(&shown, terminal::shows_blocks()));
-            let verdicts = distinguished::text(&a, &b);
-            out!(
-                "{}",
-                verdicts.map_err(|error| Failure::Input(error.to_string()))?
-            );
+            out!("{}", distinguished.text);
         }
         Format::Markdown => data!("{}", compared.markdown(&shown)),
         Format::Junit => data!("{}", compared.junit()),

@@ -3,7 +3,7 @@
 
 mod recorded;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
@@ -12,15 +12,19 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::number;
-use crate::output::{json, out, outln};
+use crate::output::{json, out};
 use crate::profiles::{ModelOptions, print_remarks};
+use crate::terminal;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_bench::progress_line::Bar;
 use verbena_bench::target::Target;
-use verbena_bench_mpi::replays::{differences, schedule};
+use verbena_bench_mpi::replays::differences;
+use verbena_bench_mpi::replays::recorded::assumptions;
+use verbena_bench_mpi::replays::schedule::{self, Replayed};
 use verbena_measure::unit;
 use verbena_replay::source::Source;
+use verbena_report::file::replace;
 
 const NO_MODEL: &str = "traces and schedules run on models only: use --on model:PROFILE; \
                         `verbena list` names the profiles";
@@ -91,7 +95,8 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         None => recorded::run(inputs, arguments.of_trace, json),
         Some(_) if inputs.sources.len() == 1 => {
             arguments.of_trace.refuse()?;
-            run_schedule(inputs, bytes, json)
+            let out = arguments.of_trace.out();
+            run_schedule(inputs, bytes, (json, out.as_deref()))
         }
         Some(schedule) => {
             let file = schedule.path().display();
@@ -124,7 +129,11 @@ impl Inputs {
 }
 
 /// Runs the schedule on each model and prints the times.
-fn run_schedule(inputs: Inputs, bytes: Option<u64>, json: bool) -> Result<Exit, Failure> {
+fn run_schedule(
+    inputs: Inputs,
+    bytes: Option<u64>,
+    (json, out): (bool, Option<&Path>),
+) -> Result<Exit, Failure> {
     let nodes = match inputs.nodes[..] {
         [] => None,
         [nodes] => Some(nodes),
@@ -135,8 +144,13 @@ fn run_schedule(inputs: Inputs, bytes: Option<u64>, json: bool) -> Result<Exit, 
     };
     let count = inputs.models.len();
     let differences = differences(&inputs.models)?;
+    let assumptions = match out {
+        Some(_) => assumptions(&inputs.models, &inputs.profiles)?,
+        None => Vec::new(),
+    };
+    let file = inputs.sources[0].path().to_owned();
     let bar = Bar::new(count, "replays");
-    let told = collected(move |keep| {
+    let mut replayed = collected(move |keep| {
         for source in inputs.sources {
             let file = source.path().to_owned();
             let schedule = schedule::read(&file, &source.schedule()?, bytes)?;
@@ -150,14 +164,19 @@ fn run_schedule(inputs: Inputs, bytes: Option<u64>, json: bool) -> Result<Exit, 
         }
         Ok(())
     })?;
+    schedule::judge(&mut replayed);
     match json {
-        true => print_json(&told),
+        true => print_json(&replayed.iter().map(Replayed::told).collect::<Vec<_>>()),
         false => {
-            told.iter().for_each(|one| out!("{}", one.text()));
-            differences.iter().for_each(|one| outln!("{one}"));
+            let in_blocks = terminal::shows_blocks();
+            out!("{}", schedule::text(&replayed, &differences, in_blocks));
         }
     }
-    Ok(concluded(told.len(), count))
+    if let Some(out) = out.filter(|_| replayed.len() == count) {
+        let page = schedule::page(&command(), &file, &replayed, &assumptions, &differences);
+        write_page(out, &page)?;
+    }
+    Ok(concluded(replayed.len(), count))
 }
 
 /// Runs a computation that passes its results on one by one, and returns them: all, or those that
@@ -176,6 +195,15 @@ fn collected<T: Send + 'static>(
     ran.transpose()?;
     let mut known = known.lock().expect("nothing panics under this lock");
     Ok(std::mem::take(&mut *known))
+}
+
+/// Returns the command line.
+fn command() -> String {
+    std::env::args().collect::<Vec<_>>().join(" ")
+}
+
+fn write_page(file: &Path, page: &str) -> Result<(), Failure> {
+    replace(file, page).map_err(Failure::system("write the page"))
 }
 
 /// Returns the exit code; `done` is less than `all` if the user interrupted.

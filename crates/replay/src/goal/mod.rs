@@ -9,6 +9,7 @@
 mod chakra;
 #[cfg(test)]
 mod chakra_test;
+mod critical;
 mod joint;
 mod msccl;
 #[cfg(test)]

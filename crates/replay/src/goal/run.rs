@@ -5,6 +5,7 @@
 //! library. The operations of a core run in the order in which they become ready. A send ends when
 //! its buffer is reusable, a receive when the message has arrived.
 
+use super::critical::Paths;
 use super::schedule::{Action, Operation, Schedule, followers};
 use super::text::Fault;
 use crate::job::{Job, check, cyclic};
@@ -21,6 +22,8 @@ use verbena_model::profile::System;
 pub struct Ends {
     /// End of each rank's last operation; time zero for a rank without operations.
     pub ends: Vec<Time>,
+    /// Calculations on the critical path to the last end.
+    pub computing: Time,
 }
 
 impl Ends {
@@ -61,8 +64,9 @@ pub fn run(
     }
     let job = Job::new(system, fidelity, nodes, cyclic(schedule.ranks, nodes));
     let mut all = BTreeMap::new();
+    let paths = Rc::new(Paths::default());
     for (&rank, operations) in &schedule.operations {
-        let tasks = Rc::new(Tasks::new(job.world.rank(rank), operations));
+        let tasks = Rc::new(Tasks::new((rank, job.world.rank(rank)), operations, &paths));
         let own = tasks.clone();
         job.start(rank, async move { own.begin_ready() });
         all.insert(rank, tasks);
@@ -76,7 +80,10 @@ pub fn run(
             .map_or(Time::ZERO, |tasks: &Rc<Tasks>| tasks.end.get())
     };
     let ends = (0..schedule.ranks).map(end).collect();
-    Ok(Ends { ends })
+    // Of ranks that end together the first.
+    let last = all.values().rev().max_by_key(|tasks| tasks.end.get());
+    let computing = last.map_or(Time::ZERO, |tasks| tasks.computing.get());
+    Ok(Ends { ends, computing })
 }
 
 /// Returns the first error, if any: a message that is too long, an operation that never ends, a
@@ -122,6 +129,7 @@ enum State {
 
 /// A rank's operations during the run.
 struct Tasks {
+    number: usize,
     sim: Sim,
     /// The rank on each of its cores.
     cores: BTreeMap<u8, Rank>,
@@ -131,11 +139,15 @@ struct Tasks {
     after_begin: Vec<Vec<usize>>,
     after_end: Vec<Vec<usize>>,
     end: Cell<Time>,
+    /// Calculations on the critical path to the end.
+    computing: Cell<Time>,
+    paths: Rc<Paths>,
     fault: Cell<Option<Fault>>,
 }
 
 impl Tasks {
-    fn new(rank: Rank, operations: &[Operation]) -> Tasks {
+    fn new((number, rank): (usize, Rank), operations: &[Operation], paths: &Rc<Paths>) -> Tasks {
+        paths.add(number, operations.len());
         let sim = rank.process().sim().clone();
         let mut cores = BTreeMap::new();
         for operation in operations {
@@ -150,6 +162,7 @@ impl Tasks {
             .iter()
             .map(|one| State::Waits(one.before().count()));
         Tasks {
+            number,
             sim,
             cores,
             states: RefCell::new(waits.collect()),
@@ -157,6 +170,8 @@ impl Tasks {
             after_end: followers(operations, |one| one.requires.iter().copied()),
             operations: operations.to_vec(),
             end: Cell::default(),
+            computing: Cell::default(),
+            paths: paths.clone(),
             fault: Cell::default(),
         }
     }
@@ -172,23 +187,36 @@ impl Tasks {
     fn begin(self: &Rc<Tasks>, number: usize) {
         let own = self.clone();
         self.sim.start(async move {
+            let (operation, begun) = (&own.operations[number], own.sim.now());
             own.states.borrow_mut()[number] = State::Begun;
-            own.release(&own.after_begin[number]);
-            own.perform(&own.operations[number]).await;
+            own.paths.began(own.number, number, operation, begun);
+            own.release(number, &own.after_begin[number]);
+            own.perform(operation).await;
             own.states.borrow_mut()[number] = State::Ended;
-            own.end.set(own.sim.now());
-            own.release(&own.after_end[number]);
+            own.ended(number, begun);
+            own.release(number, &own.after_end[number]);
         });
     }
 
-    /// Counts down the requirements of waiting operations after one is met.
-    fn release(self: &Rc<Tasks>, waiting: &[usize]) {
+    /// Notes the end of an operation.
+    fn ended(&self, number: usize, begun: Time) {
+        let (operation, now) = (&self.operations[number], self.sim.now());
+        let woken = self.cores[&operation.cpu].woken();
+        let task = (self.number, number);
+        let computing = self.paths.ended(task, operation, (begun, now), woken);
+        self.end.set(now);
+        self.computing.set(computing);
+    }
+
+    /// Counts down the requirements of waiting operations after operation `by` met one.
+    fn release(self: &Rc<Tasks>, by: usize, waiting: &[usize]) {
         for &number in waiting {
             let left = match self.states.borrow()[number] {
                 State::Waits(count) => count - 1,
                 State::Begun | State::Ended => continue,
             };
             self.states.borrow_mut()[number] = State::Waits(left);
+            self.paths.released(self.number, by, number);
             if left == 0 {
                 self.begin(number);
             }

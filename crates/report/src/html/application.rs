@@ -1,5 +1,5 @@
-//! The page of recorded programs: their predicted times on several systems, and where their ranks
-//! spend the time.
+//! The page of recorded programs or a schedule: their predicted times on several systems, and where
+//! the ranks of programs spend the time.
 
 use super::figures::copyable;
 use super::frame::{foot, head};
@@ -8,7 +8,7 @@ use crate::chart::stack::{self, Stack};
 use std::fmt::Write as _;
 use verbena_measure::unit;
 
-/// A recorded program on some systems.
+/// A recorded program, or a schedule, on some systems.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Application {
     /// Its name.
@@ -30,8 +30,8 @@ pub struct OnSystem {
     pub system: String,
     /// Time until all ranks have ended.
     pub took: f64,
-    /// Mean times of the ranks.
-    pub mean: Spent,
+    /// Mean times of the ranks; `None` for a schedule, whose ranks do not spend time one by one.
+    pub mean: Option<Spent>,
     /// Times of single ranks until each ended.
     pub ranks: Vec<(usize, Spent)>,
     /// The interval of the time, in words; empty if there is none.
@@ -107,9 +107,14 @@ pub fn application(
     changing: Option<&[String]>,
 ) -> String {
     let mut out = head("Predicted performance of your application");
+    let is_recorded = all
+        .iter()
+        .flat_map(|one| &one.on)
+        .any(|on| on.mean.is_some());
+    let from = if is_recorded { "recording" } else { "schedule" };
     let _ = write!(
         out,
-        "<p class=\"lead\">Computed by timing models from a recording, not measured. \
+        "<p class=\"lead\">Computed by timing models from a {from}, not measured. \
          <code>{}</code></p>",
         escape(command)
     );
@@ -132,7 +137,7 @@ pub fn application(
             list(&one.values, "None.")
         );
     }
-    out.push_str(NOTE);
+    out.push_str(if is_recorded { NOTE } else { NOTE_OF_SCHEDULES });
     out.push_str(&foot());
     out
 }
@@ -224,14 +229,16 @@ fn section(one: &Application) -> String {
         escape(&one.content)
     );
     out.push_str(&verdicts(one));
-    let bars: Vec<Stack> = one
-        .on
-        .iter()
-        .map(|on| Stack {
+    let means = one.on.iter().filter_map(|on| Some((on, on.mean?)));
+    let bars: Vec<Stack> = means
+        .map(|(on, mean)| Stack {
             name: on.system.clone(),
-            parts: on.mean.numbers(),
+            parts: mean.numbers(),
         })
         .collect();
+    if bars.is_empty() {
+        return out;
+    }
     let _ = write!(
         out,
         "<div class=\"stacks mean\">{}<div>{}</div></div>",
@@ -259,7 +266,7 @@ fn systems(one: &Application) -> String {
         let _ = write!(out, "<th>{column}</th>");
     }
     out.push_str("</tr></thead><tbody>");
-    for on in &one.on {
+    for (on, mean) in one.on.iter().filter_map(|on| Some((on, on.mean?))) {
         let _ = write!(
             out,
             "<tr><td class=\"text\">{}</td><td data-of=\"time\">{}</td><td data-of=\"to the fastest\">{:.3} x</td>",
@@ -267,9 +274,9 @@ fn systems(one: &Application) -> String {
             escape(&unit::time(on.took)),
             on.took / one.least()
         );
-        out.push_str(&cells(&on.mean));
+        out.push_str(&cells(&mean));
         out.push_str("</tr>");
-        text.push(format!("{}\t{}\t{}", on.system, on.took, on.mean.text()));
+        text.push(format!("{}\t{}\t{}", on.system, on.took, mean.text()));
     }
     out.push_str("</tbody></table></div>");
     out.push_str(&copyable(&text));
@@ -315,6 +322,12 @@ through adapters, buses and links (<em>wire</em>), or for another rank (<em>wait
 <em>done</em> when it has ended and others have not. Bars of single ranks end when the rank \
 ended. docs/models.md describes the models.</p>";
 
+const NOTE_OF_SCHEDULES: &str = "\
+<h2>How to read it</h2><p>The critical path is the longest chain of operations to the end. Its \
+<em>computing</em> is the calculations of the schedule, which are exact; <em>messages</em> are the \
+processor time of messages and their way through adapters, buses and links. docs/models.md \
+describes the models.</p>";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -323,13 +336,13 @@ mod tests {
         let on = times.map(|took| OnSystem {
             system: format!("s<{took}"),
             took,
-            mean: Spent {
+            mean: Some(Spent {
                 computing: took / 4.0,
                 waiting: took / 2.0,
                 wire: took / 8.0,
                 done: took / 4.0,
                 ..Spent::default()
-            },
+            }),
             ranks: vec![(0, Spent::default())],
             interval: "1 to 2 s (80 %)".to_owned(),
             verdict: "faster: sure".to_owned(),
@@ -372,6 +385,15 @@ mod tests {
             assert!(out.contains(text), "{text}");
         }
         assert!(application("c", &all, &[], Some(&[])).contains("None, halved"));
+    }
+
+    #[test]
+    fn a_schedule_has_no_times_of_ranks() {
+        let mut schedule = one("t", [1.0, 2.0]);
+        schedule.on.iter_mut().for_each(|on| on.mean = None);
+        let out = application("c", &[schedule], &[], None);
+        assert!(out.contains("from a schedule") && out.contains(">faster: sure</td>"));
+        assert!(!out.contains("<figure") && !out.contains("<em>Overhead</em>"));
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod page;
 mod sensitivity;
-mod summary;
 mod table;
 
 pub use page::page;
@@ -16,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::comparison::{Compared, ToldVerdict};
 use super::interval::{self, Judge, ToldInterval};
 use super::{Setup, check_nodes, fabrics, input};
 use crate::Failure;
@@ -78,6 +78,9 @@ pub struct Told {
     setup: Setup,
     ranks: usize,
     nodes: usize,
+    /// How the ranks shared processors during the recording, if they did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    crowded: Option<Crowded>,
     calls: u64,
     /// Messages sent by the program itself; collective operations count as the bytes passed to
     /// them.
@@ -93,8 +96,13 @@ pub struct Told {
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
+    /// The verdict against the first model, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    against_first: Option<ToldVerdict>,
     by_rank: Vec<ToldRank>,
     chain: ToldChain,
+    /// The largest part of the critical path, in words.
+    limit: String,
     /// Anchors of the model, and how well it fits them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     anchors: Vec<String>,
@@ -110,8 +118,31 @@ impl Told {
     fn parts(&self) -> interval::Parts {
         interval::Parts {
             all: self.nanoseconds,
-            computing: Some(self.chain.computing),
+            computing: self.chain.computing,
         }
+    }
+}
+
+/// Ranks that shared processors of a host during the recording.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Crowded {
+    ranks: u64,
+    processors: u64,
+}
+
+impl Crowded {
+    /// Returns a warning.
+    fn text(self) -> String {
+        let Crowded { ranks, processors } = self;
+        let each = ranks.div_ceil(processors.max(1));
+        let shared = match processors {
+            1 => "one processor".to_owned(),
+            several => format!("{several} processors"),
+        };
+        format!(
+            "warning: recorded with {ranks} ranks on {shared}, up to {each} a processor: computing \
+             times include effects of the ranks on each other, such as in caches"
+        )
     }
 }
 
@@ -143,6 +174,26 @@ pub struct Replayed {
     pub told: Told,
     outcome: Outcome,
     judge: Option<Judge>,
+}
+
+impl Replayed {
+    fn compared(&self) -> Compared<'_> {
+        Compared {
+            system: &self.told.system,
+            parts: self.told.parts(),
+            interval: self.told.interval.as_ref(),
+            judge: self.judge.as_ref(),
+        }
+    }
+}
+
+/// Adds the verdicts against the first model to the results.
+pub fn judge(all: &mut [Replayed]) {
+    if let [first, others @ ..] = all {
+        for other in others {
+            other.told.against_first = first.compared().told(&other.compared());
+        }
+    }
 }
 
 /// The replays of a trace, one on each model; the first is the one that the others are compared
@@ -198,6 +249,10 @@ pub fn replay_on(
     };
     let judge = Judge::of(model, profiles, sizes)?;
     let mut told = told(directory, &run, &summary, &outcome);
+    told.limit = table::limit(&told, &outcome);
+    told.crowded = trace
+        .crowded()
+        .map(|(ranks, processors)| Crowded { ranks, processors });
     model.name().clone_into(&mut told.system);
     told.anchors.clone_from(&model.remarks);
     told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
@@ -245,6 +300,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         setup: Setup::of(run.system, nodes),
         ranks: outcome.ranks.len(),
         nodes,
+        crowded: None,
         calls: summary.all.calls,
         messages: summary.all.messages,
         bytes: summary.all.bytes,
@@ -253,6 +309,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
         interval: None,
+        against_first: None,
         by_rank: outcome
             .ranks
             .iter()
@@ -265,6 +322,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
             wire,
             crossings: outcome.chain.crossings(),
         },
+        limit: String::new(),
         anchors: Vec::new(),
     }
 }

@@ -1,9 +1,9 @@
 //! The results of replays as a page.
 
-use super::super::interval::ASSUMED;
-use super::table::{does, judged, limit, means, shown};
+use super::super::comparison::{against_first, notes};
+use super::super::interval::ToldInterval;
+use super::table::{compared, does, means, shown, warnings};
 use super::{Found, OnEach, Replayed, Told};
-use std::collections::BTreeSet;
 use std::path::Path;
 use verbena_replay::Parts;
 use verbena_replay::recorded::Waited;
@@ -31,6 +31,8 @@ fn one(on_each: &OnEach, differences: &[String]) -> Application {
     let told = &on_each[0].told;
     let path = Path::new(&told.trace);
     let name = path.file_name().unwrap_or(path.as_os_str());
+    let all = compared(on_each);
+    let verdicts = against_first(&all);
     Application {
         name: format!(
             "{}, {} ranks on {} nodes{}",
@@ -41,29 +43,19 @@ fn one(on_each: &OnEach, differences: &[String]) -> Application {
         ),
         ranks: told.ranks,
         content: does(told),
-        on: on_each.iter().map(|one| on(&on_each[0], one)).collect(),
-        notes: [Told::fabrics(on_each), notes(on_each), differences.to_vec()].concat(),
+        on: on_each.iter().zip(verdicts).map(on).collect(),
+        notes: [
+            Told::fabrics(on_each),
+            warnings(on_each),
+            notes(&all),
+            differences.to_vec(),
+        ]
+        .concat(),
     }
 }
 
-/// Returns the sources of the intervals and the rules of the verdicts, each once.
-fn notes(on_each: &OnEach) -> Vec<String> {
-    let intervals = on_each.iter().filter_map(|one| one.told.interval.as_ref());
-    let origins = intervals.map(|one| format!("Interval {}; {ASSUMED}", one.origin()));
-    let others = on_each.iter().skip(1);
-    let rules = others.filter_map(|one| judged(&on_each[0], one).map(|judged| judged.rule));
-    let notes: BTreeSet<String> = origins.chain(rules).collect();
-    notes.into_iter().collect()
-}
-
-fn on(first: &Replayed, one: &Replayed) -> OnSystem {
+fn on((one, verdict): (&Replayed, String)) -> OnSystem {
     let Replayed { told, outcome, .. } = one;
-    let verdict = match std::ptr::eq(first, one) {
-        true => "first".to_owned(),
-        false => judged(first, one).map_or("no verdict".to_owned(), |judged| {
-            judged.text(&first.told.system)
-        }),
-    };
     let of_rank = |(rank, parts, waited): (usize, Parts, &Waited)| {
         let spent = Spent {
             computing: parts.computing.nanos(),
@@ -78,13 +70,13 @@ fn on(first: &Replayed, one: &Replayed) -> OnSystem {
     OnSystem {
         system: told.system.clone(),
         took: told.nanoseconds,
-        mean: means(outcome).spent(told.nanoseconds),
+        mean: Some(means(outcome).spent(told.nanoseconds)),
         ranks: shown(outcome).into_iter().map(of_rank).collect(),
         interval: told
             .interval
             .as_ref()
-            .map_or(String::new(), |one| one.range()),
+            .map_or(String::new(), ToldInterval::range),
         verdict,
-        limit: limit(told),
+        limit: told.limit.clone(),
     }
 }

@@ -1,10 +1,10 @@
 //! The results of replays as text.
 
-use super::super::interval::{ASSUMED, Judged, verdict};
-use super::summary::{self, OnModel};
-use super::{Found, OnEach, Replayed, Told};
+use super::super::comparison::{Compared, verdicts};
+use super::super::interval::{ASSUMED, Judged};
+use super::super::summary::{self, OnModel};
+use super::{Found, OnEach, Replayed, Told, ToldChain};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 use verbena_model::kernel::Time;
@@ -30,6 +30,9 @@ pub fn text(
         },
         several => by_ranks(several),
     };
+    for warning in replayed.iter().flat_map(|on_each| warnings(on_each)) {
+        let _ = writeln!(out, "  {warning}");
+    }
     for difference in differences {
         let _ = writeln!(out, "  {difference}");
     }
@@ -70,7 +73,7 @@ fn by_ranks(all: &[OnEach]) -> String {
         for line in Told::fabrics(on_each) {
             let _ = writeln!(out, "  {line}");
         }
-        out += &verdicts(on_each);
+        out += &verdicts(&compared(on_each));
     }
     out
 }
@@ -118,6 +121,7 @@ fn alone(told: &Told, outcome: &Outcome, in_blocks: bool) -> String {
         ("Waits", longest_waits(outcome)),
         ("Interval", interval(told)),
         ("Chain", chain(told)),
+        ("Limit", told.limit.clone()),
         ("Adapter", adapter(told)),
     ];
     out + &summary::one(&means.spent(told.nanoseconds), &sentences, in_blocks)
@@ -172,9 +176,23 @@ fn interval(told: &Told) -> String {
     })
 }
 
+/// Returns the warnings about a recording.
+pub fn warnings(on_each: &[Replayed]) -> Vec<String> {
+    let crowded = on_each.first().and_then(|one| one.told.crowded);
+    crowded.map(|one| one.text()).into_iter().collect()
+}
+
+/// Computing on the critical path over that of the mean rank from which the ranks' differences
+/// limit the program.
+const UNEVEN: f64 = 1.5;
+
 /// Returns the largest part of the critical path, with its share.
-pub fn limit(told: &Told) -> String {
-    let chain = &told.chain;
+pub fn limit(told: &Told, outcome: &Outcome) -> String {
+    limit_of(&told.chain, told.nanoseconds, outcome)
+}
+
+fn limit_of(chain: &ToldChain, all: f64, outcome: &Outcome) -> String {
+    let all = all.max(f64::MIN_POSITIVE);
     let parts = [
         ("computing", chain.computing),
         ("overhead of messages", chain.overhead),
@@ -182,47 +200,27 @@ pub fn limit(told: &Told) -> String {
     ];
     let largest = parts.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     let (name, time) = largest.unwrap_or(("nothing", 0.0));
-    let share = time / told.nanoseconds.max(f64::MIN_POSITIVE);
+    let share = time / all;
+    let mean = means(outcome).computing;
+    if time == chain.computing && time > UNEVEN * mean {
+        return format!(
+            "imbalance between ranks ({:.0} % of the critical path is computing, but {:.0} % of a \
+             rank's time on average)",
+            100.0 * share,
+            100.0 * mean / all
+        );
+    }
     format!("{name} ({:.0} % of the critical path)", 100.0 * share)
 }
 
 /// Returns the verdict on a replay against another one.
 pub fn judged(first: &Replayed, other: &Replayed) -> Option<Judged> {
-    let (one, another) = (first.judge.as_ref()?, other.judge.as_ref()?);
-    verdict((one, first.told.parts()), (another, other.told.parts()))
+    first.compared().judged(&other.compared())
 }
 
-/// Returns the interval of each system's time, and whether it is faster or slower than the first.
-fn verdicts(all: &[Replayed]) -> String {
-    let mut out = String::new();
-    let mut rules = BTreeSet::new();
-    let width = all.iter().map(|one| one.told.system.len()).max();
-    let width = width.unwrap_or(0);
-    for (number, one) in all.iter().enumerate() {
-        let range = one.told.interval.as_ref();
-        let range = range.map_or("no interval".to_owned(), |one| one.range());
-        let verdict = match number {
-            0 => "first".to_owned(),
-            _ => match judged(&all[0], one) {
-                Some(judged) => {
-                    let text = judged.text(&all[0].told.system);
-                    rules.insert(judged.rule);
-                    text
-                }
-                None => "no verdict".to_owned(),
-            },
-        };
-        let _ = writeln!(out, "  {:<width$}  {range:>28}  {verdict}", one.told.system);
-    }
-    let origins = all.iter().filter_map(|one| one.told.interval.as_ref());
-    let origins: BTreeSet<&str> = origins.map(|one| one.origin()).collect();
-    for origin in origins {
-        let _ = writeln!(out, "  interval {origin}; {ASSUMED}");
-    }
-    for rule in rules {
-        let _ = writeln!(out, "  {rule}");
-    }
-    out
+/// Returns replays side by side.
+pub fn compared(all: &[Replayed]) -> Vec<Compared<'_>> {
+    all.iter().map(Replayed::compared).collect()
 }
 
 /// Describes the share of the time that depends on the adapter.
@@ -290,11 +288,11 @@ fn beside(all: &[Replayed], in_blocks: bool) -> String {
     let models = all.iter().map(|Replayed { told, outcome, .. }| OnModel {
         system: &told.system,
         took: told.nanoseconds,
-        spent: means(outcome).spent(told.nanoseconds),
+        spent: Some(means(outcome).spent(told.nanoseconds)),
     });
     let judge = |first: usize, other: usize| judged(&all[first], &all[other]);
     out += &summary::several(&models.collect::<Vec<_>>(), judge, in_blocks);
-    out + "\n" + &verdicts(all)
+    out + "\n" + &verdicts(&compared(all))
 }
 
 /// Means over the ranks, in nanoseconds.
@@ -366,4 +364,46 @@ fn ends_of_columns(outcome: &Outcome) -> Vec<(usize, Parts)> {
     chosen.sort_by_key(|(rank, _)| *rank);
     chosen.dedup_by_key(|(rank, _)| *rank);
     chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_replay::recorded::Chain;
+
+    /// Returns the limit of two ranks that compute for these nanoseconds, of 1000.
+    fn limit_of(computing: [u64; 2], on_the_path: f64) -> String {
+        let parts = |nanos: u64| Parts {
+            computing: Time(nanos * 1000),
+            end: Time(1_000_000),
+            ..Parts::default()
+        };
+        let outcome = Outcome {
+            ranks: computing.map(parts).to_vec(),
+            waited: vec![Waited::default(); 2],
+            chain: Chain::default(),
+            timelines: Vec::new(),
+        };
+        let chain = ToldChain {
+            computing: on_the_path,
+            overhead: 0.0,
+            wire: 1000.0 - on_the_path,
+            crossings: 0,
+        };
+        super::limit_of(&chain, 1000.0, &outcome)
+    }
+
+    #[test]
+    fn ranks_that_compute_unevenly_are_the_limit() {
+        let even = limit_of([700, 600], 740.0);
+        assert_eq!(even, "computing (74 % of the critical path)");
+        let uneven = limit_of([180, 200], 740.0);
+        let wanted = "imbalance between ranks (74 % of the critical path is computing, but 19 % of \
+                      a rank's time on average)";
+        assert_eq!(uneven, wanted);
+        assert_eq!(
+            limit_of([180, 200], 200.0),
+            "wire (80 % of the critical path)"
+        );
+    }
 }

@@ -1,8 +1,10 @@
 //! Replays recorded MPI programs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Inputs, collected, concluded, print_json};
+use super::{Inputs, collected, command, concluded, print_json, write_page};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
@@ -11,10 +13,9 @@ use crate::terminal;
 use verbena_bench::progress_line::Bar;
 use verbena_bench_mpi::replays::differences;
 use verbena_bench_mpi::replays::recorded::{
-    Examined, Found, OnEach, Settings, assumptions, changes, page, replay_on, text,
+    Examined, Found, OnEach, Settings, assumptions, changes, judge, page, replay_on, text,
 };
 use verbena_model::profile::Rate;
-use verbena_report::file::replace;
 
 /// How traces are replayed.
 #[derive(Debug, clap::Args)]
@@ -35,9 +36,9 @@ pub struct Options {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     memory_traffic: Option<Rate>,
 
-    /// Write an HTML page of the replay of traces
+    /// Write an HTML page of the replay
     ///
-    /// The predicted time on each model, and how ranks spend it.
+    /// The predicted time on each model, and how the ranks of a trace spend it.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -86,6 +87,11 @@ fn rate(word: &str) -> Result<Rate, String> {
 }
 
 impl Options {
+    /// Returns the file for the page.
+    pub fn out(&self) -> Option<PathBuf> {
+        self.out.clone()
+    }
+
     /// Rejects options that do not apply to schedules.
     ///
     /// # Errors
@@ -96,7 +102,6 @@ impl Options {
             ("--ranks-per-node", self.ranks_per_node.is_some()),
             ("--compute-scale", self.compute_scale.is_some()),
             ("--memory-traffic", self.memory_traffic.is_some()),
-            ("--out", self.out.is_some()),
             ("--sensitivity", self.sensitivity),
             ("--write-goal", self.write_goal.is_some()),
             ("--write-timeline", self.write_timeline.is_some()),
@@ -162,8 +167,17 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         false => 0,
     };
     let replays = count + changes * inputs.sources.len() * nodes.len();
-    let bar = Bar::new(replays, "replays");
+    let bar = match is_searched {
+        true => Bar::with_lines(replays, "replays"),
+        false => Bar::new(replays, "replays"),
+    };
+    let stepped = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&stepped);
     let kept = collected(move |keep| {
+        let step = || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            bar.step();
+        };
         for source in inputs.sources {
             let trace = source.trace()?;
             for nodes in &nodes {
@@ -173,10 +187,11 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                 };
                 let replays = inputs.models.iter().map(|model| {
                     let replayed = replay_on(model, &trace, &settings, &inputs.profiles);
-                    bar.step();
+                    step();
                     Ok(replayed?)
                 });
-                let on_each = replays.collect::<Result<OnEach, Failure>>()?;
+                let mut on_each = replays.collect::<Result<OnEach, Failure>>()?;
+                judge(&mut on_each);
                 let examined = Examined {
                     trace: &trace,
                     models: &inputs.models,
@@ -184,7 +199,7 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
                     profiles: &inputs.profiles,
                 };
                 let found = match is_searched {
-                    true => examined.search(&on_each, || bar.step())?,
+                    true => examined.search(&on_each, step)?,
                     false => Found::default(),
                 };
                 keep((on_each, found));
@@ -208,17 +223,20 @@ pub fn run(inputs: Inputs, options: Options, json: bool) -> Result<Exit, Failure
         false => {}
     }
     if let Some(file) = options.out.filter(|_| done == count) {
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
         let page = page(
-            &command,
+            &command(),
             &replayed,
             &assumptions,
             &differences,
             found.as_ref(),
         );
-        replace(&file, &page).map_err(Failure::system("write the page"))?;
+        write_page(&file, &page)?;
     }
-    Ok(concluded(done, count))
+    Ok(match done == count {
+        true => Exit::Success,
+        // Also those whose trace or number of nodes is not complete.
+        false => concluded(stepped.load(Ordering::Relaxed).min(replays - 1), replays),
+    })
 }
 
 #[cfg(test)]

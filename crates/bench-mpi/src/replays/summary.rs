@@ -1,6 +1,6 @@
 //! Summary of replays: the parts of the time of one replay, or a comparison of several models.
 
-use super::super::interval::Judged;
+use super::interval::Judged;
 use std::fmt::Write as _;
 use verbena_calibrate::interval::Verdict;
 use verbena_measure::unit;
@@ -15,8 +15,8 @@ pub struct OnModel<'a> {
     pub system: &'a str,
     /// The time of the replay in nanoseconds.
     pub took: f64,
-    /// Its parts, averaged over the ranks.
-    pub spent: Spent,
+    /// Its parts, averaged over the ranks, if they are known.
+    pub spent: Option<Spent>,
 }
 
 /// Returns a bar for each part of the time of a replay, then sentences.
@@ -102,7 +102,10 @@ fn difference(fastest: &OnModel<'_>, slowest: &OnModel<'_>) -> String {
     if slowest.took <= fastest.took {
         return "none: all models take the same time".to_owned();
     }
-    let more = slowest.spent.parts().into_iter().zip(fastest.spent.parts());
+    let (Some(slow), Some(fast)) = (slowest.spent, fastest.spent) else {
+        return format!("{name}: {ratio:.2} times as long");
+    };
+    let more = slow.parts().into_iter().zip(fast.parts());
     let more = more.map(|((part, slow), (_, fast))| (part, slow - fast));
     let most = more.max_by(|a, b| a.1.total_cmp(&b.1));
     let (part, more) = most.unwrap_or(("", 0.0));
@@ -127,7 +130,7 @@ mod tests {
         OnModel {
             system,
             took: computing + wire,
-            spent,
+            spent: Some(spent),
         }
     }
 
@@ -138,6 +141,12 @@ mod tests {
             text,
             "old: 2.00 times as long, most of the difference in wire: 2 ms more a rank"
         );
+        let unknown = OnModel {
+            spent: None,
+            ..on("old", 1e6, 3e6)
+        };
+        let text = difference(&on("new", 1e6, 1e6), &unknown);
+        assert_eq!(text, "old: 2.00 times as long");
         let text = difference(&on("new", 1e6, 1e6), &on("same", 1e6, 1e6));
         assert_eq!(text, "none: all models take the same time");
     }

@@ -1,0 +1,178 @@
+//! Physical bounds of a modelled system: nothing passes faster through its link and its bus. The
+//! intervals of all figures end there.
+
+use verbena_calibrate::residual::{FigureKind, Layer, stand_in};
+use verbena_measure::bound::link_payload;
+use verbena_measure::compare::Better;
+use verbena_measure::result::{Metric, Parameters, Value};
+use verbena_model::profile::{Bus, System};
+
+/// The figure of one of several processes.
+pub const SHARE: &str = "median-process-bandwidth";
+
+/// The link and the bus of a system's nodes.
+pub struct Physical {
+    data_bits_per_second: f64,
+    mtu: u32,
+    packet_overhead: u32,
+    /// Payload of the bus in one direction, in bytes per second.
+    bus: f64,
+}
+
+impl Physical {
+    /// Returns those of a system.
+    pub fn of(system: &System) -> Physical {
+        let link = &system.link;
+        let bus = match &system.host.bus {
+            Bus::Pcie(bus) => {
+                let payload = bus.payload.0 as f64;
+                let share = payload / (payload + bus.request_overhead.0 as f64);
+                bus.lane_rate.0 * bus.lanes.0 as f64 * share
+            }
+            Bus::Pcix(bus) => bus.rate.0,
+        };
+        Physical {
+            data_bits_per_second: link.rate.0 * 8.0,
+            mtu: link.mtu.0 as u32,
+            packet_overhead: link.packet_overhead.0 as u32,
+            bus,
+        }
+    }
+
+    /// Returns the bytes per second that one direction of a port can carry in messages of `bytes`
+    /// bytes.
+    pub fn one_way(&self, bytes: u64) -> f64 {
+        let (rate, mtu) = (self.data_bits_per_second, self.mtu);
+        let link = link_payload(rate, mtu, self.packet_overhead, bytes);
+        link.value.min(self.bus)
+    }
+
+    /// Returns a range of times of a message in nanoseconds without those that are too short for
+    /// its bytes. A `model`'s time that is itself shorter is of something else than the message.
+    pub fn times(&self, bytes: u64, model: f64, (low, high): (f64, f64)) -> (f64, f64) {
+        let least = bytes as f64 / self.one_way(bytes) * 1e9;
+        match model >= least {
+            true => (low.max(least), high),
+            false => (low, high),
+        }
+    }
+
+    /// Returns a range of a figure without values beyond the bounds. `together` is the bound of
+    /// the point's processes together in bytes per second, if the benchmark knows it.
+    pub fn figures(
+        &self,
+        (benchmark, parameters): (&str, &Parameters),
+        (metric, together): (&Metric, Option<f64>),
+        bytes: u64,
+        (low, high): (f64, f64),
+    ) -> (f64, f64) {
+        if metric.better == Better::Lower {
+            let is_message = Layer::of(benchmark).is_some()
+                || stand_in(benchmark, FigureKind::Latency).is_some();
+            return match metric.unit == "ns" && is_message {
+                true => self.times(bytes, metric.value, (low, high)),
+                false => (low, high),
+            };
+        }
+        let one_way = self.one_way(bytes);
+        let together = together.unwrap_or(f64::INFINITY);
+        let together = together.min(one_way * directions(benchmark, parameters));
+        let most = match metric.unit.as_str() {
+            "1/s" => together / bytes.max(1) as f64,
+            _ if metric.name == SHARE => one_way,
+            _ => together,
+        };
+        (low, high.min(most.max(metric.value)))
+    }
+}
+
+/// Returns the number of directions of ports that carry the messages of a benchmark's processes
+/// together; infinite if it is not known.
+fn directions(benchmark: &str, parameters: &Parameters) -> f64 {
+    let is_both = matches!(parameters.get("ways"), Some(Value::Word(word)) if word == "both");
+    match benchmark {
+        "mpi.bandwidth" | "mpi.put-bandwidth" | "mpi.get-bandwidth" => 1.0,
+        // All pairs are of the same two nodes.
+        "mpi.multi-pair-bandwidth" => 1.0,
+        "patterns.fan-in" | "patterns.fan-out" => 1.0,
+        "mpi.bandwidth-both" => 2.0,
+        "patterns.ring" | "patterns.bisection" => match parameters.get("processes") {
+            Some(Value::Number(processes)) => *processes,
+            _ => f64::INFINITY,
+        },
+        _ if benchmark.starts_with("bandwidth.") && parameters.contains_key("ways") => {
+            if is_both {
+                2.0
+            } else {
+                1.0
+            }
+        }
+        _ => f64::INFINITY,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use verbena_model::profile::{Library, Overrides};
+
+    fn physical(system: &str) -> Physical {
+        let library = Library::shipped(&Overrides::none()).unwrap();
+        Physical::of(&library.system(system).unwrap())
+    }
+
+    #[test]
+    fn the_slower_of_link_and_bus_bounds() {
+        let hdr = physical("connectx6-hdr").one_way(1 << 20);
+        assert!((24.5e9..24.8e9).contains(&hdr), "{hdr}");
+        // 16 lanes of PCI Express 3.0 carry half of HDR.
+        let old = Physical {
+            bus: 13.4e9,
+            ..physical("connectx6-hdr")
+        };
+        assert_eq!(old.one_way(1 << 20), 13.4e9);
+        assert!(physical("infinihost-pcix").one_way(1 << 20) <= 1.07e9);
+        assert!(physical("connectx6-hdr").one_way(8) < 6e9);
+    }
+
+    #[test]
+    fn a_time_is_not_below_that_of_its_bytes() {
+        let hdr = physical("connectx6-hdr");
+        let (low, high) = hdr.times(1 << 20, 44_400.0, (33_200.0, 59_500.0));
+        assert!(
+            (42_300.0..42_700.0).contains(&low) && high == 59_500.0,
+            "{low}"
+        );
+        // The time of a request alone is no time of a message.
+        assert_eq!(hdr.times(1 << 20, 100.0, (60.0, 140.0)), (60.0, 140.0));
+    }
+
+    #[test]
+    fn rates_end_at_the_link() {
+        let hdr = physical("connectx6-hdr");
+        let metric =
+            |name: &str, unit: &str, value| Metric::figure(name, unit, Better::Higher, value);
+        let ends = |benchmark: &str, metric: &Metric, parameters: &[(&str, Value)]| {
+            let parameters = parameters
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.clone()));
+            let parameters: Parameters = parameters.collect();
+            let range = (metric.value / 2.0, metric.value * 2.0);
+            hdr.figures((benchmark, &parameters), (metric, None), 1 << 20, range)
+                .1
+        };
+        let both = [("ways", Value::Word("both".to_owned()))];
+        let bound = hdr.one_way(1 << 20);
+        let rate = metric("message-rate", "1/s", 40_000.0);
+        assert_eq!(
+            ends("bandwidth.write-both", &rate, &both),
+            2.0 * bound / f64::from(1 << 20)
+        );
+        let median = metric(SHARE, "bytes/s", 24.5e9);
+        assert_eq!(ends("bandwidth.write-both", &median, &both), bound);
+        let whole = metric("bandwidth", "bytes/s", 150e9);
+        let eight = [("processes", Value::Number(8.0))];
+        assert_eq!(ends("patterns.bisection", &whole, &eight), 8.0 * bound);
+        assert_eq!(ends("rate.window", &whole, &eight), 300e9);
+    }
+}
