@@ -62,7 +62,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
         "VERBENA_LOG=info verbena run -- ./my_program     # explain refusals",
         "verbena run --link roce -- ./my_roce_program",
         "verbena run --stats -- mpirun -n 4 ./my_mpi_program",
-        "verbena run --fault 'ibv_reg_mr 2: ENOMEM' -- ./my_program",
+        "verbena run --fault ibv_reg_mr:ENOMEM -- ./my_program",
     ]),
     ("trace", &[
         "verbena trace -- ./my_program",
@@ -75,7 +75,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
     ]),
     ("faults", &[
         "verbena faults sweep -- ./my_program",
-        "verbena faults sweep --calls 'ibv_create_*' --junit faults.xml -- ./one_test",
+        "verbena faults sweep --calls ibv_create_* --junit faults.xml -- ./one_test",
     ]),
     ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
     ("port", &["verbena port verbena1 down", "verbena port verbena1 up"]),

@@ -12,6 +12,7 @@ use verbena_run::libraries::Libraries;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 
 /// Largest schedule, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -35,7 +36,7 @@ pub struct FaultOptions {
     faults: Option<PathBuf>,
 
     /// Seed of the probabilities in WHEN
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::between::<u64>(0..=u64::MAX))]
     seed: Option<u64>,
 
     /// Write the failed calls as a file for --faults

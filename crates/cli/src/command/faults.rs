@@ -22,6 +22,7 @@ use verbena_run::supervise::{self, SIGINT, SIGTERM};
 use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::number;
 use crate::output::outln;
 
 /// Lines of a command's output that are shown after a crash.
@@ -63,7 +64,7 @@ struct Sweep {
     lasting: bool,
 
     /// Fail at most the first N of each call of a process
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::between::<u64>(1..=u64::MAX))]
     most: u64,
 
     /// Seconds after which a run hangs
@@ -71,7 +72,7 @@ struct Sweep {
     timeout: f64,
 
     /// Accept only these exit codes
-    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = number::between::<u8>(0..=255))]
     accept: Vec<u8>,
 
     /// Write the outcomes for CI systems to this file, as JUnit does
