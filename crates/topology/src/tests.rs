@@ -374,7 +374,17 @@ fn slow_links_and_missing_uplinks_are_found() {
         speed: Speed::Edr,
     };
     sample.links.pop();
+    // The computing parts of three leaves are no links upwards.
+    for leaf in 0..3 {
+        let node = sample.switches as usize + sample.adapters.len();
+        sample
+            .adapters
+            .push("Mellanox Technologies Aggregation Node".into());
+        let rate = sample.links[0].2;
+        sample.links.push(((leaf, PORTS), (node, 1), rate));
+    }
     let topology = read(sample.blocks().as_bytes()).unwrap();
+    assert_eq!(Survey::of(&topology).adapters, 32);
     let odd = Survey::of(&topology).odd;
     let [slow, few] = odd.as_slice() else {
         panic!("{odd:?}");

@@ -108,6 +108,8 @@ fn few_uplinks(ground: &Ground<'_>) -> Vec<OddLink> {
             let up = ground.neighbours[switch]
                 .iter()
                 .filter(|&&(peer, _)| ground.levels[peer] > Some(level))
+                // The computing part of a switch (SHARP) is no way to other switches.
+                .filter(|&&(peer, _)| ground.topology.nodes[peer].kind != NodeKind::Aggregation)
                 .count();
             by_level.entry(level).or_default().push((switch, up));
         }
