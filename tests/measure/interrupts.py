@@ -135,6 +135,10 @@ def twice(place: Place) -> Outcome:
         return failed(f"{ended.describe()}, expected exit {INTERRUPTED}; {left} are left", ended.evidence())
     if alive := still_running(started):
         return failed(f"the processes {alive} are still running", ended.evidence())
+    # The next program removes the remains of helpers that were killed.
+    after = place.run("next", [str(VERBENA), "bench", "latency.write", "--sizes", "8", "--transports", "rc", "--quick"], CAP)
+    if not after.succeeded:
+        return failed(after.describe(), after.evidence())
     return passed(f"{len(started)} helpers, ended after {seconds:.1f} s")
 
 
