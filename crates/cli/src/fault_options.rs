@@ -14,37 +14,44 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
 
+/// Heading of these options in the help.
+const HEADING: &str = "Faults";
+
 /// Largest schedule, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Faults")]
 pub struct FaultOptions {
     /// Make calls fail: "CALL [WHEN]: ERROR"
     ///
     /// "ibv_reg_mr 2: ENOMEM" refuses the second ibv_reg_mr of each process. WHEN is N, N..M, N..,
     /// every N, or p PROBABILITY; without it each call fails. May be repeated. `verbena faults
     /// calls` lists the calls.
-    #[arg(long, value_name = "RULE")]
+    #[arg(long, value_name = "RULE", help_heading = HEADING)]
     fault: Vec<Rule>,
 
     /// Make calls fail as this file says
     ///
     /// TOML: `[[fault]]` with `at = "ibv_reg_mr 2"`, `do = "ENOMEM"`, and if wanted `name` and
     /// `process`, a part of the command line of the processes that it is about.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     faults: Option<PathBuf>,
 
     /// Seed of the probabilities in WHEN
-    #[arg(long, value_name = "N", value_parser = number::between::<u64>(0..=u64::MAX))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = number::between::<u64>(0..=u64::MAX),
+        help_heading = HEADING
+    )]
     seed: Option<u64>,
 
     /// Write the failed calls as a file for --faults
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     fired: Option<PathBuf>,
 
     /// Succeed although a fault never fired
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     allow_unfired: bool,
 }
 

@@ -20,6 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* musl's dlopen has no such flag, and there is no dlmopen. */
+#ifndef RTLD_DEEPBIND
+#define RTLD_DEEPBIND 0
+#endif
+
 static const char LIBRARY[] = "libibverbs.so.1";
 
 static const char *after_last_slash(const char *path)
@@ -229,6 +234,7 @@ __asm__(".section .data\n.balign 8\n.hidden verbena_shim_targets\n"
 #undef NAME
 	".text\n");
 
+#ifdef LM_ID_BASE
 /* In a new namespace the names of this object do not exist. */
 typedef void *open_in_namespace_function(Lmid_t, const char *, int);
 
@@ -240,6 +246,7 @@ void *dlmopen(Lmid_t namespace, const char *file, int flags)
 		atomic_store_explicit(&out_of_reach, 1, memory_order_relaxed);
 	return next(namespace, file, flags);
 }
+#endif
 
 /* At exit: if a library may have been out of reach, names each other libibverbs that is loaded. It may
    have found no device, or the machine's own adapter. */
