@@ -207,6 +207,9 @@ static void the_heap_itself(void)
 #ifdef __SANITIZE_ADDRESS__
 	check_skip("the sanitizer's allocator does not use the heap of brk(2)");
 #endif
+#ifndef __GLIBC__
+	check_skip("this C library's allocator does not use the heap of brk(2)");
+#endif
 	struct pair pair = pair_open(endpoint_defaults());
 	/* Allocations of all sizes from the registered part. */
 	uint8_t *blocks[64];
