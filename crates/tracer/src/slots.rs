@@ -98,7 +98,8 @@ macro_rules! slots {
             // does.
             let real = crate::slots::real(unsafe { $context }, |table| table.$($place).+);
             // SAFETY: the program's call, with its own arguments.
-            crate::call::call_or($verb, || unsafe { real($($argument),*) }, || { $($refuse)? }, |$result, $details| $describe)
+            let made = || unsafe { real($($argument),*) };
+            crate::call::call_or($verb, made, || { $($refuse)? }, |$result, $details| $describe)
         }
     )*};
 }

@@ -64,7 +64,12 @@ struct Sweep {
     lasting: bool,
 
     /// Fail at most the first N of each call of a process
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = number::between::<u64>(1..=u64::MAX))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 20,
+        value_parser = number::between::<u64>(1..=u64::MAX)
+    )]
     most: u64,
 
     /// Seconds after which a run hangs
@@ -72,7 +77,12 @@ struct Sweep {
     timeout: f64,
 
     /// Accept only these exit codes
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = number::between::<u8>(0..=255))]
+    #[arg(
+        long,
+        value_name = "CODE",
+        value_delimiter = ',',
+        value_parser = number::between::<u8>(0..=255)
+    )]
     accept: Vec<u8>,
 
     /// Write the outcomes for CI systems to this file, as JUnit does

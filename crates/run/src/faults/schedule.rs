@@ -148,7 +148,8 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "seed = 7\n[[fault]]\nname = \"one\"\nprocess = \"./a\"\n\
-        at = \"ibv_reg_mr p 0.5\"\ndo = \"ENOMEM\"\n[[fault]]\nat = \"ibv_alloc_pd\"\ndo = \"EAGAIN\"\n";
+        at = \"ibv_reg_mr p 0.5\"\ndo = \"ENOMEM\"\n\
+        [[fault]]\nat = \"ibv_alloc_pd\"\ndo = \"EAGAIN\"\n";
 
     #[test]
     fn schedules_are_read() {
