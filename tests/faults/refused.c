@@ -4,6 +4,7 @@
  *     refused fork         in a child, after the parent has made each call
  *     refused hang         for ever, if ibv_alloc_pd fails
  *     refused crash        by abort(3), if ibv_alloc_pd fails
+ *     refused often        with 100,000 failures of ibv_alloc_pd, if it fails
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,6 +50,8 @@ static void all(const char *way)
 		pause();
 	if (strcmp(way, "crash") == 0 && !pd)
 		abort();
+	for (int try = 0; strcmp(way, "often") == 0 && !pd && try < 100000; try++)
+		pd = ibv_alloc_pd(context);
 	if (!pd)
 		exit(2);
 	static char buffer[4096];

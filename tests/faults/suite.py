@@ -56,6 +56,7 @@ def cases() -> list[Case]:
         Case("a sweep", "of rping", partial(pair, "rping -s -C 5", "rping -c -a 127.0.0.1 -C 5", ("rdma_create_*", "rdma_connect", "rdma_accept"))),
         Case("wrong rules", "", wrong),
         Case("a fault that never fires", "", unfired),
+        Case("a fault that fires without end", "", often),
     ]
 
 
@@ -207,4 +208,14 @@ def unfired(place: Place) -> Outcome:
         ended = place.run("unfired", run(*words), SECONDS)
         if ended.status != status or "never fired" not in ended.output:
             return failed(f"{words}: {ended.describe()}", ended.evidence())
+    return passed()
+
+
+def often(place: Place) -> Outcome:
+    """Of 100,003 failures a process records 1,000, and messages say that there were more."""
+    fired = place.directory / "fired.toml"
+    ended = place.run("often", run("--fault", "ibv_alloc_pd: ENOMEM", "--fired", fired, "--", program(), "often"), SECONDS)
+    written = fired.read_text().count("[[fault]]")
+    if ended.status != 2 or written != 1000 or "at least 1000 times" not in ended.output or "only the first 1000" not in ended.output:
+        return failed(f"{ended.describe()}, {written} failures are written", ended.evidence())
     return passed()

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use verbena_bench::temporary::Directory;
+use verbena_faults::firing::MOST;
 use verbena_faults::rule::Rule;
 use verbena_report::file::replace;
 use verbena_run::environment::Environment;
@@ -133,7 +134,7 @@ impl Faults {
         let firings =
             faults::read(&self.record).map_err(Failure::system("read the record of faults"))?;
         let by_rule = faults::by_rule(&firings);
-        let mut unfired = false;
+        let (mut unfired, mut cut) = (false, false);
         for (number, fault) in self.schedule.faults.iter().enumerate() {
             let name = &fault.name;
             match by_rule.get(&number).map(Vec::as_slice) {
@@ -145,6 +146,10 @@ impl Faults {
                     "verbena: fault {name:?} fired at {} {} of process {} ({})",
                     fault.entry.rule.call, one.count, one.process, one.command
                 ),
+                Some(all) if faults::is_cut(all) => {
+                    cut = true;
+                    eprintln!("verbena: fault {name:?} fired at least {} times", all.len());
+                }
                 Some(all) => eprintln!("verbena: fault {name:?} fired {} times", all.len()),
             }
         }
@@ -152,6 +157,12 @@ impl Faults {
             replace(path, &self.schedule.fired(&firings)).map_err(|source| {
                 Failure::Input(format!("cannot write {}: {source}", path.display()))
             })?;
+            if cut {
+                eprintln!(
+                    "verbena: {} has only the first {MOST} failures of each fault and process",
+                    path.display()
+                );
+            }
         }
         Ok(match exit {
             Exit::OfCommand(0) if unfired && !self.allow_unfired => Exit::AnswerIsNo,

@@ -5,6 +5,10 @@ use std::fmt;
 /// The variable with the record's file, to which all processes append.
 pub const VARIABLE: &str = "VERBENA_FAULTS_LOG";
 
+/// Most calls that a process records of each rule: a program that tries again for ever would fill
+/// the disk.
+pub const MOST: u64 = 1000;
+
 /// Longest part of a command line that is kept, in bytes.
 pub const LONGEST_COMMAND: usize = 2000;
 

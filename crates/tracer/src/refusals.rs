@@ -27,7 +27,14 @@ struct Own {
     rules: Rules,
     command: String,
     record: Option<PathBuf>,
-    counts: Vec<Option<AtomicU64>>,
+    counts: Vec<Option<Counts>>,
+}
+
+/// The counts of a rule in this process.
+#[derive(Default)]
+struct Counts {
+    calls: AtomicU64,
+    recorded: AtomicU64,
 }
 
 fn own() -> Option<&'static Own> {
@@ -42,8 +49,9 @@ pub fn are_there() -> bool {
 
 /// Counts the calls from one again; called in a child of fork(2).
 pub fn begin_process() {
-    for count in own().iter().flat_map(|own| own.counts.iter().flatten()) {
-        count.store(0, Ordering::Relaxed);
+    for counts in own().iter().flat_map(|own| own.counts.iter().flatten()) {
+        counts.calls.store(0, Ordering::Relaxed);
+        counts.recorded.store(0, Ordering::Relaxed);
     }
 }
 
@@ -69,7 +77,7 @@ impl Own {
         let counts = rules
             .entries
             .iter()
-            .map(|entry| is_meant(&entry.process).then(AtomicU64::default))
+            .map(|entry| is_meant(&entry.process).then(Counts::default))
             .collect();
         let record = env::var_os(firing::VARIABLE).filter(|path| !path.is_empty());
         Some(Own {
@@ -82,16 +90,18 @@ impl Own {
 
     fn refusal(&self, name: &str) -> Option<Refusal> {
         let mut refusal = None;
-        for (number, (entry, count)) in self.rules.entries.iter().zip(&self.counts).enumerate() {
-            let (rule, Some(count)) = (&entry.rule, count) else {
+        for (number, (entry, counts)) in self.rules.entries.iter().zip(&self.counts).enumerate() {
+            let (rule, Some(counts)) = (&entry.rule, counts) else {
                 continue;
             };
             if rule.call != name {
                 continue;
             }
-            let count = count.fetch_add(1, Ordering::Relaxed) + 1;
+            let count = counts.calls.fetch_add(1, Ordering::Relaxed) + 1;
             if refusal.is_none() && self.is_met(number, rule, count) {
-                self.record(number, count);
+                if counts.recorded.fetch_add(1, Ordering::Relaxed) < firing::MOST {
+                    self.record(number, count);
+                }
                 refusal = match rule.action {
                     Action::Refuse(errno) => call::named(name).map(|call| Refusal {
                         returns: call.returns,

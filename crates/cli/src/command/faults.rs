@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use verbena_bench::temporary::Directory;
 use verbena_coverage::errno;
 use verbena_faults::call::{CALLS, Call, Class, matching};
+use verbena_faults::firing::MOST;
 use verbena_faults::rules::Rules;
 use verbena_report::file::replace;
 use verbena_run::faults::sweep::{self, Case, End, Outcome, Verdict};
@@ -68,7 +69,7 @@ struct Sweep {
         long,
         value_name = "N",
         default_value_t = 20,
-        value_parser = number::between::<u64>(1..=u64::MAX)
+        value_parser = number::between::<u64>(1..=MOST)
     )]
     most: u64,
 

@@ -49,6 +49,15 @@ pub fn read(record: &Path) -> io::Result<Vec<Firing>> {
     Ok(text.lines().filter_map(Firing::read).collect())
 }
 
+/// Returns whether a process may have had more such calls than it recorded.
+pub fn is_cut(firings: &[&Firing]) -> bool {
+    let mut by_process: BTreeMap<u32, u64> = BTreeMap::new();
+    for firing in firings {
+        *by_process.entry(firing.process).or_default() += 1;
+    }
+    by_process.values().any(|count| *count >= firing::MOST)
+}
+
 /// How often each rule was met, and in which processes.
 pub fn by_rule(firings: &[Firing]) -> BTreeMap<usize, Vec<&Firing>> {
     let mut all: BTreeMap<usize, Vec<&Firing>> = BTreeMap::new();

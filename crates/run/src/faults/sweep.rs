@@ -253,7 +253,7 @@ fn signal_name(number: i32) -> Option<&'static str> {
 /// How a run has ended, and the end of its output; none if `stop` was set meanwhile.
 pub type Ended = Option<(End, String)>;
 
-/// Runs a command in a process group of its own, without input. Its output goes to a file, which is
+/// Runs a command in a separate process group, without input. Its output goes to a file, which is
 /// overwritten. Processes that it leaves behind are killed.
 ///
 /// # Errors
