@@ -12,6 +12,7 @@ import shlex
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
@@ -140,6 +141,24 @@ def members(session: int) -> list[int]:
         if int(its_session) == session and state not in "ZX":
             found.append(int(entry))
     return found
+
+
+def children(pid: int) -> list[int]:
+    """The processes that any thread of a process started; none if it, or a thread, ends meanwhile."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
+    except OSError:
+        pass
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process started, and those that they did."""
+    started = children(pid)
+    return started + [below for child in started for below in descendants(child)]
 
 
 def end_session(session: int) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from harness.build_tree import VERBENA
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
+from harness.process import children
 
-from .records import children, points_of, records, started
+from .records import points_of, records, started
 
 SECONDS = 900
 MISSING = 3

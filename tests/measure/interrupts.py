@@ -12,9 +12,9 @@ from pathlib import Path
 from harness.build_tree import VERBENA
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
-from harness.process import Ended, Process, members
+from harness.process import Ended, Process, children, members
 
-from .records import POINT, children, points_of, records, said
+from .records import POINT, points_of, records, said
 
 INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM

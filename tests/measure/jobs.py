@@ -14,8 +14,9 @@ from pathlib import Path
 from harness.build_tree import VERBENA
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
+from harness.process import descendants
 
-from .records import POINT, children, points_of, records, said, shape
+from .records import POINT, points_of, records, said, shape
 
 SECONDS = 900
 BY_OPEN_MPI = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"]
@@ -163,12 +164,6 @@ def of_rank(job: int, wanted: int) -> int:
     """The process of a job that has a rank."""
     [process] = [pid for pid in descendants(job) if rank(pid) == str(wanted)]
     return process
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes that a process started, and those that they did."""
-    started = children(pid)
-    return started + [below for child in started for below in descendants(child)]
 
 
 def rank(pid: int) -> str | None:

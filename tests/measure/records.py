@@ -36,15 +36,6 @@ def shape(value: object) -> object:
     return None
 
 
-def children(pid: int) -> list[int]:
-    """Processes that a process started."""
-    try:
-        listed = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    except OSError:
-        return []
-    return [int(word) for word in listed.split()]
-
-
 def said(out: Path, words: str, process: Process, deadline: float) -> None:
     """Waits until the results of a run have the words, or the process that writes them has ended."""
     results = out / "results.jsonl"

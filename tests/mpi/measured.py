@@ -14,6 +14,7 @@ from harness import tiers
 from harness.build_tree import DEVICE, VERBENA, run
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
+from harness.process import descendants
 
 SECONDS = 900
 # As `verbena list` prints them.
@@ -205,12 +206,7 @@ def dies(place: Place) -> Outcome:
 
 def measuring(ancestor: int) -> list[int]:
     """The processes of the measuring program that descend from this one."""
-    found, above = [], [ancestor]
-    while above:
-        below = [child for one in above for child in children(one)]
-        found += [pid for pid in below if command_of(pid) == "verbena-mpi"]
-        above = below
-    return found
+    return [pid for pid in descendants(ancestor) if command_of(pid) == "verbena-mpi"]
 
 
 def command_of(pid: int) -> str:
@@ -219,14 +215,3 @@ def command_of(pid: int) -> str:
         return Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
-
-
-def children(pid: int) -> list[int]:
-    """The processes that any thread of one started."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += map(int, task.read_text().split())
-        except OSError:
-            continue
-    return found
