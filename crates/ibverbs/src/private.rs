@@ -26,6 +26,7 @@ use crate::strings::wr_opcode;
 use crate::unsupported::not_offered;
 
 /// Defines a function at each of the named nodes, with one body.
+/// One node is the default: musl's linker finds no name that has none.
 macro_rules! at_nodes {
     (@each { $($node:literal)* } $name:ident $arguments:tt $result:tt $body:block) => {
         $(at_nodes! { @one $node $name $arguments $result $body })*
@@ -41,7 +42,7 @@ macro_rules! at_nodes {
             "@IBVERBS_PRIVATE_64" "@IBVERBS_PRIVATE_65" } $($function)* }
     };
     (newer $($function:tt)*) => {
-        at_nodes! { { "@IBVERBS_PRIVATE_57" "@IBVERBS_PRIVATE_59" "@IBVERBS_PRIVATE_64"
+        at_nodes! { { "@@IBVERBS_PRIVATE_57" "@IBVERBS_PRIVATE_59" "@IBVERBS_PRIVATE_64"
             "@IBVERBS_PRIVATE_65" } $($function)* }
     };
     ($nodes:tt $name:ident $arguments:tt $(-> $result:ty)? $body:block) => {
