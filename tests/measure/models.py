@@ -265,7 +265,7 @@ REPORTED = ("How well it is predicted", "Predicted, and not fitted to", "latency
             "software-calibrated (model)")
 
 
-def closed_loop(place: Place) -> Outcome:
+def software_fit(place: Place) -> Outcome:
     """With a model in place of the adapter: calibration finds the planted values, the rest is predicted, the report and
     a run of the written profile have both; the exit code reports wrong values."""
     measured, out = place.directory / "measured", place.directory / "out"

@@ -88,8 +88,8 @@ def cases() -> list[Case]:
         Case("a paper's figures give the same bytes", "any number of threads", models.paper_repeats),
         Case("a parameter study", "restart, Slurm array", models.studied),
         Case("a calibration finds what was planted", "on models", models.calibrated),
-        Case("a closed loop finds what was planted", "on models", models.closed_loop),
-        *([Case("the software adapter, measured and predicted", "closed loop", models.loop_of_the_adapter)] if WHOLE else []),
+        Case("a fit to the software adapter finds what was planted", "on models", models.software_fit),
+        *([Case("the software adapter, measured and predicted", "fit", models.loop_of_the_adapter)] if WHOLE else []),
     ]
     for row, arguments, words in wrong_input.WRONG:
         found.append(Case(row, "wrong input", partial(wrong_input.wrong, arguments, words)))

@@ -64,8 +64,8 @@ WRONG = [
     ("a share beyond the last", ["sweep", "{study}", "--part", "4/4"], "NUMBER/TASKS"),
     ("calibration of no model", ["calibrate", "{cut}", "--on", "hardware"], "model:PROFILE"),
     ("calibration without measurements", ["calibrate", "--on", "model:connectx-ddr"], "no measurements given"),
-    ("a closed loop over nothing", ["calibrate", "{empty}", "--on", "software"], "0 figures"),
-    ("a closed loop of no such value", ["calibrate", "{empty}", "--on", "software", "--fit", "software.cores.colour"],
+    ("a fit over nothing", ["calibrate", "{empty}", "--on", "software"], "0 figures"),
+    ("a fit of no such value", ["calibrate", "{empty}", "--on", "software", "--fit", "software.cores.colour"],
      "cannot be fitted"),
     ("calibration to nothing", ["calibrate", "{empty}", "--on", "model:connectx-ddr"], "none of the 0 points"),
 ]

@@ -6,7 +6,7 @@ use verbena_bench::Failure;
 use verbena_bench::published::published;
 use verbena_report::Error;
 use verbena_report::file::replace;
-use verbena_report::html::{Beside, ClosedLoop, Described, Reproduction, page};
+use verbena_report::html::{Beside, Described, FittedProfile, Reproduction, page};
 use verbena_report::run_directory::{Loaded, REPORT};
 use verbena_workloads::Benchmark;
 
@@ -16,7 +16,7 @@ pub struct Computed<'a> {
     /// Published claims, computed by the models.
     pub reproduction: Option<&'a Reproduction>,
     /// Predictions of a profile fitted to part of the first run, for the rest of it.
-    pub closed_loop: Option<&'a ClosedLoop>,
+    pub fitted_profile: Option<&'a FittedProfile>,
 }
 
 /// Writes the report to a directory and returns its path.
@@ -54,7 +54,7 @@ pub fn write_file(path: &Path, runs: &[Loaded], computed: &Computed<'_>) -> Resu
     let beside = Beside {
         published: &published()?,
         reproduction: computed.reproduction,
-        closed_loop: computed.closed_loop,
+        fitted_profile: computed.fitted_profile,
     };
     let text = page(&runs, &all_described(&runs), &beside);
     Ok(replace(path, &text).map_err(|error| Error::io(path, error))?)

@@ -16,7 +16,7 @@ use verbena_fabric::model::{Fidelity, Machine};
 use verbena_measure::result::Point;
 use verbena_model::profile::Library;
 use verbena_report::file::replace;
-use verbena_report::html::{ClosedLoop, Figure, Predicted};
+use verbena_report::html::{Figure, FittedProfile, Predicted};
 use verbena_report::run_directory::Loaded;
 use verbena_workloads::registry::ALL;
 use verbena_workloads::{Benchmark, Group, Processes};
@@ -102,7 +102,7 @@ impl OwnProfile {
         mut self,
         engine: Engine<'_>,
         directory: &Path,
-    ) -> Result<(String, Vec<Loaded>, ClosedLoop), Failure> {
+    ) -> Result<(String, Vec<Loaded>, FittedProfile), Failure> {
         let system = |doing| move |source| Failure::System { doing, source };
         std::fs::create_dir_all(directory).map_err(system("make the directory"))?;
         let name = format!("{BASE}-{ENDING}");
@@ -167,7 +167,7 @@ fn source(order: &Order<'_>) -> String {
     }
 }
 
-fn section(closed: &Closed) -> ClosedLoop {
+fn section(closed: &Closed) -> FittedProfile {
     let values = closed.free.iter().enumerate().map(|(at, free)| {
         let unit = &closed.units[at];
         let error = closed.identified.errors[at];
@@ -184,7 +184,7 @@ fn section(closed: &Closed) -> ClosedLoop {
             pair.one, pair.other
         )
     });
-    ClosedLoop {
+    FittedProfile {
         verdict: verdict(closed),
         target: TARGET,
         judged: closed.judged.iter().map(predicted).collect(),

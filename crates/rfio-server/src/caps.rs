@@ -1,4 +1,4 @@
-//! The resources that are counted for each user, and their caps.
+//! Names of the resources that are capped for each user, and the caps for all users.
 
 /// A counted resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -5,6 +5,9 @@
 //! `verbena-rfio-protocol` and the document `docs/rfio-protocol.md`. The idea of RFIO with data
 //! transfer by RDMA writes is from the paper "InfiniBand - Experiences at Forschungszentrum
 //! Karlsruhe".
+//!
+//! Limits of users: [`caps`] names the capped resources, [`user_limits`] reads caps of single
+//! users, `quota` counts the use, `budget` bounds the memory.
 
 pub mod accounting;
 pub mod addresses;

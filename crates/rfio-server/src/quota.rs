@@ -1,4 +1,4 @@
-//! Caps per user on sessions, data queue pairs and open files.
+//! Counts the use of capped resources by user, and admits or refuses more.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Caps and reserves of single users, in addition to those for all users.
+//! Caps and reserves of single users, read from a file, in addition to those for all users.
 
 use std::collections::HashMap;
 

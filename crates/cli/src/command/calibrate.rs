@@ -106,7 +106,7 @@ fn own(arguments: &Arguments) -> Result<Exit, Failure> {
         let (name, runs, section) = fitted.write(mpi.engine(), directory)?;
         let computed = Computed {
             reproduction: None,
-            closed_loop: Some(&section),
+            fitted_profile: Some(&section),
         };
         let report = report::write(directory, &runs, &computed)?;
         outln!(

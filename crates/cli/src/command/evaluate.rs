@@ -127,7 +127,7 @@ pub fn run(mut arguments: Arguments) -> Result<Exit, Failure> {
     let note = Bar::of_unknown_length("writing the report");
     let computed = Computed {
         reproduction: published.as_ref(),
-        closed_loop: None,
+        fitted_profile: None,
     };
     let report = super::report::write(&out, &runs, &computed)?;
     drop(note);

@@ -1,6 +1,6 @@
 //! Input of a page beside the runs.
 
-use super::closed_loop::ClosedLoop;
+use super::fitted_profile::FittedProfile;
 use super::reproduction::Reproduction;
 use crate::summary::Published;
 use serde::Serialize;
@@ -28,5 +28,5 @@ pub struct Beside<'a> {
     /// All claims with the models' results, if these were computed.
     pub reproduction: Option<&'a Reproduction>,
     /// Predictions of a profile fitted to a part of the first run.
-    pub closed_loop: Option<&'a ClosedLoop>,
+    pub fitted_profile: Option<&'a FittedProfile>,
 }

@@ -4,11 +4,11 @@
 
 mod application;
 mod changes;
-mod closed_loop;
 mod coverage;
 mod curves;
 mod explanation;
 mod figures;
+mod fitted_profile;
 mod frame;
 mod input;
 mod lead;
@@ -24,9 +24,9 @@ mod validation;
 mod verdict;
 
 pub use application::{Application, Assumptions, OnSystem, Spent, application};
-pub use closed_loop::{ClosedLoop, Figure, Predicted};
 pub use coverage::coverage_page;
 pub use explanation::{Operation, explanation};
+pub use fitted_profile::{Figure, FittedProfile, Predicted};
 pub use input::{Beside, Described};
 pub use page::page;
 pub use reproduction::{Claim, Fitted, Paper, Plot, Reproduction, reproduction_page};

@@ -1,7 +1,7 @@
 //! The page: the first screen, the changes, a page per question, and everything else folded.
 
 use super::changes::changes;
-use super::closed_loop;
+use super::fitted_profile;
 use super::frame::{foot, head};
 use super::input::{Beside, Described};
 use super::lead::lead;
@@ -44,13 +44,13 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
         );
     }
     out.push_str("</section>");
-    if let Some(closed) = beside.closed_loop {
+    if let Some(closed) = beside.fitted_profile {
         let _ = write!(
             out,
             "<h2 id=\"predicted\">How well it is predicted</h2><p>A profile was fitted to some of \
              the benchmarks and predicts the others. Dots show the model's figure over the \
              measured one.</p>{}",
-            closed_loop::body(closed)
+            fitted_profile::body(closed)
         );
     }
     if let Some(reproduction) = beside.reproduction {
@@ -115,7 +115,7 @@ fn contents(shown: &[Shown<'_>], beside: &Beside<'_>) -> String {
     out.push_str(
         "<a href=\"#benchmarks\">All benchmarks</a><a href=\"#findings\">All that was found</a>",
     );
-    if beside.closed_loop.is_some() {
+    if beside.fitted_profile.is_some() {
         out.push_str("<a href=\"#predicted\">How well it is predicted</a>");
     }
     if beside.reproduction.is_some() {

@@ -1,7 +1,7 @@
 //! Published curves that are not used for fitting: each beside the model's, with the error of each
 //! point.
 
-use super::closed_loop::{Predicted, benchmarks};
+use super::fitted_profile::{Predicted, benchmarks};
 use super::reproduction::{Plot, figure, folded};
 use crate::chart::escape;
 

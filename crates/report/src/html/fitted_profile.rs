@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use verbena_measure::compare::{Change, Verdict};
 use verbena_measure::unit::display;
 
-/// Result of the closed loop.
+/// A fitted profile, judged by benchmarks that were held out.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ClosedLoop {
+pub struct FittedProfile {
     /// Summary in a sentence.
     pub verdict: String,
     /// Target for the error of a benchmark's predictions, as a share.
@@ -47,7 +47,7 @@ pub struct Figure {
 }
 
 /// Returns the section, without its heading.
-pub fn body(closed: &ClosedLoop) -> String {
+pub fn body(closed: &FittedProfile) -> String {
     let mut out = format!("<div class=\"verdict\">{}</div>", escape(&closed.verdict));
     out.push_str("<h3>Predicted, and not fitted to</h3>");
     out.push_str(&benchmarks(&closed.judged, closed.target));
@@ -133,14 +133,14 @@ mod tests {
             measured: 100.0,
             model,
         };
-        let closed = ClosedLoop {
+        let closed = FittedProfile {
             target: 0.15,
             judged: vec![Predicted {
                 benchmark: "latency.inline".to_owned(),
                 mean: 0.2,
                 figures: vec![figure(110.0), figure(130.0)],
             }],
-            ..ClosedLoop::default()
+            ..FittedProfile::default()
         };
         let page = body(&closed);
         assert_eq!(page.matches("ratio worse").count(), 1, "{page}");
