@@ -42,6 +42,41 @@ def model_repeats(target: str, place: Place) -> Outcome:
     return passed(f"{len(THREADS)} times the same") if len(seen) == 1 else failed("the bytes differ")
 
 
+MANY = "model:connectx6-hdr:message"
+
+
+def many_ranks(place: Place) -> Outcome:
+    """4096 ranks on 512 nodes are computed, a time limit keeps the points that are complete, and
+    models larger than the memory or the network are refused, and so are nodes of adapters."""
+    out = place.directory / "out"
+    command = [str(VERBENA), "bench"]
+    ended = place.run("halo", [*command, "mpi.halo", "--processes", "4096", "--nodes", "512", "--sizes", "8,64",
+                               "--on", MANY, "--out", str(out)], SECONDS)
+    points = [record for record in records(out) if record["record"] == "point"]
+    if not ended.succeeded or "4096 ranks on 512 nodes, 8 a node" not in ended.output or len(points) != 2:
+        return failed(f"{ended.describe()}, {len(points)} points", ended.evidence())
+    late = place.directory / "late"
+    ended = place.run("late", [*command, "mpi.barrier-latency", "patterns.bisection", "--processes", "512", "--sizes", "1M",
+                               "--minutes", "0.2", "--on", MANY, "--threads", "1", "--out", str(late)], SECONDS)
+    found = records(late)
+    complete = [record["benchmark"] for record in found if record["record"] == "point"]
+    stopped = [record["benchmark"] for record in found if record["record"] == "failure" and "--minutes" in record["reason"]]
+    if ended.status != 1 or complete != ["mpi.barrier-latency"] or stopped != ["patterns.bisection"]:
+        return failed(f"{ended.describe()}, complete {complete}, stopped {stopped}", ended.evidence())
+    wrong = (
+        (["mpi.alltoall-latency", "--processes", "1048576", "--on", MANY], 1, "of memory, and"),
+        (["mpi.halo", "--processes", "64", "--nodes", "100000", "--on", MANY], WRONG_INPUT, "joins at most 16000 nodes"),
+        (["mpi.halo", "--processes", "1025"], WRONG_INPUT, "is for models"),
+        (["mpi.halo", "--nodes", "4"], WRONG_INPUT, "--nodes is for models"),
+        (["mpi.halo", "--processes", "1048577", "--on", MANY], WRONG_INPUT, "from 1 to 1048576"),
+    )
+    for words, status, expected in wrong:
+        ended = place.run("refused", [*command, *words], SECONDS)
+        if ended.status != status or expected not in ended.output:
+            return failed(f"{ended.describe()}, expected exit {status} and {expected!r}", ended.evidence())
+    return passed(f"{len(wrong)} refusals")
+
+
 def model_figure(place: Place) -> Outcome:
     """Flat for ConnectX below 256 B and a jump there; a rise with the pairs for InfiniHost III."""
     command = [str(VERBENA), "bench", "multi-pair.write-latency", "--on", "model:infinihost3-ddr",

@@ -81,6 +81,7 @@ def cases() -> list[Case]:
         *(Case("a model gives the same bytes", f"any number of threads{words}", partial(models.model_repeats, target))
           for words, target in (("", "model:infinihost3-ddr"), (", by messages", "model:infinihost3-ddr:message"))),
         Case("figure 2 of connectx_multicore", "on models", models.model_figure),
+        Case("thousands of ranks, or a clear refusal", "on models", models.many_ranks),
         Case("an operation explained", "on models", models.model_explained),
         Case("a schedule replayed", "on models", models.model_replays),
         Case("models beside a measurement", "evaluate --quick", models.model_beside),

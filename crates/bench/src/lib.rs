@@ -49,6 +49,7 @@ pub mod resolved;
 mod result_sink;
 pub mod route;
 mod runtime;
+mod scale;
 pub mod service;
 mod session;
 pub mod suggestion;

@@ -60,7 +60,11 @@ impl Engine<'_> {
         options.check_route()?;
         let mut all: Vec<Found> = Vec::new();
         for target in &options.targets {
+            options.check_scale(target)?;
             let mut found = target.find(self.host, &options.profiles)?;
+            if let (Found::Model(model), Some(nodes)) = (&mut found, options.nodes) {
+                model.set_nodes(nodes)?;
+            }
             if all
                 .iter()
                 .any(|other| other.directory() == found.directory())

@@ -2,7 +2,7 @@
 //! on threads. Records are in the order of the benchmarks and do not depend on the machine, the
 //! time of day or the number of threads, so the same command gives the same bytes.
 
-use super::model_runner::Runner;
+use super::model_runner::{News, Runner};
 use super::options::MeasureOptions;
 use super::predicted::{Predicting, small_packets};
 use super::process::line;
@@ -12,7 +12,7 @@ use crate::Failure;
 use crate::host::Host;
 use crate::interrupt;
 use crate::model_target::ModelTarget;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::Error;
@@ -75,44 +75,51 @@ impl VirtualSession<'_> {
         if let Some(first) = self.benchmarks.first() {
             progress.begin(first.name);
         }
-        let runner = Runner {
-            target: self.target.clone(),
-            options: self.options.clone(),
-        };
-        runner.in_order(&self.benchmarks, |number, ended| {
-            let benchmark = self.benchmarks[number];
-            match ended {
-                Ok(ran) => {
-                    span += ran.span;
-                    for mut record in ran.records {
-                        if let (Record::Point(point), Some(predicting)) = (&mut record, &predicting)
-                        {
-                            predicting.mark(point);
-                        }
-                        if let Err(failure) = sink.take(line(record)) {
-                            trouble.get_or_insert(failure);
-                        }
+        let runner = Runner::new(self.target, self.options);
+        let mut complete = BTreeSet::new();
+        runner.in_order(&self.benchmarks, |news| {
+            let (number, taken) = match news {
+                News::None => return progress.look(),
+                News::Record(_, mut record) => {
+                    if let (Record::Point(point), Some(predicting)) = (&mut record, &predicting) {
+                        predicting.mark(point);
                     }
-                }
-                Err(Error::Interrupted) => {}
-                Err(error) => {
-                    let failure = Line::Failure(PointFailure {
-                        benchmark: benchmark.name.to_owned(),
-                        launch: 0,
-                        parameters: Parameters::new(),
-                        reason: error.to_string(),
-                        unsupported: matches!(error, Error::Unsupported { .. }),
-                    });
-                    if let Err(failure) = sink.take(failure) {
+                    progress.point();
+                    if let Err(failure) = sink.take(line(record)) {
                         trouble.get_or_insert(failure);
                     }
+                    return;
                 }
+                News::Ended(number, ended) => (number, ended),
+            };
+            let failed = match taken {
+                Ok(ran) => {
+                    span += ran;
+                    None
+                }
+                Err(Error::Interrupted) => return,
+                Err(error) => {
+                    let unsupported = matches!(error, Error::Unsupported { .. });
+                    let benchmark = self.benchmarks[number];
+                    Some(failure(benchmark, error.to_string(), unsupported))
+                }
+            };
+            complete.insert(number);
+            if let Some(failure) = failed.and_then(|failed| sink.take(failed).err()) {
+                trouble.get_or_insert(failure);
             }
             progress.end();
             if let Some(next) = self.benchmarks.get(number + 1) {
                 progress.begin(next.name);
             }
         });
+        if runner.is_late() && !interrupt::is_wanted() {
+            let all = self.benchmarks.iter().enumerate();
+            for (_, benchmark) in all.filter(|(number, _)| !complete.contains(number)) {
+                let text = "stopped, or not begun, when the time of --minutes had passed";
+                sink.take(failure(benchmark, text.to_owned(), false))?;
+            }
+        }
         if interrupt::is_wanted() {
             outcome = "interrupted";
         }
@@ -129,6 +136,7 @@ impl VirtualSession<'_> {
         }
         Ok(sink.loaded)
     }
+
     /// Returns the warnings about the model: the size of packets, if a rate rests on it.
     fn warnings(&self) -> Result<Vec<Warning>, Failure> {
         let is_rate = |benchmark: &Benchmark| {
@@ -144,4 +152,15 @@ impl VirtualSession<'_> {
             false => Ok(Vec::new()),
         }
     }
+}
+
+/// Returns the record of a benchmark that was not computed.
+fn failure(benchmark: &Benchmark, reason: String, unsupported: bool) -> Line {
+    Line::Failure(PointFailure {
+        benchmark: benchmark.name.to_owned(),
+        launch: 0,
+        parameters: Parameters::new(),
+        reason,
+        unsupported,
+    })
 }

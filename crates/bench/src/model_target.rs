@@ -4,6 +4,7 @@ use crate::Failure;
 use std::collections::BTreeMap;
 use verbena_calibrate::distinguished::{BY_MESSAGES, FIDELITY, setup_key};
 use verbena_fabric::model::{Fidelity, Machine};
+use verbena_model::component::check_joins;
 use verbena_model::profile::{SETUP, System};
 use verbena_report::points_table::{ANCHORS, BETWEEN, NODES};
 
@@ -68,6 +69,19 @@ impl ModelTarget {
                 "{name} is the software adapter on one host; a profile of kind system is needed"
             ))
         })
+    }
+
+    /// Distributes the ranks of MPI benchmarks over this number of nodes.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system cannot connect so many.
+    pub fn set_nodes(&mut self, nodes: usize) -> Result<(), Failure> {
+        let mut system = self.system()?.clone();
+        check_joins(&system, nodes).map_err(Failure::Input)?;
+        system.nodes = nodes as u64;
+        self.machine = Machine::from(&system);
+        Ok(())
     }
 
     /// Describes the model for the record.

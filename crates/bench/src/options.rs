@@ -8,6 +8,9 @@ use crate::target::Target;
 use std::time::Duration;
 use verbena_workloads::{Mode, Options};
 
+/// Maximum number of processes that measure an adapter.
+const MOST_PROCESSES: usize = 1024;
+
 /// Options of a measurement.
 #[derive(Debug, Clone)]
 pub struct MeasureOptions {
@@ -35,6 +38,9 @@ pub struct MeasureOptions {
     pub pairs: Option<Vec<usize>>,
     /// Number of processes in patterns.
     pub processes: Option<usize>,
+    /// Number of nodes of a model over which the ranks of mpi.* are distributed; by default that
+    /// of its set-up.
+    pub nodes: Option<usize>,
     /// `free` or `lockstep`.
     pub mode: Option<String>,
     /// Transports: rc, uc, ud, xrc.
@@ -67,6 +73,7 @@ impl MeasureOptions {
             sizes: None,
             pairs: None,
             processes: None,
+            nodes: None,
             mode: None,
             transports: None,
             inline: None,
@@ -101,6 +108,31 @@ impl MeasureOptions {
             );
         }
         Ok(())
+    }
+
+    /// Rejects numbers of processes that a target cannot have, and nodes of an adapter.
+    ///
+    /// # Errors
+    ///
+    /// Names the option, and the limit.
+    pub fn check_scale(&self, target: &Target) -> Result<(), Failure> {
+        if matches!(target, Target::Model { .. }) {
+            return Ok(());
+        }
+        if self.nodes.is_some() {
+            let text = "--nodes is for models; mpirun or srun starts processes on several hosts";
+            return Err(Failure::Input(text.to_owned()));
+        }
+        match self
+            .processes
+            .filter(|processes| *processes > MOST_PROCESSES)
+        {
+            Some(processes) => Err(Failure::Input(format!(
+                "--processes {processes} is for models; an adapter is measured with at most \
+                 {MOST_PROCESSES} processes"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the name of the run on a target in reports and comparisons.

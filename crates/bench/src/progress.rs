@@ -1,8 +1,14 @@
 //! Progress over the launches of benchmarks, with an estimate of the time left.
 
-use crate::progress_line::{Bar, time_left};
+use crate::progress_line::{self, Bar, time_left};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use verbena_model::kernel::events_so_far;
+
+/// Interval between changes of the line, while a model computes.
+const IN_PLACE: Duration = Duration::from_secs(1);
+/// Interval between lines without a terminal.
+const BETWEEN_LINES: Duration = Duration::from_secs(30);
 
 /// The progress of a session.
 pub struct Progress {
@@ -12,6 +18,12 @@ pub struct Progress {
     label: String,
     /// The running benchmark.
     running: String,
+    /// Time left of all steps, in words.
+    left: String,
+    /// Points of the running benchmark.
+    points: usize,
+    /// When the last line of a long step was shown, and the events of models until then.
+    shown: (Instant, u64),
     /// End of the previous step, the only available time stamp if steps run on several threads.
     since: Instant,
 }
@@ -30,6 +42,9 @@ impl Progress {
             rest,
             label: label.to_owned(),
             running: String::new(),
+            left: String::new(),
+            points: 0,
+            shown: (Instant::now(), events_so_far()),
             since: Instant::now(),
         }
     }
@@ -41,12 +56,47 @@ impl Progress {
             .rest
             .left()
             .map(|left| format!(", {}", time_left(left)));
-        let left = left.unwrap_or_default();
-        let on = match self.label.as_str() {
-            "" => String::new(),
-            label => format!(" on {label}"),
-        };
-        self.bar.say(format!("{name}{on}{left}"));
+        self.left = left.unwrap_or_default();
+        self.points = 0;
+        self.shown = (Instant::now(), events_so_far());
+        self.bar.say(format!("{}{}", self.step(), self.left));
+    }
+
+    /// Returns the running benchmark and the target.
+    fn step(&self) -> String {
+        match self.label.as_str() {
+            "" => self.running.clone(),
+            label => format!("{} on {label}", self.running),
+        }
+    }
+
+    /// Counts a point of the running benchmark.
+    pub fn point(&mut self) {
+        self.points += 1;
+    }
+
+    /// Shows the points and the events of a model that takes long: in the line, or without a
+    /// terminal as a line of its own, less often.
+    pub fn look(&mut self) {
+        let (since, before) = self.shown;
+        let is_shown = progress_line::is_shown();
+        let interval = if is_shown { IN_PLACE } else { BETWEEN_LINES };
+        if since.elapsed() < interval {
+            return;
+        }
+        let events = events_so_far();
+        self.shown = (Instant::now(), events);
+        let rate = (events - before) as f64 / since.elapsed().as_secs_f64();
+        let text = format!(
+            "{}: {} points, {:.1} million events a second",
+            self.step(),
+            self.points,
+            rate / 1e6
+        );
+        match is_shown {
+            true => self.bar.say(format!("{text}{}", self.left)),
+            false => eprintln!("verbena: {text}"),
+        }
     }
 
     /// Ends the step.

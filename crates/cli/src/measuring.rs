@@ -98,7 +98,8 @@ pub struct MeasureArguments {
 
     /// Start no launch that would end after N minutes
     ///
-    /// A number such as `11` or `0.5` [default: none for `bench`, 11 for `evaluate`].
+    /// A number such as `11` or `0.5` [default: none for `bench`, 11 for `evaluate`]. A model ends
+    /// with the points that are complete then.
     #[arg(long, value_name = "N", value_parser = minutes)]
     pub minutes: Option<Duration>,
 
@@ -111,8 +112,16 @@ pub struct MeasureArguments {
     pub pairs: Option<Vec<usize>>,
 
     /// Use N processes in patterns [default: 4]
-    #[arg(long, value_name = "N", value_parser = number::between::<usize>(1..=1024))]
+    ///
+    /// Up to 1024 on an adapter, up to 1048576 on a model.
+    #[arg(long, value_name = "N", value_parser = number::between::<usize>(1..=1 << 20))]
     pub processes: Option<usize>,
+
+    /// Distribute the ranks of mpi.* over N nodes of a model
+    ///
+    /// Of benchmarks with more than two ranks [default: the nodes of the profile].
+    #[arg(long, value_name = "N", value_parser = number::between::<usize>(2..=1 << 20))]
+    pub nodes: Option<usize>,
 
     /// Use this MPI library for mpi.* [default: that of `mpicc`]
     #[arg(long, value_enum, value_name = "LIBRARY")]
@@ -204,6 +213,7 @@ impl MeasureArguments {
             sizes: self.sizes.clone(),
             pairs: self.pairs.clone(),
             processes: self.processes,
+            nodes: self.nodes,
             mode: self.mode.clone(),
             transports: self.transports.clone(),
             inline: self.inline,

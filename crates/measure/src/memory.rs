@@ -1,4 +1,4 @@
-//! The memory of this process.
+//! The memory of this process, and that of the host.
 
 /// Returns the resident set size in bytes (proc_pid_status(5), `VmRSS`) after trimming freed
 /// memory: the allocator keeps freed memory, and the next allocations from it would appear to cost
@@ -10,8 +10,19 @@ pub fn resident() -> Option<u64> {
     unsafe {
         libc::malloc_trim(0)
     };
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+    bytes("/proc/self/status", "VmRSS:")
+}
+
+/// Returns the memory of the host that new allocations may use, in bytes (proc_meminfo(5),
+/// `MemAvailable`).
+pub fn available() -> Option<u64> {
+    bytes("/proc/meminfo", "MemAvailable:")
+}
+
+/// Reads a line with kilobytes.
+fn bytes(file: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
     let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
     Some(kilobytes * 1024)
 }

@@ -411,14 +411,30 @@ pub fn crews(entry: &Entry, processes: Option<usize>, pairs: Option<&[usize]>) -
     }
 }
 
-/// Returns the points of a benchmark for these sizes and numbers of ranks. The system must have a
-/// message-passing library.
-pub fn points(
-    entry: &Entry,
-    system: (&System, Fidelity),
-    sizes: &[u64],
-    crews: &[usize],
-) -> Vec<Point> {
+/// Returns the number of nodes over which a benchmark's ranks are distributed.
+pub fn nodes(entry: &Entry, system: &System) -> usize {
+    match entry.benchmark.processes {
+        Processes::AtLeast(_) => (system.nodes as usize).max(2),
+        _ => 2,
+    }
+}
+
+impl Entry {
+    /// Estimates the memory of a point at message fidelity, in bytes. Measured with 64 to
+    /// 32768 ranks on 2 to 4096 nodes: 26 KiB a node and at most 18 KiB a rank; in an exchange of
+    /// all with all, 6 KiB for each pair of ranks.
+    pub fn memory(&self, nodes: usize, ranks: usize) -> u64 {
+        let (nodes, ranks) = (nodes as u64, ranks as u64);
+        let messages = match self.measure {
+            Measure::AllToAll => ranks * ranks,
+            _ => 0,
+        };
+        (26 << 10) * nodes.min(ranks) + (18 << 10) * ranks + (6 << 10) * messages
+    }
+}
+
+/// Returns the points of a benchmark, (ranks, bytes), for these sizes and numbers of ranks.
+pub fn points(entry: &Entry, sizes: &[u64], crews: &[usize]) -> Vec<(usize, u64)> {
     let sizes = match entry.measure {
         Measure::Barrier => &[0],
         _ => sizes,
@@ -426,15 +442,18 @@ pub fn points(
     let each = crews
         .iter()
         .flat_map(|&ranks| sizes.iter().map(move |&bytes| (ranks, bytes)));
-    each.map(|(ranks, bytes)| point(entry, system, bytes, ranks))
-        .collect()
+    each.collect()
 }
 
-fn point(
+/// Computes a point. The system must have a message-passing library.
+///
+/// # Panics
+///
+/// If it has none.
+pub fn point(
     entry: &Entry,
     (system, fidelity): (&System, Fidelity),
-    bytes: u64,
-    ranks: usize,
+    (ranks, bytes): (usize, u64),
 ) -> Point {
     let figure = entry.measure.figure_at(fidelity, system, bytes, ranks);
     // The names match those of measurements and of imported OSU results, so that curves can be

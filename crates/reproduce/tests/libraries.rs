@@ -7,7 +7,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
 use verbena_model::stage;
 use verbena_reproduce::bench::{Ranks, mpi_latency, mpi_traced};
-use verbena_reproduce::mpi_benchmarks::{ALL, Measure, points};
+use verbena_reproduce::mpi_benchmarks::{ALL, Measure, point, points};
 use verbena_workloads::Processes;
 
 /// Returns a system with one of the shipped libraries.
@@ -59,7 +59,8 @@ fn every_library_runs_every_benchmark() {
                 Processes::Pairs => &[4],
                 _ => &[2],
             };
-            for point in points(entry, (&system, Fidelity::Packet), &[8, 65_536], crews) {
+            for at in points(entry, &[8, 65_536], crews) {
+                let point = point(entry, (&system, Fidelity::Packet), at);
                 assert!(point.metrics[0].value > 0.0, "{library}: {point:?}");
             }
         }

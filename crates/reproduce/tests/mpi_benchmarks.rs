@@ -2,7 +2,7 @@
 
 use verbena_model::adapter::Fidelity;
 use verbena_model::profile::{Library, Overrides, System};
-use verbena_reproduce::mpi_benchmarks::{ALL, Measure, crews, find, points};
+use verbena_reproduce::mpi_benchmarks::{ALL, Measure, crews, find, point, points};
 
 /// Returns a system with a user's library beside the shipped ones.
 fn with_library(library: &str) -> System {
@@ -75,15 +75,17 @@ fn every_benchmark_gives_a_figure() {
     let system = with_library(HEAD);
     for entry in ALL {
         let crews = crews(entry, None, None);
-        let found = points(entry, (&system, Fidelity::Packet), &[8, 65_536], &crews);
+        let computed = || {
+            let points = points(entry, &[8, 65_536], &crews);
+            let point = |at| point(entry, (&system, Fidelity::Packet), at);
+            points.into_iter().map(point).collect::<Vec<_>>()
+        };
+        let found = computed();
         assert!(!found.is_empty());
         for point in &found {
             assert!(point.metrics[0].value > 0.0, "{point:?}");
         }
-        assert_eq!(
-            found,
-            points(entry, (&system, Fidelity::Packet), &[8, 65_536], &crews)
-        );
+        assert_eq!(found, computed());
     }
     assert!(find("mpi.latency").is_some() && find("latency.write").is_none());
 }

@@ -171,10 +171,26 @@ impl Modelled {
     /// The model does not support the job, or the run ends early.
     pub fn audited(&self) -> Result<(Ran, Audit)> {
         let records = Rc::new(RefCell::new(Vec::new()));
-        let (sink, options) = (records.clone(), self.options.clone());
+        let sink = records.clone();
+        let (span, audit) =
+            self.passed_on(Rc::new(move |record| sink.borrow_mut().push(record)))?;
+        let ran = Ran {
+            records: records.take(),
+            span,
+        };
+        Ok((ran, audit))
+    }
+
+    /// Runs it, passes each record to `emit` at once, and returns the virtual time and an audit of
+    /// the system's traffic.
+    ///
+    /// # Errors
+    ///
+    /// The model does not support the job, or the run ends early.
+    pub fn passed_on(&self, emit: Rc<dyn Fn(Record)>) -> Result<(Duration, Audit)> {
+        let options = self.options.clone();
         let (benchmark, budget) = (self.benchmark.name, self.budget);
         let (ended, audit) = run_audited(&self.known_job()?, async move |process| {
-            let emit = |record| sink.borrow_mut().push(record);
             let context = Context {
                 fabric: &process,
                 benchmark,
@@ -182,16 +198,12 @@ impl Modelled {
                 options: &options,
                 budget,
                 waiting_budget: &WaitingBudget::default(),
-                sink: &emit,
+                sink: &*emit,
             };
             run(&context).await.map(|()| process.now().0)
         })?;
         let ended = ended.into_iter().collect::<Result<Vec<u64>>>()?;
         let picoseconds = ended.into_iter().max().unwrap_or(0);
-        let ran = Ran {
-            records: records.take(),
-            span: Duration::from_nanos(picoseconds / 1000),
-        };
-        Ok((ran, audit))
+        Ok((Duration::from_nanos(picoseconds / 1000), audit))
     }
 }

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 
 thread_local! {
@@ -29,6 +30,17 @@ thread_local! {
 /// measurements.
 pub fn events_of_this_thread() -> u64 {
     ENDED.get()
+}
+
+/// Events of all simulations of this process, counted in portions.
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+/// Events of a portion: a power of two.
+const PORTION: u64 = 1 << 16;
+
+/// Returns the number of events so far of all simulations of this process, rounded down to portions
+/// of each: for a display of progress.
+pub fn events_so_far() -> u64 {
+    EVENTS.load(Ordering::Relaxed)
 }
 
 type Task = Pin<Box<dyn Activity>>;
@@ -276,7 +288,11 @@ impl Sim {
                 id
             }
         };
-        inner.events.set(inner.events.get() + 1);
+        let events = inner.events.get() + 1;
+        inner.events.set(events);
+        if events % PORTION == 0 {
+            EVENTS.fetch_add(PORTION, Ordering::Relaxed);
+        }
         let taken = inner.tasks.borrow_mut()[id as usize].task.take();
         // A task that has ended meanwhile may have been woken twice.
         if let Some(mut task) = taken {

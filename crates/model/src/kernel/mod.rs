@@ -18,7 +18,7 @@ mod time;
 mod trace;
 
 pub use draw::Draws;
-pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread};
+pub use executor::{Deadlock, JoinHandle, Sim, events_of_this_thread, events_so_far};
 pub use server::{Occupancy, Server};
 pub use space::{Space, Take};
 pub use sync::{Barrier, Gate, Latch, Mailbox, Permit, Semaphore, Watch};
