@@ -1,7 +1,7 @@
 //! Which of two modelled systems is faster, as far as the errors of the models allow to say, and
 //! their differences beside adapters and hosts.
 
-use crate::interval::{Intervals, Subject, Verdict};
+use crate::interval::{Intervals, PredictedTime, Subject, Verdict};
 use crate::residual::{FigureKind, FileError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -109,7 +109,7 @@ pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
         });
         let (word, range) = match ratio {
             Some(ratio) => {
-                let times = ((0.0, time(mine)), (0.0, time(theirs)));
+                let times = (time(mine), time(theirs));
                 let (low, high) = ratio.range(times.0, times.1);
                 rules.insert(ratio.rule());
                 let verdict = ratio.verdict(times.0, times.1);
@@ -174,11 +174,16 @@ fn subject(row: &Row, figure: &Figure, adapter: Option<String>) -> Option<Subjec
     Some(Subject { adapter, ..subject })
 }
 
-/// Returns the time that a figure means, in any unit.
-fn time(figure: &Figure) -> f64 {
-    match FigureKind::of_unit(&figure.unit) {
-        FigureKind::Latency => figure.value,
-        FigureKind::Bandwidth => 1.0 / figure.value,
+/// Returns the time that a figure means, in any unit, with its bound.
+fn time(figure: &Figure) -> PredictedTime {
+    let time = |value: f64| match FigureKind::of_unit(&figure.unit) {
+        FigureKind::Latency => value,
+        FigureKind::Bandwidth => 1.0 / value,
+    };
+    PredictedTime {
+        exact: 0.0,
+        other: time(figure.value),
+        least: figure.bound.as_ref().map_or(0.0, |(bound, _)| time(*bound)),
     }
 }
 

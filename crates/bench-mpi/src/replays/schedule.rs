@@ -6,15 +6,16 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::comparison::{Compared, ToldVerdict, against_first, notes, verdicts};
-use super::interval::{ASSUMED, Judge, Parts, ToldInterval};
+use super::interval::{self, ASSUMED, Judge, Parts, ToldInterval};
 use super::summary::{self, OnModel};
 use super::{Setup, check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_measure::unit;
+use verbena_model::kernel::Time;
 use verbena_replay::goal::{
-    Ends as Outcome, Failure as Refusal, Schedule, is_msccl, run as replay,
+    Ends as Outcome, Failure as Refusal, Schedule, is_msccl, least, run as replay,
 };
 use verbena_report::html::{Application, Assumptions, OnSystem, application};
 
@@ -33,6 +34,8 @@ pub struct Told {
     bytes: u64,
     /// End of the last rank.
     nanoseconds: f64,
+    /// Links and computing permit no less.
+    least: f64,
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
@@ -109,6 +112,10 @@ pub fn replay_on(
     })?;
     let mut told = told(model, Setup::of(system, nodes), schedule, nodes, &outcome);
     let judge = Judge::of(model, profiles, schedule.sent())?;
+    let in_order = judge.as_ref().map_or(Time::ZERO, |judge| {
+        least(schedule, nodes, |bytes| judge.message(bytes))
+    });
+    told.least = interval::least(in_order, outcome.bottleneck.as_ref());
     told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
     Ok(Replayed { told, judge })
 }
@@ -155,6 +162,7 @@ fn told(
         messages,
         bytes,
         nanoseconds: all,
+        least: 0.0,
         interval: None,
         against_first: None,
         chain: ToldChain {
@@ -241,6 +249,7 @@ impl Told {
         Parts {
             all: self.nanoseconds,
             computing: self.chain.computing,
+            least: self.least,
         }
     }
 

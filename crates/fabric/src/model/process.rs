@@ -29,6 +29,7 @@ use verbena_model::adapter as model;
 use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
 use verbena_model::kernel::{Span, Time};
 use verbena_model::profile::System;
+use verbena_model::traffic::{Bottleneck, Traffic};
 
 /// Inline payload that fits into the largest work queue entry: 1,008 bytes (`max_desc_sz` of
 /// mthca's and mlx4's firmware) minus control segment 16, datagram address 48 and inline header 4.
@@ -91,6 +92,16 @@ impl ModelProcess {
     /// Starts recording spans in the model.
     pub fn record(&self) {
         self.world.running.sim().record_spans();
+    }
+
+    /// Returns what links and buses have carried so far; `None` for the software adapter.
+    pub fn traffic(&self) -> Option<Traffic> {
+        self.world.running.traffic()
+    }
+
+    /// Returns the link or bus that needs most time for this traffic; `None` if none was needed.
+    pub fn bottleneck(&self, traffic: &Traffic) -> Option<Bottleneck> {
+        self.world.running.bottleneck(traffic)
     }
 
     /// Takes the spans recorded since the last call, and returns those of the last operation timed

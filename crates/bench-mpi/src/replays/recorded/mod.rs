@@ -21,10 +21,11 @@ use super::{Setup, check_nodes, fabrics, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
+use verbena_model::kernel::Time;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{
-    Error, Replay, Replayed as Outcome, Waited, goal, programs, run as replay, timeline,
+    Error, Replay, Replayed as Outcome, Waited, goal, least, programs, run as replay, timeline,
 };
 use verbena_replay::{Parts, Program, cyclic};
 
@@ -93,6 +94,8 @@ pub struct Told {
     memory_traffic: Option<f64>,
     /// End of the last rank.
     nanoseconds: f64,
+    /// Links and computing permit no less.
+    least: f64,
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
@@ -119,6 +122,7 @@ impl Told {
         interval::Parts {
             all: self.nanoseconds,
             computing: self.chain.computing,
+            least: self.least,
         }
     }
 }
@@ -234,13 +238,6 @@ pub fn replay_on(
     if let Some(file) = &settings.write_goal {
         write_goal(file, &programs, run.compute_scale)?;
     }
-    let mut outcome = replay(&run, programs)
-        .map_err(|failure| input(format!("{}: {failure}", directory.display())))?;
-    if let Some(file) = &settings.write_timeline {
-        write_timeline(file, &outcome)?;
-    }
-    // Timelines are as long as the trace, and only one at a time is needed.
-    outcome.timelines = Vec::new();
     let summary = Summary::of(trace);
     let sent = &summary.all;
     let sizes = match sent.messages {
@@ -248,7 +245,19 @@ pub fn replay_on(
         messages => (sent.bytes, messages),
     };
     let judge = Judge::of(model, profiles, sizes)?;
+    let in_order = judge.as_ref().map_or(Time::ZERO, |judge| {
+        let wire = |bytes| judge.message(bytes);
+        least(&programs, &run.nodes, run.compute_scale, wire)
+    });
+    let mut outcome = replay(&run, programs)
+        .map_err(|failure| input(format!("{}: {failure}", directory.display())))?;
+    if let Some(file) = &settings.write_timeline {
+        write_timeline(file, &outcome)?;
+    }
+    // Timelines are as long as the trace, and only one at a time is needed.
+    outcome.timelines = Vec::new();
     let mut told = told(directory, &run, &summary, &outcome);
+    told.least = interval::least(in_order, outcome.bottleneck.as_ref());
     told.limit = table::limit(&told, &outcome);
     told.crowded = trace
         .crowded()
@@ -308,6 +317,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         compute_scale: run.compute_scale,
         memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
+        least: 0.0,
         interval: None,
         against_first: None,
         by_rank: outcome

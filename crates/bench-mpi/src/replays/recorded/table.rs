@@ -383,6 +383,7 @@ mod tests {
             waited: vec![Waited::default(); 2],
             chain: Chain::default(),
             timelines: Vec::new(),
+            bottleneck: None,
         };
         let chain = ToldChain {
             computing: on_the_path,
