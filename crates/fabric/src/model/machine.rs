@@ -143,7 +143,7 @@ impl Running {
         }
     }
 
-    /// Returns what links and buses have carried so far; `None` for the software adapter.
+    /// Returns the traffic of links and buses so far; `None` for the software adapter.
     pub fn traffic(&self) -> Option<Traffic> {
         match self {
             Running::Adapters(cluster) => Some(cluster.traffic()),
