@@ -6,7 +6,7 @@ use verbena_measure::bound::link_payload;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Parameters, Value};
 use verbena_model::kernel::Time;
-use verbena_model::profile::System;
+use verbena_model::profile::{Engines, System};
 
 /// The figure of one of several processes.
 pub const SHARE: &str = "median-process-bandwidth";
@@ -21,6 +21,8 @@ pub struct Physical {
     write_header: f64,
     /// Ports of an adapter.
     ports: f64,
+    /// Packets a second that the receiving side of an adapter processes.
+    packets: f64,
     /// Payload of the bus in one direction, in bytes per second.
     bus: f64,
 }
@@ -35,6 +37,7 @@ impl Physical {
             packet_overhead: link.packet_overhead.0 as u32,
             write_header: link.rdma_header.0 as f64,
             ports: system.ports.max(1) as f64,
+            packets: packets(&system.adapter.engines),
             bus: system.host.bus.payload().0,
         }
     }
@@ -60,6 +63,12 @@ impl Physical {
         let bytes = bytes.max(1) as f64;
         let time = bytes / link + self.write_header * 8.0 / rate;
         one_way.min(bytes / time)
+    }
+
+    /// Returns the messages a second that one adapter receives.
+    fn received(&self, bytes: u64) -> f64 {
+        let packets = bytes.div_ceil(u64::from(self.mtu.max(1))).max(1);
+        self.packets / packets as f64
     }
 
     /// Returns the least time in which a message passes the links of a node.
@@ -98,11 +107,31 @@ impl Physical {
         let together = together.unwrap_or(f64::INFINITY);
         let together = together.min(one_way * directions(benchmark, parameters));
         let most = match metric.unit.as_str() {
-            "1/s" => together / bytes.max(1) as f64,
+            "1/s" => {
+                let received = self.received(bytes) * receivers(benchmark, parameters);
+                received.min(together / bytes.max(1) as f64)
+            }
             _ if metric.name == SHARE => one_way,
             _ => together,
         };
         (low, high.min(most.max(metric.value)))
+    }
+}
+
+/// Returns the packets a second that an adapter's engines process; infinite without a limit.
+fn packets(engines: &Engines) -> f64 {
+    match engines.number {
+        Some(number) => number.0 as f64 / engines.packet.seconds(),
+        None => f64::INFINITY,
+    }
+}
+
+/// Returns the number of adapters that receive the messages of a benchmark's processes together;
+/// infinite if it is not known.
+fn receivers(benchmark: &str, parameters: &Parameters) -> f64 {
+    match benchmark {
+        "patterns.fan-out" => f64::INFINITY,
+        _ => directions(benchmark, parameters),
     }
 }
 
@@ -206,7 +235,12 @@ mod tests {
             physical(system).figures(point, (&rate, None), 8, range).1
         };
         // 8 bytes with LRH, BTH, RETH, ICRC and VCRC; on Ethernet with its gap, IP and UDP.
-        assert_eq!((ends("connectx6-hdr", 400e6) / 1e6).round(), 500.0);
+        let hdr = physical("connectx6-hdr");
+        assert_eq!((hdr.one_way_of("bandwidth.write", 8) / 8e6).round(), 500.0);
+        // The receiving side processes fewer than the link carries.
+        let received = hdr.received(8);
+        assert!((100e6..400e6).contains(&received), "{received}");
+        assert_eq!(ends("connectx6-hdr", received / 1.5), received);
         assert_eq!((ends("connectx6dx-100gbe", 100e6) / 1e6).round(), 118.0);
     }
 }
