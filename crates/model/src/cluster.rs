@@ -246,7 +246,7 @@ impl Cluster {
         audit
     }
 
-    /// Returns what its links and buses have carried so far.
+    /// Returns the traffic of its links and buses so far.
     pub fn traffic(&self) -> Traffic {
         let counters = |node: &OnceCell<Rc<Node>>| {
             let node = node.get()?;

@@ -13,7 +13,7 @@
 //! | [`mpi`] | MPI libraries: protocols, matching, collectives |
 //! | [`correction`] | corrections of a system by measurements |
 //! | [`stage`], [`audit`] | stages of an operation; conservation laws |
-//! | [`traffic`] | what links and buses have carried, and the bottleneck |
+//! | [`traffic`] | the traffic of links and buses, and the bottleneck |
 #![deny(unsafe_code)]
 
 pub mod adapter;

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::comparison::{Compared, ToldVerdict, against_first, notes, verdicts};
+use super::comparison::{Comparable, Compared, ToldVerdict, against_first, notes, verdicts};
 use super::interval::{self, ASSUMED, Judge, Parts, ToldInterval};
 use super::summary::{self, OnModel};
-use super::{Setup, check_nodes, input};
+use super::{Setup, busiest, check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -18,6 +18,8 @@ use verbena_replay::goal::{
     Ends as Outcome, Failure as Refusal, Schedule, is_msccl, least, run as replay,
 };
 use verbena_report::html::{Application, Assumptions, OnSystem, application};
+
+pub use super::comparison::judge;
 
 /// The error for `--bytes` with anything else than an algorithm of MSCCL.
 pub const NO_BUFFER: &str = "only algorithms of MSCCL take --bytes";
@@ -43,6 +45,8 @@ pub struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
     against_first: Option<ToldVerdict>,
     chain: ToldChain,
+    /// The largest part of the critical path, and the busiest link, in words.
+    limit: String,
     /// End of each rank.
     ends: Vec<f64>,
     /// Anchors of the model, and how well it fits them.
@@ -70,7 +74,9 @@ impl Replayed {
     pub fn told(&self) -> &Told {
         &self.told
     }
+}
 
+impl Comparable for Replayed {
     fn compared(&self) -> Compared<'_> {
         Compared {
             system: &self.told.system,
@@ -79,14 +85,9 @@ impl Replayed {
             judge: self.judge.as_ref(),
         }
     }
-}
 
-/// Adds the verdicts against the first model to the results.
-pub fn judge(all: &mut [Replayed]) {
-    if let [first, others @ ..] = all {
-        for other in others {
-            other.told.against_first = first.compared().told(&other.compared());
-        }
+    fn set_verdict(&mut self, verdict: Option<ToldVerdict>) {
+        self.told.against_first = verdict;
     }
 }
 
@@ -115,7 +116,9 @@ pub fn replay_on(
     let in_order = judge.as_ref().map_or(Time::ZERO, |judge| {
         least(schedule, nodes, |bytes| judge.message(bytes))
     });
-    told.least = interval::least(in_order, outcome.bottleneck.as_ref());
+    let bottleneck = outcome.bottleneck.as_ref();
+    told.least = interval::least(in_order, bottleneck);
+    told.limit = told.limit(busiest(bottleneck, told.nanoseconds));
     told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
     Ok(Replayed { told, judge })
 }
@@ -169,6 +172,7 @@ fn told(
             computing,
             messages: all - computing,
         },
+        limit: String::new(),
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
         anchors: model.remarks.clone(),
     }
@@ -222,7 +226,7 @@ pub fn page(
             .as_ref()
             .map_or(String::new(), ToldInterval::range),
         verdict,
-        limit: told.limit(),
+        limit: told.limit.clone(),
     });
     let page = all.first().map(|Replayed { told, .. }| Application {
         name: format!(
@@ -253,15 +257,16 @@ impl Told {
         }
     }
 
-    /// Returns the larger part of the critical path, with its share.
-    fn limit(&self) -> String {
+    /// Returns the larger part of the critical path, with its share, and the busiest link.
+    fn limit(&self, busiest: Option<String>) -> String {
         let (computing, messages) = (self.chain.computing, self.chain.messages);
         let (name, time) = match computing > messages {
             true => ("computing", computing),
-            false => ("messages", messages),
+            false => ("overhead and wire", messages),
         };
         let share = 100.0 * time / self.nanoseconds.max(f64::MIN_POSITIVE);
-        format!("{name} ({share:.0} % of the critical path)")
+        let busiest = busiest.map_or(String::new(), |busiest| format!("; {busiest}"));
+        format!("{name} ({share:.0} % of the critical path){busiest}")
     }
 
     fn text(&self) -> String {
@@ -287,6 +292,7 @@ impl Told {
             unit::time(self.chain.computing),
             unit::time(self.chain.messages)
         );
+        out += &format!("  limit: {}\n", self.limit);
         out
     }
 }

@@ -411,8 +411,8 @@ impl Network {
         carried.map(|egress| egress.payload.get()).collect()
     }
 
-    /// Returns the least time in which the links can have carried what took them these times, and
-    /// the link that needs it. Where switches choose among links, those of a switch share their
+    /// Returns the least time for loads that occupied the links for these times, and the link that
+    /// needs it. Where switches choose among links, those of a switch share their
     /// load.
     pub fn least(&self, carried: &[Time]) -> Option<(String, Time)> {
         let mut shared: BTreeMap<Share, (f64, f64)> = BTreeMap::new();

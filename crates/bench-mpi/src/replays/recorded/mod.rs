@@ -4,6 +4,7 @@ mod page;
 mod sensitivity;
 mod table;
 
+pub use super::comparison::judge;
 pub use page::page;
 pub use sensitivity::{Examined, Found, assumptions, changes};
 pub use table::text;
@@ -15,9 +16,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::comparison::{Compared, ToldVerdict};
+use super::comparison::{Comparable, Compared, ToldVerdict};
 use super::interval::{self, Judge, ToldInterval};
-use super::{Setup, check_nodes, fabrics, input};
+use super::{Setup, busiest, check_nodes, fabrics, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
@@ -180,7 +181,7 @@ pub struct Replayed {
     judge: Option<Judge>,
 }
 
-impl Replayed {
+impl Comparable for Replayed {
     fn compared(&self) -> Compared<'_> {
         Compared {
             system: &self.told.system,
@@ -189,14 +190,9 @@ impl Replayed {
             judge: self.judge.as_ref(),
         }
     }
-}
 
-/// Adds the verdicts against the first model to the results.
-pub fn judge(all: &mut [Replayed]) {
-    if let [first, others @ ..] = all {
-        for other in others {
-            other.told.against_first = first.compared().told(&other.compared());
-        }
+    fn set_verdict(&mut self, verdict: Option<ToldVerdict>) {
+        self.told.against_first = verdict;
     }
 }
 
@@ -259,6 +255,9 @@ pub fn replay_on(
     let mut told = told(directory, &run, &summary, &outcome);
     told.least = interval::least(in_order, outcome.bottleneck.as_ref());
     told.limit = table::limit(&told, &outcome);
+    if let Some(busiest) = busiest(outcome.bottleneck.as_ref(), told.nanoseconds) {
+        told.limit += &format!("; {busiest}");
+    }
     told.crowded = trace
         .crowded()
         .map(|(ranks, processors)| Crowded { ranks, processors });

@@ -1,6 +1,6 @@
 //! The results of replays as text.
 
-use super::super::comparison::{Compared, verdicts};
+use super::super::comparison::{Comparable, Compared, verdicts};
 use super::super::interval::{ASSUMED, Judged};
 use super::super::summary::{self, OnModel};
 use super::{Found, OnEach, Replayed, Told, ToldChain};

@@ -161,7 +161,7 @@ impl Topology {
         Some(wiring.ends(egress.checked_sub(first)?))
     }
 
-    /// Returns what shares the load of an egress port's link.
+    /// Returns the links that share the load of an egress port's link.
     pub fn shares(&self, egress: usize) -> Vec<Share> {
         match self.ends(egress).filter(|_| self.is_adaptive()) {
             Some((from, to)) => vec![Share::From(from), Share::To(to)],
