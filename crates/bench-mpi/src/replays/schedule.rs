@@ -348,6 +348,8 @@ mod tests {
         let told = super::text(&all, &[], false);
         assert!(told.contains("connectx6-hdr: 1.02 ms"), "{told}");
         assert!(told.contains("critical path: 1 ms computing"), "{told}");
+        let limit = "  limit: computing (98 % of the critical path)\n";
+        assert!(told.contains(limit), "{told}");
         assert!(told.contains("  slower: sure; "), "{told}");
         assert!(told.contains("Slowest    infinihost-pcix: "), "{told}");
         let page = page("c", Path::new("s.goal"), &all, &[], &[]);
@@ -358,6 +360,44 @@ mod tests {
         ] {
             assert!(page.contains(words), "{words}");
         }
+    }
+
+    #[test]
+    fn times_end_at_the_link_and_its_name_is_told() {
+        // Two ranks send 8 MiB each to a third one, after 1 ms of computing.
+        let rank = |peer| {
+            let messages = (0..8).map(|tag| {
+                format!("s{tag}: send 1048576b to {peer} tag {tag}\ns{tag} requires c\n")
+            });
+            format!("c: calc 1000000\n{}", messages.collect::<String>())
+        };
+        let receives = (0..8)
+            .flat_map(|tag| [1, 2].map(|from| format!("recv 1048576b from {from} tag {tag}\n")));
+        let text = format!(
+            "num_ranks 3\nrank 0 {{\n{}}}\nrank 1 {{\n{}}}\nrank 2 {{\n{}}}\n",
+            receives.collect::<String>(),
+            rank(0),
+            rank(0)
+        );
+        let schedule = Schedule::read(&text).unwrap();
+        let profiles = Profiles::default();
+        let library = profiles.library().unwrap();
+        let model = find(&library, "connectx6-hdr", Fidelity::Message, &[]).unwrap();
+        let replayed = replay_on(&model, Path::new("s.goal"), &schedule, None, &profiles);
+        let told = replayed.unwrap().told;
+        // 16 MiB at 24.7 GB/s take 0.68 ms.
+        let interval = told.interval.as_ref().expect("there are curves");
+        let range = interval.range();
+        assert!(range.starts_with("1.68 ms to "), "{range}");
+        assert!((1.67e6..told.nanoseconds).contains(&told.least), "{told:?}");
+        let other = find(&library, "connectx5-edr", Fidelity::Message, &[]).unwrap();
+        let anchored = ModelTarget {
+            remarks: vec!["anchored".to_owned()],
+            ..other
+        };
+        let told = super::super::differences(&[anchored, model]).unwrap();
+        let warning = "warning: connectx5-edr anchored, connectx6-hdr blind: ";
+        assert!(told[0].starts_with(warning), "{told:?}");
     }
 
     #[test]
