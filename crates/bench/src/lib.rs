@@ -33,7 +33,7 @@ mod model_session;
 pub mod model_target;
 pub mod options;
 pub mod own_profile;
-mod physical;
+pub mod physical;
 pub mod plan;
 mod pmi;
 pub mod ports;

@@ -37,11 +37,16 @@ impl ModelTarget {
         self.saved.as_deref().unwrap_or(self.machine.name())
     }
 
+    /// Returns whether it is corrected by anchors.
+    pub fn is_anchored(&self) -> bool {
+        !self.remarks.is_empty()
+    }
+
     /// Returns its name in reports.
     pub fn label(&self) -> String {
-        let anchored = match self.remarks.is_empty() {
-            true => "",
-            false => "anchored ",
+        let anchored = match self.is_anchored() {
+            true => "anchored ",
+            false => "",
         };
         match self.fidelity {
             Fidelity::Packet => format!("{} ({anchored}model)", self.name()),

@@ -5,16 +5,24 @@ use verbena_calibrate::residual::{FigureKind, Layer, stand_in};
 use verbena_measure::bound::link_payload;
 use verbena_measure::compare::Better;
 use verbena_measure::result::{Metric, Parameters, Value};
-use verbena_model::profile::{Bus, System};
+use verbena_model::kernel::Time;
+use verbena_model::profile::{Engines, System};
 
 /// The figure of one of several processes.
 pub const SHARE: &str = "median-process-bandwidth";
 
 /// The link and the bus of a system's nodes.
+#[derive(Debug, Clone, Copy)]
 pub struct Physical {
     data_bits_per_second: f64,
     mtu: u32,
     packet_overhead: u32,
+    /// Extended header of a write.
+    write_header: f64,
+    /// Ports of an adapter.
+    ports: f64,
+    /// Packets a second that the receiving side of an adapter processes.
+    packets: f64,
     /// Payload of the bus in one direction, in bytes per second.
     bus: f64,
 }
@@ -23,19 +31,14 @@ impl Physical {
     /// Returns those of a system.
     pub fn of(system: &System) -> Physical {
         let link = &system.link;
-        let bus = match &system.host.bus {
-            Bus::Pcie(bus) => {
-                let payload = bus.payload.0 as f64;
-                let share = payload / (payload + bus.request_overhead.0 as f64);
-                bus.lane_rate.0 * bus.lanes.0 as f64 * share
-            }
-            Bus::Pcix(bus) => bus.rate.0,
-        };
         Physical {
             data_bits_per_second: link.rate.0 * 8.0,
             mtu: link.mtu.0 as u32,
             packet_overhead: link.packet_overhead.0 as u32,
-            bus,
+            write_header: link.rdma_header.0 as f64,
+            ports: system.ports.max(1) as f64,
+            packets: packets(&system.adapter.engines),
+            bus: system.host.bus.payload().0,
         }
     }
 
@@ -45,6 +48,32 @@ impl Physical {
         let (rate, mtu) = (self.data_bits_per_second, self.mtu);
         let link = link_payload(rate, mtu, self.packet_overhead, bytes);
         link.value.min(self.bus)
+    }
+
+    /// Returns the bytes per second that one direction of a port can carry in a benchmark's
+    /// messages of `bytes` bytes: writes have a header more.
+    fn one_way_of(&self, benchmark: &str, bytes: u64) -> f64 {
+        let is_write = benchmark.contains("write") || benchmark.starts_with("patterns.");
+        let one_way = self.one_way(bytes);
+        if !is_write {
+            return one_way;
+        }
+        let (mtu, rate) = (self.mtu, self.data_bits_per_second);
+        let link = link_payload(rate, mtu, self.packet_overhead, bytes).value;
+        let bytes = bytes.max(1) as f64;
+        let time = bytes / link + self.write_header * 8.0 / rate;
+        one_way.min(bytes / time)
+    }
+
+    /// Returns the messages a second that one adapter receives.
+    fn received(&self, bytes: u64) -> f64 {
+        let packets = bytes.div_ceil(u64::from(self.mtu.max(1))).max(1);
+        self.packets / packets as f64
+    }
+
+    /// Returns the least time in which a message passes the links of a node.
+    pub fn message(&self, bytes: u64) -> Time {
+        Time::from_seconds(bytes as f64 / (self.one_way(bytes) * self.ports))
     }
 
     /// Returns a range of times of a message in nanoseconds without those that are too short for
@@ -74,15 +103,35 @@ impl Physical {
                 false => (low, high),
             };
         }
-        let one_way = self.one_way(bytes);
+        let one_way = self.one_way_of(benchmark, bytes);
         let together = together.unwrap_or(f64::INFINITY);
         let together = together.min(one_way * directions(benchmark, parameters));
         let most = match metric.unit.as_str() {
-            "1/s" => together / bytes.max(1) as f64,
+            "1/s" => {
+                let received = self.received(bytes) * receivers(benchmark, parameters);
+                received.min(together / bytes.max(1) as f64)
+            }
             _ if metric.name == SHARE => one_way,
             _ => together,
         };
         (low, high.min(most.max(metric.value)))
+    }
+}
+
+/// Returns the packets a second that an adapter's engines process; infinite without a limit.
+fn packets(engines: &Engines) -> f64 {
+    match engines.number {
+        Some(number) => number.0 as f64 / engines.packet.seconds(),
+        None => f64::INFINITY,
+    }
+}
+
+/// Returns the number of adapters that receive the messages of a benchmark's processes together;
+/// infinite if it is not known.
+fn receivers(benchmark: &str, parameters: &Parameters) -> f64 {
+    match benchmark {
+        "patterns.fan-out" => f64::INFINITY,
+        _ => directions(benchmark, parameters),
     }
 }
 
@@ -174,5 +223,24 @@ mod tests {
         let eight = [("processes", Value::Number(8.0))];
         assert_eq!(ends("patterns.bisection", &whole, &eight), 8.0 * bound);
         assert_eq!(ends("rate.window", &whole, &eight), 300e9);
+    }
+
+    #[test]
+    fn rates_of_short_writes_end_at_the_link_with_all_headers() {
+        let ends = |system: &str, value| {
+            let rate = Metric::figure("message-rate", "1/s", Better::Higher, value);
+            let parameters = Parameters::from([("ways".to_owned(), Value::Word("one".to_owned()))]);
+            let point = ("bandwidth.write", &parameters);
+            let range = (value / 2.0, value * 2.0);
+            physical(system).figures(point, (&rate, None), 8, range).1
+        };
+        // 8 bytes with LRH, BTH, RETH, ICRC and VCRC; on Ethernet with its gap, IP and UDP.
+        let hdr = physical("connectx6-hdr");
+        assert_eq!((hdr.one_way_of("bandwidth.write", 8) / 8e6).round(), 500.0);
+        // The receiving side processes fewer than the link carries.
+        let received = hdr.received(8);
+        assert!((100e6..400e6).contains(&received), "{received}");
+        assert_eq!(ends("connectx6-hdr", received / 1.5), received);
+        assert_eq!((ends("connectx6dx-100gbe", 100e6) / 1e6).round(), 118.0);
     }
 }

@@ -93,6 +93,11 @@ impl Predicting {
         &self.intervals
     }
 
+    /// Returns the bounds of the system's nodes.
+    pub fn physical(&self) -> Physical {
+        self.physical
+    }
+
     /// Returns the subject of a benchmark's figure, over a transport if it has one; `None` if no
     /// published curve is of its kind or stands in for it.
     pub fn subject(

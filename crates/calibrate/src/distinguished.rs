@@ -1,14 +1,15 @@
 //! Which of two modelled systems is faster, as far as the errors of the models allow to say, and
 //! their differences beside adapters and hosts.
 
-use crate::interval::{Intervals, Subject, Verdict};
+use crate::interval::{Intervals, PredictedTime, Subject, Verdict};
 use crate::residual::{FigureKind, FileError};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use verbena_measure::unit;
 use verbena_model::profile::{self, Library, Overrides, SETUP, differences};
 use verbena_report::comparison::Compared;
 use verbena_report::gather::{Figure, Row, key, rows};
+use verbena_report::points_table::ANCHORS;
 use verbena_report::run_directory::Loaded;
 
 /// The reason why two systems cannot be distinguished.
@@ -22,9 +23,8 @@ pub enum Error {
     Residuals(#[from] FileError),
 }
 
-/// The sizes of a benchmark's points with the same verdict, and the interval that holds those of
-/// their ratios.
-type Group = (Vec<String>, Option<(f64, f64)>);
+/// A benchmark, its verdict with the interval, and the sizes of the points to which they apply.
+type Group = (String, String, Vec<String>);
 
 /// Key of a modelled run's fidelity in its environment.
 pub const FIDELITY: &str = "fidelity";
@@ -34,6 +34,24 @@ pub const BY_MESSAGES: &str = "whole messages";
 /// Returns the key of a property of [`SETUP`] in the environment of a run on a model.
 pub fn setup_key(property: &str) -> String {
     format!("modelled {property}")
+}
+
+/// Returns a warning if some of several systems by name are anchored, and others are blind.
+pub fn anchored_beside_blind(systems: &[(&str, bool)]) -> Option<String> {
+    let of = |is_anchored: bool| {
+        let all = systems
+            .iter()
+            .filter(|(_, anchored)| *anchored == is_anchored);
+        let names: BTreeSet<&str> = all.map(|(name, _)| *name).collect();
+        names.into_iter().collect::<Vec<&str>>().join(", ")
+    };
+    let (anchored, blind) = (of(true), of(false));
+    (!anchored.is_empty() && !blind.is_empty()).then(|| {
+        format!(
+            "warning: {anchored} anchored, {blind} blind: the anchor moves one side only and may \
+             reverse the order; compare blind models, or anchor each of them"
+        )
+    })
 }
 
 /// Which of two modelled systems is faster.
@@ -85,7 +103,7 @@ pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
     };
     let adapters = [adapter(a), adapter(b)];
     let others = rows(b);
-    let mut verdicts: BTreeMap<(String, &str), Group> = BTreeMap::new();
+    let mut verdicts: Vec<Group> = Vec::new();
     let mut rules = BTreeSet::new();
     let mut passes_messages = false;
     for row in rows(a) {
@@ -109,7 +127,7 @@ pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
         });
         let (word, range) = match ratio {
             Some(ratio) => {
-                let times = ((0.0, time(mine)), (0.0, time(theirs)));
+                let times = (time(mine), time(theirs));
                 let (low, high) = ratio.range(times.0, times.1);
                 rules.insert(ratio.rule());
                 let verdict = ratio.verdict(times.0, times.1);
@@ -121,27 +139,31 @@ pub fn of(a: &Loaded, b: &Loaded) -> Result<Distinguished, Error> {
             None => ("no verdict: no published curve is of this kind", None),
         };
         let size = row.number("size").map_or("all".to_owned(), unit::size);
-        let (sizes, whole) = verdicts.entry((row.benchmark, word)).or_default();
-        if !sizes.contains(&size) {
-            sizes.push(size);
-        }
-        *whole = match (*whole, range) {
-            (Some((low, high)), Some((other, another))) => {
-                Some((f64::min(low, other), f64::max(high, another)))
-            }
-            (known, new) => known.or(new),
+        let verdict = match range {
+            Some((low, high)) => format!("{word}, {low:.2} to {high:.2} times the time"),
+            None => word.to_owned(),
         };
+        let mut known = verdicts.iter_mut();
+        match known.find(|known| known.0 == row.benchmark && known.1 == verdict) {
+            Some((_, _, sizes)) if sizes.contains(&size) => {}
+            Some((_, _, sizes)) => sizes.push(size),
+            None => verdicts.push((row.benchmark, verdict, vec![size])),
+        }
     }
     let mut out = format!("{}, against {}:\n", b.run.label, a.run.label);
-    for ((benchmark, word), (sizes, range)) in verdicts {
-        let range = range.map_or(String::new(), |(low, high)| {
-            format!(": {low:.2} to {high:.2} times the time of {}", a.run.device)
-        });
-        let sizes = sizes.join(", ");
-        let _ = writeln!(out, "  {benchmark}: {word} ({sizes}){range}");
+    for (benchmark, verdict, sizes) in verdicts {
+        let _ = writeln!(out, "  {benchmark}, {}: {verdict}", sizes.join(", "));
     }
     for rule in rules {
         let _ = writeln!(out, "  {rule}");
+    }
+    let of_run = |run: &'_ Loaded| run.run.environment.contains_key(ANCHORS);
+    let names = [
+        (a.run.device.as_str(), of_run(a)),
+        (b.run.device.as_str(), of_run(b)),
+    ];
+    if let Some(warning) = anchored_beside_blind(&names) {
+        let _ = writeln!(out, "  {warning}");
     }
     if let (Some(mine), Some(theirs)) = (setup(a), setup(b)) {
         let systems = [
@@ -174,11 +196,16 @@ fn subject(row: &Row, figure: &Figure, adapter: Option<String>) -> Option<Subjec
     Some(Subject { adapter, ..subject })
 }
 
-/// Returns the time that a figure means, in any unit.
-fn time(figure: &Figure) -> f64 {
-    match FigureKind::of_unit(&figure.unit) {
-        FigureKind::Latency => figure.value,
-        FigureKind::Bandwidth => 1.0 / figure.value,
+/// Returns the time that a figure means, in any unit, with its bound.
+fn time(figure: &Figure) -> PredictedTime {
+    let time = |value: f64| match FigureKind::of_unit(&figure.unit) {
+        FigureKind::Latency => value,
+        FigureKind::Bandwidth => 1.0 / value,
+    };
+    PredictedTime {
+        exact: 0.0,
+        other: time(figure.value),
+        least: figure.bound.as_ref().map_or(0.0, |(bound, _)| time(*bound)),
     }
 }
 
@@ -230,16 +257,49 @@ mod tests {
         let old = run("connectx3-qdr", 1000.0);
         let told = text(&old, &run("connectx5-edr", 980.0)).unwrap();
         assert!(
-            told.contains("latency.write: not distinguishable (8 B): 0."),
+            told.contains("latency.write, 8 B: not distinguishable, 0."),
             "{told}"
         );
         let told = text(&old, &run("connectx5-edr", 50.0)).unwrap();
         assert!(
-            told.contains("latency.write: faster: sure (8 B): 0.0"),
+            told.contains("latency.write, 8 B: faster: sure, 0.0"),
             "{told}"
         );
         assert!(told.contains("the 80 % interval of the ratio"), "{told}");
         assert_eq!(text(&old, &old).unwrap(), "");
+    }
+
+    #[test]
+    fn each_size_has_its_verdict() {
+        let of = |system, short: f64, long: f64| {
+            let mut run = run(system, short);
+            let mut point = run.points[0].clone();
+            point
+                .parameters
+                .insert("size".to_owned(), (1024.0 * 1024.0).into());
+            point.metrics[0].value = long;
+            run.points.push(point);
+            run
+        };
+        let old = of("connectx3-qdr", 1000.0, 9000.0);
+        let told = text(&old, &of("connectx5-edr", 980.0, 900.0)).unwrap();
+        for words in [
+            "latency.write, 8 B: not distinguishable, ",
+            "latency.write, 1 MiB: faster: sure, ",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+    }
+
+    #[test]
+    fn an_anchored_system_beside_a_blind_one_is_warned_of() {
+        let (mut old, new) = (run("connectx3-qdr", 1000.0), run("connectx5-edr", 980.0));
+        assert!(!text(&old, &new).unwrap().contains("blind: the anchor"));
+        let anchors = (ANCHORS.to_owned(), "anchored to x".to_owned());
+        old.run.environment.extend([anchors]);
+        let told = text(&old, &new).unwrap();
+        let wanted = "warning: connectx3-qdr anchored, connectx5-edr blind: the anchor moves";
+        assert!(told.contains(wanted), "{told}");
     }
 
     #[test]

@@ -23,7 +23,7 @@ use verbena_model::stage;
 use verbena_reproduce::bench::mpi_traced;
 use verbena_reproduce::mpi_benchmarks;
 use verbena_workloads::modelled::Modelled;
-use verbena_workloads::{Benchmark, Budget, Options, RateBudget};
+use verbena_workloads::{Benchmark, Budget, Options, Processes, RateBudget};
 
 /// Name of the time that no recorded stage accounts for.
 pub const ADAPTER: &str = "adapter";
@@ -69,6 +69,16 @@ pub fn explain(
     options: Options,
     fidelity: Fidelity,
 ) -> Result<Vec<Explained>, verbena_fabric::Error> {
+    let machine = machine.into();
+    if matches!(benchmark.processes, Processes::AtLeast(_)) {
+        let what = format!(
+            "{} in `explain` (benchmarks of two processes are; the results of `bench` name the \
+             link that bounds a pattern)",
+            benchmark.name
+        );
+        let model = format!("the model {}", machine.name());
+        return Err(verbena_fabric::Error::unsupported(what, model));
+    }
     let modelled = Modelled {
         options,
         fidelity,
@@ -238,6 +248,17 @@ mod tests {
         assert_eq!(of(stage::COMPLETION), Some(20));
         assert_eq!(of(ADAPTER), Some(20));
         assert_eq!(shares.iter().map(|s| s.time.0).sum::<u64>(), 100);
+    }
+
+    #[test]
+    fn patterns_are_refused_with_the_reason() {
+        use verbena_model::profile::{Library, Overrides};
+        let library = Library::shipped(&Overrides::none()).expect("shipped profiles are sound");
+        let machine = Machine::of(&library, "connectx6-hdr").expect("it is shipped");
+        let pattern = verbena_workloads::find("patterns.fan-in").expect("a benchmark");
+        let refused = explain(machine, pattern, Options::default(), Fidelity::Packet);
+        let reason = refused.expect_err("has many processes").to_string();
+        assert!(reason.contains("patterns.fan-in in `explain`"), "{reason}");
     }
 
     #[test]

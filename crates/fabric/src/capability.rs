@@ -2,6 +2,7 @@
 //! them.
 
 use crate::rails::Rails;
+use verbena_measure::bound::Bound;
 use verbena_measure::bus::Bus;
 
 /// The kind of a fabric.
@@ -65,7 +66,47 @@ pub struct Link {
     /// Bytes of headers and checks around each packet's payload, for RC.
     pub packet_overhead: u32,
     /// The bus between host memory and link, if known.
-    pub bus: Option<Bus>,
+    pub bus: Option<HostBus>,
+}
+
+/// The bus of a host.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HostBus {
+    /// That of an adapter.
+    Measured(Bus),
+    /// That of a profile.
+    Modelled {
+        /// Its kind.
+        name: &'static str,
+        /// Payload in bytes per second, in one direction.
+        payload: f64,
+        /// Whether both directions share it.
+        is_shared: bool,
+    },
+}
+
+impl HostBus {
+    /// Returns the bound of payload in so many directions together.
+    pub fn bound(self, directions: f64) -> Bound {
+        let (bound, directions) = match self {
+            HostBus::Measured(bus) => (bus.bound(), directions),
+            HostBus::Modelled {
+                name,
+                payload,
+                is_shared,
+            } => {
+                let bound = Bound {
+                    value: payload,
+                    reason: format!("{name} of the host, {:.1} GB/s of payload", payload / 1e9),
+                };
+                (bound, if is_shared { 1.0 } else { directions })
+            }
+        };
+        Bound {
+            value: bound.value * directions,
+            ..bound
+        }
+    }
 }
 
 /// Kind and capabilities of a fabric.

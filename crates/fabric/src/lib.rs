@@ -66,7 +66,7 @@ pub mod rails;
 pub mod region;
 pub mod verbs;
 
-pub use capability::{Capabilities, FabricKind, Link, Operations, Transports};
+pub use capability::{Capabilities, FabricKind, HostBus, Link, Operations, Transports};
 pub use clock::{ClockSource, Ticks};
 pub use completion::{Completion, CompletionKind, CompletionQueue, Status, Wait};
 pub use error::{Error, Failed, Invalid, PeerLost, Refused, Result, Stalled, Unsupported};

@@ -9,6 +9,7 @@ use crate::component::{BusModel, MemoryModel, Network, Port};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, Congestion, CorePair, Cpu, System};
 use crate::stage;
+use crate::traffic::{Bottleneck, Traffic};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -238,11 +239,45 @@ impl Cluster {
         }
         let in_switches = ports * link.lanes.0 * self.network.largest_buffer();
         let most = self.network.slowest().time(in_switches + held);
-        for (number, port) in self.network.ports().iter().enumerate() {
+        for (number, port) in self.network.ports().enumerate() {
             let what = format!("egress port {number}");
             audit.usage.push(Usage::of(what, port, most));
         }
         audit
+    }
+
+    /// Returns the traffic of its links and buses so far.
+    pub fn traffic(&self) -> Traffic {
+        let counters = |node: &OnceCell<Rc<Node>>| {
+            let node = node.get()?;
+            Some(node.adapter.counters())
+        };
+        let sent = self.nodes.iter().map(|node| {
+            let counters = counters(node);
+            counters.map_or((0, 0), |all| (all.bytes_sent, all.bytes_placed))
+        });
+        Traffic {
+            nodes: sent.collect(),
+            links: self.network.carried(),
+        }
+    }
+
+    /// Returns the link or bus that needs most time for this traffic at its rate; `None` if nothing
+    /// was carried.
+    pub fn bottleneck(&self, traffic: &Traffic) -> Option<Bottleneck> {
+        let link = self.network.least(&traffic.links);
+        let link = link.map(|(what, time)| Bottleneck { what, time });
+        let bus = self.system.host.bus.payload();
+        let buses = traffic.nodes.iter().enumerate().map(|(node, one)| {
+            let bytes = self.system.host.bus.together(*one);
+            Bottleneck {
+                what: format!("the bus of node {node}"),
+                time: bus.time(bytes),
+            }
+        });
+        let all = buses.chain(link);
+        all.max_by_key(|one| one.time)
+            .filter(|one| one.time > Time::ZERO)
     }
 
     /// Ends the simulation and drops all waiting tasks. The cluster must not be used afterwards.

@@ -13,6 +13,7 @@
 //! | [`mpi`] | MPI libraries: protocols, matching, collectives |
 //! | [`correction`] | corrections of a system by measurements |
 //! | [`stage`], [`audit`] | stages of an operation; conservation laws |
+//! | [`traffic`] | the traffic of links and buses, and the bottleneck |
 #![deny(unsafe_code)]
 
 pub mod adapter;
@@ -27,3 +28,4 @@ pub mod profile;
 pub mod software;
 pub mod stage;
 pub mod topology;
+pub mod traffic;

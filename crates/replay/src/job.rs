@@ -9,6 +9,7 @@ use verbena_model::component::check_joins;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::{Rank, World};
 use verbena_model::profile::System;
+use verbena_model::traffic::Bottleneck;
 
 /// Distributes `ranks` ranks over the nodes round-robin.
 pub fn cyclic(ranks: usize, nodes: usize) -> Vec<usize> {
@@ -71,6 +72,11 @@ impl Job {
     /// Runs until nothing happens any more.
     pub fn run(&self) {
         self.cluster.sim().run();
+    }
+
+    /// Returns the link or bus that carried most for its rate; `None` if none carried anything.
+    pub fn bottleneck(&self) -> Option<Bottleneck> {
+        self.cluster.bottleneck(&self.cluster.traffic())
     }
 }
 

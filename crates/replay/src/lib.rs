@@ -9,6 +9,7 @@
 pub mod goal;
 pub mod host;
 mod job;
+mod least;
 mod player;
 mod program;
 pub mod recorded;

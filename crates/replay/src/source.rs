@@ -63,6 +63,10 @@ impl Source {
     /// Fails if it cannot be read, or is a schedule.
     pub fn trace(self) -> Result<Trace, Error> {
         match self.contents {
+            Contents::Directory if holds_otf2(&self.path) => {
+                let reason = "it is an OTF2 archive; convert it with `verbena import`";
+                Err(unreadable(&self.path, io::Error::other(reason)))
+            }
             Contents::Directory => Trace::open(&self.path),
             Contents::Bundle(mut bytes) | Contents::Schedule(mut bytes) => {
                 let mut file = Vec::new();
@@ -109,6 +113,13 @@ fn text_of(bytes: impl Read) -> io::Result<String> {
         ))),
         false => Ok(text),
     }
+}
+
+/// Returns whether a directory has the anchor file of an OTF2 archive.
+fn holds_otf2(directory: &Path) -> bool {
+    let entries = directory.read_dir().into_iter().flatten().flatten();
+    let mut names = entries.map(|entry| PathBuf::from(entry.file_name()));
+    names.any(|name| name.extension().is_some_and(|end| end == "otf2"))
 }
 
 fn unreadable(path: &Path, source: io::Error) -> Error {
@@ -167,6 +178,18 @@ mod tests {
     fn input_shorter_than_the_magic_is_a_schedule() {
         let text = through_a_pipe(b"num_r", |source| source.schedule().unwrap());
         assert_eq!(text, "num_r");
+    }
+
+    #[test]
+    fn an_archive_of_otf2_is_recognised() {
+        let name = format!("verbena-otf2-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("traces.otf2"), "").unwrap();
+        let error = Source::open(&directory).unwrap().trace();
+        std::fs::remove_dir_all(&directory).unwrap();
+        let reason = error.err().expect("is refused").to_string();
+        assert!(reason.contains("`verbena import`"), "{reason}");
     }
 
     #[test]

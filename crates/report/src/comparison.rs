@@ -105,11 +105,10 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Turns the changes of some keys into undecided ones, for a reason.
+    /// Leaves the points of some keys undecided, for a reason.
     pub fn leave_undecided(&mut self, is_doubtful: impl Fn(&str) -> bool, reason: &'static str) {
         for change in &mut self.changes {
-            let is_change = matches!(change.verdict, Verdict::Improved | Verdict::Regressed);
-            if is_change && is_doubtful(&change.key) {
+            if is_doubtful(&change.key) {
                 change.verdict = Verdict::Undecided;
                 self.doubt = Some(reason);
             }

@@ -101,14 +101,23 @@ fn origins(run: &Loaded, rows: &[Row]) -> String {
     let without = rows
         .iter()
         .filter(|row| row.figures.iter().all(|figure| figure.predicted.is_none()));
-    let without: BTreeSet<&str> = without.map(|row| row.benchmark.as_str()).collect();
-    if !without.is_empty() {
-        let names: Vec<&str> = without.into_iter().collect();
-        let _ = writeln!(
-            out,
-            "no interval of {}: no published curve is of this kind",
-            names.join(", ")
-        );
+    let is_share = |row: &&Row| {
+        let mut figures = row.figures.iter();
+        figures.all(|figure| figure.name == "median-process-bandwidth")
+    };
+    let (shares, others): (Vec<&Row>, Vec<&Row>) = without.partition(is_share);
+    for (rows, reason) in [
+        (
+            shares,
+            "only the share of a process is known, which depends on the switches",
+        ),
+        (others, "no published curve is of this kind"),
+    ] {
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.benchmark.as_str()).collect();
+        if !names.is_empty() {
+            let names: Vec<&str> = names.into_iter().collect();
+            let _ = writeln!(out, "no interval of {}: {reason}", names.join(", "));
+        }
     }
     out
 }

@@ -9,10 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use verbena_fabric::model::{Fidelity, Job, Machine, Traced, run_audited, run_job};
+use verbena_fabric::model::{Fidelity, Job, Machine, ModelProcess, Traced, run_audited, run_job};
 use verbena_fabric::{Error, Fabric, Result};
-use verbena_measure::result::Point;
+use verbena_measure::bound::Bound;
+use verbena_measure::result::{Metric, Point};
 use verbena_model::audit::Audit;
+use verbena_model::traffic::Traffic;
 
 /// Default number of processes of a pattern.
 const PATTERN: usize = 4;
@@ -181,16 +183,28 @@ impl Modelled {
         Ok((ran, audit))
     }
 
-    /// Runs it, passes each record to `emit` at once, and returns the virtual time and an audit of
+    /// Runs it, passes each record to `pass_on` at once, and returns the virtual time and an audit of
     /// the system's traffic.
     ///
     /// # Errors
     ///
     /// The model does not support the job, or the run ends early.
-    pub fn passed_on(&self, emit: Rc<dyn Fn(Record)>) -> Result<(Duration, Audit)> {
+    pub fn passed_on(&self, pass_on: Rc<dyn Fn(Record)>) -> Result<(Duration, Audit)> {
         let options = self.options.clone();
         let (benchmark, budget) = (self.benchmark.name, self.budget);
+        let is_pattern = matches!(self.benchmark.processes, Processes::AtLeast(_));
         let (ended, audit) = run_audited(&self.known_job()?, async move |process| {
+            let earlier = RefCell::new(process.traffic());
+            let emit = |mut record| {
+                let now = process.traffic();
+                let before = earlier.replace(now.clone());
+                if let (true, Record::Point(point)) = (is_pattern, &mut record)
+                    && let Some((now, before)) = now.zip(before)
+                {
+                    bound(point, &process, &now.since(&before));
+                }
+                pass_on(record);
+            };
             let context = Context {
                 fabric: &process,
                 benchmark,
@@ -198,12 +212,27 @@ impl Modelled {
                 options: &options,
                 budget,
                 waiting_budget: &WaitingBudget::default(),
-                sink: &*emit,
+                sink: &emit,
             };
             run(&context).await.map(|()| process.now().0)
         })?;
         let ended = ended.into_iter().collect::<Result<Vec<u64>>>()?;
         let picoseconds = ended.into_iter().max().unwrap_or(0);
         Ok((Duration::from_nanos(picoseconds / 1000), audit))
+    }
+}
+
+/// Bounds the bandwidth of all processes together by the link or bus that needed most time for a
+/// point's traffic: no system with the same links and routes carries more.
+fn bound(point: &mut Point, process: &ModelProcess, traffic: &Traffic) {
+    let Some(bottleneck) = process.bottleneck(traffic) else {
+        return;
+    };
+    let together = |metric: &&mut Metric| metric.name == "bandwidth";
+    if let Some(metric) = point.metrics.iter_mut().find(together) {
+        metric.bound = Some(Bound {
+            value: traffic.bytes() as f64 / bottleneck.time.seconds(),
+            reason: bottleneck.what,
+        });
     }
 }

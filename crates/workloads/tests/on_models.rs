@@ -217,3 +217,52 @@ fn no_cache_line_bound_applies_between_nodes() {
     }
     assert!(points > 0);
 }
+
+/// Returns the bandwidth of 1 MiB messages with its bound.
+fn bounded(system: &System, name: &str, processes: Option<usize>) -> (f64, f64, String) {
+    let benchmark = ALL.iter().find(|one| one.name == name).expect("it exists");
+    let ran = Modelled {
+        options: Options {
+            sizes: Some(vec![1 << 20]),
+            pairs: Some(vec![1]),
+            transports: Some(vec!["rc".to_owned()]),
+            ..Options::default()
+        },
+        processes,
+        fidelity: verbena_fabric::model::Fidelity::Message,
+        ..Modelled::new(system, benchmark)
+    };
+    let ran = ran.run().expect("it runs");
+    let point = ran.records.iter().find_map(|record| match record {
+        Record::Point(point) => Some(point),
+        _ => None,
+    });
+    let mut metrics = point.expect("a point").metrics.iter();
+    let metric = metrics.find(|metric| metric.name == "bandwidth");
+    let metric = metric.expect("a bandwidth");
+    let bound = metric.bound.clone().expect("a bound");
+    (metric.value, bound.value, bound.reason)
+}
+
+#[test]
+fn the_busiest_link_bounds_a_pattern() {
+    let system = system("connectx6-hdr");
+    let (value, bound, reason) = bounded(&system, "patterns.fan-in", Some(4));
+    assert_eq!(reason, "the link to node 0");
+    assert!(0.9 * bound < value && value <= bound, "{value} {bound}");
+    // All links carry as much: together that of four.
+    let (value, bound, _) = bounded(&system, "patterns.bisection", Some(4));
+    assert!((98e9..99.5e9).contains(&bound), "{bound}");
+    assert!(0.9 * bound < value && value <= bound, "{value} {bound}");
+}
+
+#[test]
+fn a_slow_bus_is_the_bound() {
+    let library = Library::shipped(&Overrides::none().with("pcie3-x16.pcie.lanes", 8.0));
+    let system = library
+        .and_then(|library| library.system("connectx6-hdr"))
+        .expect("shipped profiles are sound");
+    let (value, bound, reason) = bounded(&system, "bandwidth.write", None);
+    assert!(reason.starts_with("PCI Express of the host"), "{reason}");
+    assert!(0.8 * bound < value && value <= bound, "{value} {bound}");
+}

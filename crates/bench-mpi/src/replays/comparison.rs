@@ -19,6 +19,25 @@ pub struct Compared<'a> {
     pub judge: Option<&'a Judge>,
 }
 
+/// A replay that is compared with others.
+pub trait Comparable {
+    /// Returns the replay as compared.
+    fn compared(&self) -> Compared<'_>;
+
+    /// Sets the verdict against the first model.
+    fn set_verdict(&mut self, verdict: Option<ToldVerdict>);
+}
+
+/// Adds the verdicts against the first model to the results.
+pub fn judge<T: Comparable>(all: &mut [T]) {
+    if let [first, others @ ..] = all {
+        for other in others {
+            let verdict = first.compared().told(&other.compared());
+            other.set_verdict(verdict);
+        }
+    }
+}
+
 /// The verdict on a replay against that on the first model.
 #[derive(Debug, Serialize)]
 pub struct ToldVerdict {

@@ -3,17 +3,20 @@
 //! The computing part of the critical path is exact: it was recorded, or a schedule states it. The
 //! rest, overhead and wire, is scaled by the interval of MPI latencies at the program's mean
 //! message size. The errors of all messages are taken as fully correlated, so they do not average
-//! out.
+//! out. No time is shorter than the bytes of a link take at its rate ([`least`]).
 
 use serde::Serialize;
 use verbena_bench::Failure;
 use verbena_bench::model_target::ModelTarget;
+use verbena_bench::physical::Physical;
 use verbena_bench::predicted::Predicting;
 use verbena_bench::profiles::Profiles;
-use verbena_calibrate::interval::{Interval, Intervals, Subject, Verdict};
+use verbena_calibrate::interval::{Interval, Intervals, PredictedTime, Subject, Verdict};
 use verbena_calibrate::residual::FigureKind;
 use verbena_fabric::model::Fidelity;
 use verbena_measure::unit;
+use verbena_model::kernel::Time;
+use verbena_model::traffic::Bottleneck;
 
 /// The assumption behind the intervals.
 pub const ASSUMED: &str = "computing exact, overhead and wire scaled by the interval, their errors \
@@ -25,6 +28,7 @@ pub struct Judge {
     subject: Subject,
     interval: Option<Interval>,
     fidelity: Fidelity,
+    physical: Physical,
 }
 
 /// An interval of the time of a replay, in nanoseconds.
@@ -80,22 +84,26 @@ impl Judge {
             intervals: predicting.intervals().clone(),
             subject,
             fidelity: model.fidelity,
+            physical: predicting.physical(),
         }))
+    }
+
+    /// Returns the least time of a message of so many bytes on a node's link.
+    pub fn message(&self, bytes: u64) -> Time {
+        self.physical.message(bytes)
     }
 
     /// Returns the interval of a time.
     pub fn told(&self, parts: Parts) -> Option<ToldInterval> {
         let interval = self.interval.as_ref()?;
-        let (computing, other) = parts.split();
-        let (low, high) = interval.range(other);
-        let (wide_low, wide_high) = interval.wide_range(other);
+        let time = parts.predicted();
         Some(ToldInterval {
             level: interval.level,
-            low: computing + low,
-            high: computing + high,
+            low: time.shortest(interval.factor),
+            high: time.longest(interval.factor),
             wide_level: interval.wide_level,
-            wide_low: computing + wide_low,
-            wide_high: computing + wide_high,
+            wide_low: time.shortest(interval.wide_factor),
+            wide_high: time.longest(interval.wide_factor),
             origin: interval.origin(),
             assumed: ASSUMED,
         })
@@ -109,13 +117,25 @@ pub struct Parts {
     pub all: f64,
     /// Computing on the critical path.
     pub computing: f64,
+    /// The least time in which links and computing permit it.
+    pub least: f64,
 }
 
 impl Parts {
-    /// Returns the exact part and the rest.
-    fn split(self) -> (f64, f64) {
-        (self.computing, (self.all - self.computing).max(0.0))
+    fn predicted(self) -> PredictedTime {
+        PredictedTime {
+            exact: self.computing,
+            other: (self.all - self.computing).max(0.0),
+            least: self.least,
+        }
     }
+}
+
+/// Returns the least time of a program in nanoseconds, as far as it is known. `in_order` is that of
+/// its computing and of each node's link, the bottleneck the link or bus that carried most.
+pub fn least(in_order: Time, bottleneck: Option<&Bottleneck>) -> f64 {
+    let link = bottleneck.map_or(Time::ZERO, |one| one.time);
+    in_order.max(link).nanos()
 }
 
 /// The verdict on a replay against another one.
@@ -154,7 +174,7 @@ pub fn verdict(first: (&Judge, Parts), other: (&Judge, Parts)) -> Option<Judged>
         (Fidelity::Packet, Fidelity::Packet) => ratio,
         _ => ratio.by_messages(),
     };
-    let times = (first.1.split(), other.1.split());
+    let times = (first.1.predicted(), other.1.predicted());
     Some(Judged {
         verdict: ratio.verdict(times.0, times.1),
         range: ratio.range(times.0, times.1),
@@ -175,7 +195,14 @@ mod tests {
         let model = find(&library, "connectx5-edr", Fidelity::Packet, &[]).unwrap();
         let judge = Judge::of(&model, &profiles, (800, 100)).unwrap();
         let judge = judge.expect("is a system");
-        let told = |all, computing| judge.told(Parts { all, computing });
+        let told = |all, computing| {
+            let least = 0.0;
+            judge.told(Parts {
+                all,
+                computing,
+                least,
+            })
+        };
         let whole = told(1e6, 1e6).expect("there are curves");
         assert_eq!((whole.low, whole.high), (1e6, 1e6));
         let told = told(1e6, 0.9e6).expect("there are curves");
@@ -184,6 +211,16 @@ mod tests {
             "{told:?}"
         );
         assert!(told.range().ends_with("(80 %)"));
+        let cut = judge.told(Parts {
+            all: 1e6,
+            computing: 0.9e6,
+            least: 0.99e6,
+        });
+        let cut = cut.expect("there are curves");
+        assert_eq!(
+            (cut.low, cut.wide_low, cut.high),
+            (0.99e6, 0.99e6, told.high)
+        );
         assert!(told.wide_low <= told.low && told.wide_high >= told.high);
     }
 }

@@ -12,8 +12,10 @@ use serde::Serialize;
 use crate::Failure;
 use verbena_bench::Failure as BenchFailure;
 use verbena_bench::model_target::ModelTarget;
+use verbena_calibrate::distinguished::anchored_beside_blind;
 use verbena_model::component::fabric;
 use verbena_model::profile::System;
+use verbena_model::traffic::Bottleneck;
 
 /// Library and network of a replay's system.
 #[derive(Debug, Serialize)]
@@ -68,7 +70,8 @@ fn fabrics<'a>(systems: impl Iterator<Item = (&'a str, &'a Setup)>) -> Vec<Strin
     lines.collect()
 }
 
-/// Returns the differences of several models' systems beside adapters and hosts, a sentence each.
+/// Returns the differences of several models' systems beside adapters and hosts, a sentence each,
+/// after a warning if only some of them are anchored.
 ///
 /// # Errors
 ///
@@ -79,7 +82,12 @@ pub fn differences(models: &[ModelTarget]) -> Result<Vec<String>, Failure> {
         Ok((model.name(), setup))
     });
     let systems = systems.collect::<Result<Vec<_>, BenchFailure>>()?;
-    Ok(verbena_model::profile::differences(&systems, true))
+    let names = models
+        .iter()
+        .map(|model| (model.name(), model.is_anchored()));
+    let warning = anchored_beside_blind(&names.collect::<Vec<_>>());
+    let differences = verbena_model::profile::differences(&systems, true);
+    Ok(warning.into_iter().chain(differences).collect())
 }
 
 /// Checks a number of nodes that a user gave: ranks do not fill more nodes than there are ranks.
@@ -92,6 +100,23 @@ fn check_nodes(nodes: Option<usize>, ranks: usize) -> Result<(), Failure> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// Share of the time from which a link or bus that carries data is named as the limit.
+const BUSY: f64 = 0.5;
+
+/// Returns the link or bus that carried data for most of a replay's time in nanoseconds, with its
+/// share; `None` if none did for half of it.
+fn busiest(bottleneck: Option<&Bottleneck>, all: f64) -> Option<String> {
+    let one = bottleneck?;
+    let share = one.time.nanos() / all.max(f64::MIN_POSITIVE);
+    let share_text = 100.0 * share.min(1.0);
+    (share >= BUSY).then(|| {
+        format!(
+            "{}, at its rate for {share_text:.0} % of the time",
+            one.what
+        )
+    })
 }
 
 /// Returns the failure for wrong input.

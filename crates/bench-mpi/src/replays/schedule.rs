@@ -5,18 +5,21 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::comparison::{Compared, ToldVerdict, against_first, notes, verdicts};
-use super::interval::{ASSUMED, Judge, Parts, ToldInterval};
+use super::comparison::{Comparable, Compared, ToldVerdict, against_first, notes, verdicts};
+use super::interval::{self, ASSUMED, Judge, Parts, ToldInterval};
 use super::summary::{self, OnModel};
-use super::{Setup, check_nodes, input};
+use super::{Setup, busiest, check_nodes, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
 use verbena_measure::unit;
+use verbena_model::kernel::Time;
 use verbena_replay::goal::{
-    Ends as Outcome, Failure as Refusal, Schedule, is_msccl, run as replay,
+    Ends as Outcome, Failure as Refusal, Schedule, is_msccl, least, run as replay,
 };
 use verbena_report::html::{Application, Assumptions, OnSystem, application};
+
+pub use super::comparison::judge;
 
 /// The error for `--bytes` with anything else than an algorithm of MSCCL.
 pub const NO_BUFFER: &str = "only algorithms of MSCCL take --bytes";
@@ -33,6 +36,8 @@ pub struct Told {
     bytes: u64,
     /// End of the last rank.
     nanoseconds: f64,
+    /// Links and computing permit no less.
+    least: f64,
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
@@ -40,6 +45,8 @@ pub struct Told {
     #[serde(skip_serializing_if = "Option::is_none")]
     against_first: Option<ToldVerdict>,
     chain: ToldChain,
+    /// The largest part of the critical path, and the busiest link, in words.
+    limit: String,
     /// End of each rank.
     ends: Vec<f64>,
     /// Anchors of the model, and how well it fits them.
@@ -67,7 +74,9 @@ impl Replayed {
     pub fn told(&self) -> &Told {
         &self.told
     }
+}
 
+impl Comparable for Replayed {
     fn compared(&self) -> Compared<'_> {
         Compared {
             system: &self.told.system,
@@ -76,14 +85,9 @@ impl Replayed {
             judge: self.judge.as_ref(),
         }
     }
-}
 
-/// Adds the verdicts against the first model to the results.
-pub fn judge(all: &mut [Replayed]) {
-    if let [first, others @ ..] = all {
-        for other in others {
-            other.told.against_first = first.compared().told(&other.compared());
-        }
+    fn set_verdict(&mut self, verdict: Option<ToldVerdict>) {
+        self.told.against_first = verdict;
     }
 }
 
@@ -109,6 +113,12 @@ pub fn replay_on(
     })?;
     let mut told = told(model, Setup::of(system, nodes), schedule, nodes, &outcome);
     let judge = Judge::of(model, profiles, schedule.sent())?;
+    let in_order = judge.as_ref().map_or(Time::ZERO, |judge| {
+        least(schedule, nodes, |bytes| judge.message(bytes))
+    });
+    let bottleneck = outcome.bottleneck.as_ref();
+    told.least = interval::least(in_order, bottleneck);
+    told.limit = told.limit(busiest(bottleneck, told.nanoseconds));
     told.interval = judge.as_ref().and_then(|judge| judge.told(told.parts()));
     Ok(Replayed { told, judge })
 }
@@ -155,12 +165,14 @@ fn told(
         messages,
         bytes,
         nanoseconds: all,
+        least: 0.0,
         interval: None,
         against_first: None,
         chain: ToldChain {
             computing,
             messages: all - computing,
         },
+        limit: String::new(),
         ends: outcome.ends.iter().map(|end| end.nanos()).collect(),
         anchors: model.remarks.clone(),
     }
@@ -214,7 +226,7 @@ pub fn page(
             .as_ref()
             .map_or(String::new(), ToldInterval::range),
         verdict,
-        limit: told.limit(),
+        limit: told.limit.clone(),
     });
     let page = all.first().map(|Replayed { told, .. }| Application {
         name: format!(
@@ -241,18 +253,20 @@ impl Told {
         Parts {
             all: self.nanoseconds,
             computing: self.chain.computing,
+            least: self.least,
         }
     }
 
-    /// Returns the larger part of the critical path, with its share.
-    fn limit(&self) -> String {
+    /// Returns the larger part of the critical path, with its share, and the busiest link.
+    fn limit(&self, busiest: Option<String>) -> String {
         let (computing, messages) = (self.chain.computing, self.chain.messages);
         let (name, time) = match computing > messages {
             true => ("computing", computing),
-            false => ("messages", messages),
+            false => ("overhead and wire", messages),
         };
         let share = 100.0 * time / self.nanoseconds.max(f64::MIN_POSITIVE);
-        format!("{name} ({share:.0} % of the critical path)")
+        let busiest = busiest.map_or(String::new(), |busiest| format!("; {busiest}"));
+        format!("{name} ({share:.0} % of the critical path){busiest}")
     }
 
     fn text(&self) -> String {
@@ -278,6 +292,7 @@ impl Told {
             unit::time(self.chain.computing),
             unit::time(self.chain.messages)
         );
+        out += &format!("  limit: {}\n", self.limit);
         out
     }
 }
@@ -333,6 +348,8 @@ mod tests {
         let told = super::text(&all, &[], false);
         assert!(told.contains("connectx6-hdr: 1.02 ms"), "{told}");
         assert!(told.contains("critical path: 1 ms computing"), "{told}");
+        let limit = "  limit: computing (98 % of the critical path)\n";
+        assert!(told.contains(limit), "{told}");
         assert!(told.contains("  slower: sure; "), "{told}");
         assert!(told.contains("Slowest    infinihost-pcix: "), "{told}");
         let page = page("c", Path::new("s.goal"), &all, &[], &[]);
@@ -343,6 +360,44 @@ mod tests {
         ] {
             assert!(page.contains(words), "{words}");
         }
+    }
+
+    #[test]
+    fn times_end_at_the_link_and_its_name_is_told() {
+        // Two ranks send 8 MiB each to a third one, after 1 ms of computing.
+        let rank = |peer| {
+            let messages = (0..8).map(|tag| {
+                format!("s{tag}: send 1048576b to {peer} tag {tag}\ns{tag} requires c\n")
+            });
+            format!("c: calc 1000000\n{}", messages.collect::<String>())
+        };
+        let receives = (0..8)
+            .flat_map(|tag| [1, 2].map(|from| format!("recv 1048576b from {from} tag {tag}\n")));
+        let text = format!(
+            "num_ranks 3\nrank 0 {{\n{}}}\nrank 1 {{\n{}}}\nrank 2 {{\n{}}}\n",
+            receives.collect::<String>(),
+            rank(0),
+            rank(0)
+        );
+        let schedule = Schedule::read(&text).unwrap();
+        let profiles = Profiles::default();
+        let library = profiles.library().unwrap();
+        let model = find(&library, "connectx6-hdr", Fidelity::Message, &[]).unwrap();
+        let replayed = replay_on(&model, Path::new("s.goal"), &schedule, None, &profiles);
+        let told = replayed.unwrap().told;
+        // 16 MiB at 24.7 GB/s take 0.68 ms.
+        let interval = told.interval.as_ref().expect("there are curves");
+        let range = interval.range();
+        assert!(range.starts_with("1.68 ms to "), "{range}");
+        assert!((1.67e6..told.nanoseconds).contains(&told.least), "{told:?}");
+        let other = find(&library, "connectx5-edr", Fidelity::Message, &[]).unwrap();
+        let anchored = ModelTarget {
+            remarks: vec!["anchored".to_owned()],
+            ..other
+        };
+        let told = super::super::differences(&[anchored, model]).unwrap();
+        let warning = "warning: connectx5-edr anchored, connectx6-hdr blind: ";
+        assert!(told[0].starts_with(warning), "{told:?}");
     }
 
     #[test]

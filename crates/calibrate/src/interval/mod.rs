@@ -15,7 +15,7 @@ pub mod coverage;
 mod ratio;
 mod weighted;
 
-pub use ratio::{Ratio, Verdict};
+pub use ratio::{PredictedTime, Ratio, Verdict};
 
 use crate::residual::{
     Basis, Era, FigureKind, FileError, Layer, Residuals, SizeClass, shipped, stand_in,

@@ -47,6 +47,36 @@ impl Verdict {
     }
 }
 
+/// A predicted time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PredictedTime {
+    /// The part that is exact.
+    pub exact: f64,
+    /// The rest, which the adapter determines.
+    pub other: f64,
+    /// A bound of the whole that is known: the real time is not shorter.
+    pub least: f64,
+}
+
+impl PredictedTime {
+    /// Returns the whole time.
+    pub fn whole(self) -> f64 {
+        self.exact + self.other
+    }
+
+    /// Returns the shortest real time if the rest is too long by a factor. A bound above the
+    /// prediction itself is of something else.
+    pub fn shortest(self, factor: f64) -> f64 {
+        let shortest = self.exact + self.other / factor;
+        shortest.max(self.least.min(self.whole()))
+    }
+
+    /// Returns the longest real time if the rest is too short by a factor.
+    pub fn longest(self, factor: f64) -> f64 {
+        self.exact + self.other * factor
+    }
+}
+
 impl Ratio {
     /// Returns the interval of a ratio of which at least one figure is by whole messages.
     pub fn by_messages(self) -> Ratio {
@@ -57,9 +87,8 @@ impl Ratio {
         }
     }
 
-    /// Compares two times, each with a part that is exact and a part that the adapter determines.
-    /// The ratio of the latter may be wrong by the factor.
-    pub fn verdict(&self, first: (f64, f64), second: (f64, f64)) -> Verdict {
+    /// Compares two times. The ratio of the parts that are not exact may be wrong by the factor.
+    pub fn verdict(&self, first: PredictedTime, second: PredictedTime) -> Verdict {
         match self.range(first, second) {
             (_, high) if high < 1.0 => Verdict::Faster,
             (low, _) if low > 1.0 => Verdict::Slower,
@@ -67,23 +96,22 @@ impl Ratio {
         }
     }
 
-    /// Returns the interval of the second time over the first, each with a part that is exact and
-    /// a part that the adapter determines. The error is charged to either side: to the one that
-    /// makes the interval wider.
-    pub fn range(&self, first: (f64, f64), second: (f64, f64)) -> (f64, f64) {
-        let slowest = |(exact, other): (f64, f64)| exact + other * self.factor;
-        let fastest = |(exact, other): (f64, f64)| exact + other / self.factor;
-        let whole = |(exact, other): (f64, f64)| exact + other;
-        let low = (fastest(second) / whole(first)).min(whole(second) / slowest(first));
-        let high = (slowest(second) / whole(first)).max(whole(second) / fastest(first));
+    /// Returns the interval of the second time over the first. The error is charged to either
+    /// side: to the one that makes the interval wider. Neither time passes its bound.
+    pub fn range(&self, first: PredictedTime, second: PredictedTime) -> (f64, f64) {
+        let slowest = |time: PredictedTime| time.longest(self.factor);
+        let fastest = |time: PredictedTime| time.shortest(self.factor);
+        let (first_whole, second_whole) = (first.whole(), second.whole());
+        let low = (fastest(second) / first_whole).min(second_whole / slowest(first));
+        let high = (slowest(second) / first_whole).max(second_whole / fastest(first));
         (low, high)
     }
 
     /// Returns the rule by which it decides, in a sentence.
     pub fn rule(&self) -> String {
         format!(
-            "sure: the {:.0} % interval of the ratio, divided to multiplied by {:.2}, excludes 1; \
-             it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}{}",
+            "rule: a verdict is sure if the {:.0} % interval of the ratio, divided to multiplied \
+             by {:.2}, excludes 1; it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}{}",
             100.0 * self.level,
             self.factor,
             self.sources,
@@ -176,6 +204,40 @@ mod tests {
         )
     }
 
+    fn time(exact: f64, other: f64) -> PredictedTime {
+        PredictedTime {
+            exact,
+            other,
+            least: 0.0,
+        }
+    }
+
+    #[test]
+    fn times_do_not_pass_their_bounds() {
+        let all = intervals([1.0, 1.5, 0.7, 1.2, 0.8]);
+        let one = subject("connectx5", Basis::Blind);
+        let ratio = all.ratio(&one, &one).expect("five sources");
+        let bound = PredictedTime {
+            least: 2.9,
+            ..time(1.0, 2.0)
+        };
+        assert_eq!((bound.shortest(2.0), bound.longest(2.0)), (2.9, 5.0));
+        let first = time(2.9, 0.1);
+        let (low, _) = ratio.range(first, time(0.0, 3.0));
+        let second = PredictedTime {
+            least: 2.9,
+            ..time(0.0, 3.0)
+        };
+        let (cut, _) = ratio.range(first, second);
+        assert!(low < 0.7 && cut > 0.9, "{low} {cut}");
+        // A bound above the time is no bound of it.
+        let other = PredictedTime {
+            least: 9.0,
+            ..bound
+        };
+        assert_eq!(other.shortest(2.0), 3.0);
+    }
+
     #[test]
     fn common_errors_cancel() {
         let all = intervals([1.5, 1.5, 1.55, 1.45, 1.5]);
@@ -184,12 +246,18 @@ mod tests {
         let ratio = all.ratio(&one, &other).expect("five sources");
         assert!(ratio.factor < 1.08, "{ratio:?}");
         assert!(all.interval(&one).unwrap().factor > 1.49);
-        assert_eq!(ratio.verdict((0.0, 2.0), (0.0, 1.8)), Verdict::Faster);
-        assert_eq!(ratio.verdict((0.0, 1.8), (0.0, 2.0)), Verdict::Slower);
-        let close = ratio.verdict((0.0, 2.0), (0.0, 1.95));
+        assert_eq!(
+            ratio.verdict(time(0.0, 2.0), time(0.0, 1.8)),
+            Verdict::Faster
+        );
+        assert_eq!(
+            ratio.verdict(time(0.0, 1.8), time(0.0, 2.0)),
+            Verdict::Slower
+        );
+        let close = ratio.verdict(time(0.0, 2.0), time(0.0, 1.95));
         assert_eq!(close, Verdict::NotDistinguishable);
         assert!(ratio.rule().contains("80 %"));
-        let (low, high) = ratio.range((1.0, 1.0), (1.0, 1.0));
+        let (low, high) = ratio.range(time(1.0, 1.0), time(1.0, 1.0));
         assert!(0.9 < low && low < 1.0 && (1.0 / low - high).abs() < 1e-9);
         let wider = ratio.clone().by_messages();
         assert!(wider.factor > 1.04 * ratio.factor);
@@ -204,10 +272,13 @@ mod tests {
         assert!(ratio.factor > 1.7, "{ratio:?}");
         // An exact part that both share leaves less to decide by.
         assert_eq!(
-            ratio.verdict((0.0, 3.0), (0.0, 2.0)),
+            ratio.verdict(time(0.0, 3.0), time(0.0, 2.0)),
             Verdict::NotDistinguishable
         );
-        assert_eq!(ratio.verdict((1.0, 9.0), (1.0, 1.0)), Verdict::Faster);
+        assert_eq!(
+            ratio.verdict(time(1.0, 9.0), time(1.0, 1.0)),
+            Verdict::Faster
+        );
         let mut long = one.clone();
         long.size = crate::residual::SizeClass::Long;
         assert_eq!(all.ratio(&one, &long), None);

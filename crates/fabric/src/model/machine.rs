@@ -8,6 +8,7 @@ use verbena_model::cluster::{CacheState, Cluster, Process};
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::profile::{Error as ProfileError, Library, Software, System};
 use verbena_model::software::{Channel, Inbox, Receiver, SoftwareHost, SoftwareProcess};
+use verbena_model::traffic::{Bottleneck, Traffic};
 
 /// A machine.
 #[derive(Debug, Clone)]
@@ -139,6 +140,22 @@ impl Running {
         match self {
             Running::Adapters(cluster) => cluster.audit(),
             Running::Software(host) => host.audit(),
+        }
+    }
+
+    /// Returns the traffic of links and buses so far; `None` for the software adapter.
+    pub fn traffic(&self) -> Option<Traffic> {
+        match self {
+            Running::Adapters(cluster) => Some(cluster.traffic()),
+            Running::Software(_) => None,
+        }
+    }
+
+    /// Returns the link or bus that needs most time for this traffic.
+    pub fn bottleneck(&self, traffic: &Traffic) -> Option<Bottleneck> {
+        match self {
+            Running::Adapters(cluster) => cluster.bottleneck(traffic),
+            Running::Software(_) => None,
         }
     }
 

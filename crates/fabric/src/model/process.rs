@@ -11,7 +11,7 @@ use super::pair_state::{PairState, Parts};
 use super::receive_posting::ModelSharedReceive;
 use super::receive_queue::Receives;
 use super::world::World;
-use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
+use crate::capability::{Capabilities, FabricKind, HostBus, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
 use crate::error::Result;
@@ -28,7 +28,8 @@ use std::time::Duration;
 use verbena_model::adapter as model;
 use verbena_model::adapter::footprint::{completion_queue, context_memory, work_queue};
 use verbena_model::kernel::{Span, Time};
-use verbena_model::profile::System;
+use verbena_model::profile::{Bus, System};
+use verbena_model::traffic::{Bottleneck, Traffic};
 
 /// Inline payload that fits into the largest work queue entry: 1,008 bytes (`max_desc_sz` of
 /// mthca's and mlx4's firmware) minus control segment 16, datagram address 48 and inline header 4.
@@ -93,6 +94,16 @@ impl ModelProcess {
         self.world.running.sim().record_spans();
     }
 
+    /// Returns the traffic of links and buses so far; `None` for the software adapter.
+    pub fn traffic(&self) -> Option<Traffic> {
+        self.world.running.traffic()
+    }
+
+    /// Returns the link or bus that needs most time for this traffic; `None` if none was needed.
+    pub fn bottleneck(&self, traffic: &Traffic) -> Option<Bottleneck> {
+        self.world.running.bottleneck(traffic)
+    }
+
     /// Takes the spans recorded since the last call, and returns those of the last operation timed
     /// by process 0.
     pub fn traced(&self) -> Traced {
@@ -139,12 +150,20 @@ fn reads(system: &System) -> u32 {
 }
 
 fn link(system: &System) -> Link {
-    let link = &system.link;
+    let (link, bus) = (&system.link, &system.host.bus);
+    let (name, is_shared) = match bus {
+        Bus::Pcie(_) => ("PCI Express", false),
+        Bus::Pcix(_) => ("PCI-X", true),
+    };
     Link {
         data_bits_per_second: link.rate.0 * 8.0,
         mtu: link.mtu.0 as u32,
         packet_overhead: link.packet_overhead.0 as u32,
-        bus: None,
+        bus: Some(HostBus::Modelled {
+            name,
+            payload: bus.payload().0,
+            is_shared,
+        }),
     }
 }
 

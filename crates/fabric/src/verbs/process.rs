@@ -7,7 +7,7 @@ use super::pinning::CpuPinning;
 use super::queues::{VerbsAddress, VerbsCompletions, VerbsPair, VerbsSharedReceive, pair_type};
 use super::wait_limit::WaitLimit;
 use super::write_ordering::WriteOrdering;
-use crate::capability::{Capabilities, FabricKind, Link, Operations, Transports};
+use crate::capability::{Capabilities, FabricKind, HostBus, Link, Operations, Transports};
 use crate::clock::{ClockSource, Ticks};
 use crate::completion::Wait;
 use crate::error::{Error, Result};
@@ -161,7 +161,7 @@ impl VerbsProcess {
             } else {
                 INFINIBAND_OVERHEAD
             },
-            bus: Bus::of(&bus::directory_of(context.name())),
+            bus: Bus::of(&bus::directory_of(context.name())).map(HostBus::Measured),
         });
         let capabilities = Capabilities {
             kind: request.kind,

@@ -16,11 +16,13 @@
 use super::load::{Flow, Load};
 use super::port::Port;
 use super::topology::outlook::{Choice, Outlook};
-use super::topology::{PathPosition, Topology};
+use super::topology::{PathPosition, Share, Topology};
 use crate::congestion;
-use crate::kernel::{Draws, Server, Sim, Space, Take, Time};
+use crate::kernel::{Draws, Occupancy, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Rate, Switch, System};
 use crate::stage;
+use std::cell::Cell;
+use std::collections::BTreeMap;
 
 /// Bytes per credit.
 const BLOCK: u64 = 64;
@@ -82,6 +84,23 @@ pub struct Arrival {
     pub marked: bool,
 }
 
+/// An egress port.
+#[derive(Default)]
+struct Egress {
+    server: Server,
+    /// Time of its link for packets with payload.
+    payload: Cell<Time>,
+}
+
+impl Egress {
+    fn pass(&self, load: Load, arrival: Time, span: Time, (last, tail): (Time, Time)) -> Occupancy {
+        if load.bytes > 0 {
+            self.payload.set(self.payload.get() + span);
+        }
+        self.server.reserve_train(arrival, span, last, tail)
+    }
+}
+
 struct Marks {
     marking: Marking,
     /// By egress port: each sequence is drawn from in one partition only.
@@ -96,8 +115,8 @@ pub struct Network {
     latency: Time,
     cable: Time,
     topology: Topology,
-    /// By egress port, as the topology numbers them.
-    servers: Vec<Server>,
+    /// By number, as the topology counts them.
+    egresses: Vec<Egress>,
     /// Rates of the egress ports' links.
     rates: Vec<Rate>,
     lanes: u64,
@@ -143,7 +162,9 @@ impl Network {
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
             cable: Network::end_to_end(&system.cable),
-            servers: (0..topology.egresses()).map(|_| Server::new()).collect(),
+            egresses: (0..topology.egresses())
+                .map(|_| Egress::default())
+                .collect(),
             lanes,
             buffers,
             smallest: link.buffer.0.min(in_switches),
@@ -236,7 +257,7 @@ impl Network {
         let span = self.span(own, load.bytes, load.packets, header);
         let tail = self.span(own, load.last(), 1, header);
         let head = flow.head.max(self.sim.now());
-        let turn = self.servers[own].reserve_train(head, span, flow.tail, tail);
+        let turn = self.egresses[own].pass(load, head, span, (flow.tail, tail));
         (in_flight.begin, in_flight.end) = (turn.start, turn.end);
     }
 
@@ -292,7 +313,7 @@ impl Network {
         let span = self.span(egress, load.bytes, load.packets, header);
         let tail = self.span(egress, load.last(), 1, header);
         let last = (in_flight.end + self.cable + self.latency).since(tail);
-        let turn = self.servers[egress].reserve_train(self.sim.now(), span, last, tail);
+        let turn = self.egresses[egress].pass(load, self.sim.now(), span, (last, tail));
         self.release(in_flight.slot, turn.end);
         (in_flight.slot, in_flight.begin, in_flight.end) = (slot, turn.start, turn.end);
         let on_link = self.stage_of(in_flight.sent);
@@ -333,7 +354,7 @@ impl Network {
     /// and for their turn.
     fn queued(&self, egress: usize, lane: u64) -> u64 {
         let wanted = self.buffers[self.buffer(egress, lane)].wanted();
-        let ahead = self.servers[egress].free().since(self.sim.now());
+        let ahead = self.egresses[egress].server.free().since(self.sim.now());
         wanted + (ahead.seconds() * self.rates[egress].0) as u64
     }
 
@@ -380,8 +401,35 @@ impl Network {
     }
 
     /// Returns the egress ports, for audits.
-    pub fn ports(&self) -> &[Server] {
-        &self.servers
+    pub fn ports(&self) -> impl Iterator<Item = &Server> {
+        self.egresses.iter().map(|egress| &egress.server)
+    }
+
+    /// Returns the time so far for which each egress port's link carried packets with payload.
+    pub fn carried(&self) -> Vec<Time> {
+        let carried = self.egresses.iter();
+        carried.map(|egress| egress.payload.get()).collect()
+    }
+
+    /// Returns the least time for loads that occupied the links for these times, and the link that
+    /// needs it. Where switches choose among links, those of a switch share their
+    /// load.
+    pub fn least(&self, carried: &[Time]) -> Option<(String, Time)> {
+        let mut shared: BTreeMap<Share, (f64, f64)> = BTreeMap::new();
+        for (egress, time) in carried.iter().enumerate() {
+            let rate = self.rates[egress].0;
+            for share in self.topology.shares(egress) {
+                let (bytes, rates) = shared.entry(share).or_default();
+                *bytes += time.seconds() * rate;
+                *rates += rate;
+            }
+        }
+        let times = shared.into_iter().map(|(share, (bytes, rates))| {
+            let time = Time::rounded(bytes / rates * 1e12);
+            (share, time)
+        });
+        let (share, time) = times.max_by_key(|(_, time)| *time)?;
+        (time > Time::ZERO).then(|| (self.topology.name(share), time))
     }
 }
 
@@ -404,7 +452,7 @@ impl Ports<'_> {
 
 impl Outlook for Ports<'_> {
     fn crowd(&self, choice: Choice) -> (usize, Time) {
-        let free = self.own.servers[choice.egress].free();
+        let free = self.own.egresses[choice.egress].server.free();
         let waiting = self.buffer(choice).waiting();
         (waiting, free.max(self.own.sim.now()))
     }

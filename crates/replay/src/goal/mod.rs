@@ -11,6 +11,7 @@ mod chakra;
 mod chakra_test;
 mod critical;
 mod joint;
+mod least;
 mod msccl;
 #[cfg(test)]
 mod msccl_test;
@@ -22,6 +23,7 @@ mod write;
 mod xml;
 
 pub use chakra::{Converted, convert};
+pub use least::least;
 pub use msccl::is_msccl;
 pub use run::{Ends, Failure, run};
 pub use schedule::{Action, Operation, Schedule};

@@ -16,6 +16,7 @@ use verbena_model::adapter::Fidelity;
 use verbena_model::kernel::{Sim, Time};
 use verbena_model::mpi::{Rank, Wanted, World};
 use verbena_model::profile::System;
+use verbena_model::traffic::Bottleneck;
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub struct Ends {
     pub ends: Vec<Time>,
     /// Calculations on the critical path to the last end.
     pub computing: Time,
+    /// The link or bus that carried most for its rate; `None` without messages between nodes.
+    pub bottleneck: Option<Bottleneck>,
 }
 
 impl Ends {
@@ -83,7 +86,11 @@ pub fn run(
     // Of ranks that end together the first.
     let last = all.values().rev().max_by_key(|tasks| tasks.end.get());
     let computing = last.map_or(Time::ZERO, |tasks| tasks.computing.get());
-    Ok(Ends { ends, computing })
+    Ok(Ends {
+        ends,
+        computing,
+        bottleneck: job.bottleneck(),
+    })
 }
 
 /// Returns the first error, if any: a message that is too long, an operation that never ends, a

@@ -9,6 +9,7 @@
 mod build;
 mod collective;
 mod export;
+mod least;
 mod matching;
 mod play;
 mod timeline;
@@ -17,6 +18,7 @@ mod waiting;
 
 pub use build::{Error, programs};
 pub use export::goal;
+pub use least::least;
 pub use play::{Failure, Replay, Replayed, run};
 pub use timeline::{Activity, Span};
 pub use timeline_export::timeline;

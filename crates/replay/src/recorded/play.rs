@@ -14,6 +14,7 @@ use verbena_model::cluster::PAGE;
 use verbena_model::kernel::{JoinHandle, Time};
 use verbena_model::mpi::Rank;
 use verbena_model::profile::{Rate, System};
+use verbena_model::traffic::Bottleneck;
 
 /// Settings of a replay.
 #[derive(Debug, Clone)]
@@ -43,6 +44,8 @@ pub struct Replayed {
     pub chain: Chain,
     /// Timeline of each rank.
     pub timelines: Vec<Vec<Span>>,
+    /// The link or bus that carried most for its rate; `None` without messages between nodes.
+    pub bottleneck: Option<Bottleneck>,
 }
 
 impl Replayed {
@@ -92,11 +95,11 @@ pub fn run(replay: &Replay<'_>, programs: Vec<Program>) -> Result<Replayed, Fail
             let call = ranks[rank].call.get();
             Err(Failure::Endless(Endless { rank, call }))
         }
-        None => Ok(outcome(&ranks)),
+        None => Ok(outcome(&ranks, job.bottleneck())),
     }
 }
 
-fn outcome(ranks: &[Rc<ModelRank>]) -> Replayed {
+fn outcome(ranks: &[Rc<ModelRank>], bottleneck: Option<Bottleneck>) -> Replayed {
     let timelines: Vec<Vec<Span>> = ranks.iter().map(|rank| rank.did.take()).collect();
     let waited = timelines.iter().enumerate();
     Replayed {
@@ -106,6 +109,7 @@ fn outcome(ranks: &[Rc<ModelRank>]) -> Replayed {
             .collect(),
         chain: Chain::of(&timelines),
         timelines,
+        bottleneck,
     }
 }
 

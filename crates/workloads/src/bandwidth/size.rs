@@ -274,14 +274,14 @@ fn link_bound<F: Fabric>(
     if ports > 1 {
         bound.reason = format!("{ports} ports: {}", bound.reason);
     }
+    bound.value *= ways.number();
     // The adapter cannot send faster than it reads and writes memory over the bus.
-    if let Some(mut bus) = link.bus.map(|bus| bus.bound()) {
+    if let Some(mut bus) = link.bus.map(|bus| bus.bound(ways.number())) {
         bus.value *= adapters as f64;
         if bus.value < bound.value {
             bound = bus;
         }
     }
-    bound.value *= ways.number();
     Some(bound)
 }
 

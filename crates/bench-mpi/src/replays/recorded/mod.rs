@@ -4,6 +4,7 @@ mod page;
 mod sensitivity;
 mod table;
 
+pub use super::comparison::judge;
 pub use page::page;
 pub use sensitivity::{Examined, Found, assumptions, changes};
 pub use table::text;
@@ -15,16 +16,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::comparison::{Compared, ToldVerdict};
+use super::comparison::{Comparable, Compared, ToldVerdict};
 use super::interval::{self, Judge, ToldInterval};
-use super::{Setup, check_nodes, fabrics, input};
+use super::{Setup, busiest, check_nodes, fabrics, input};
 use crate::Failure;
 use verbena_bench::model_target::ModelTarget;
 use verbena_bench::profiles::Profiles;
+use verbena_model::kernel::Time;
 use verbena_model::profile::Rate;
 use verbena_mpi_trace::{Summary, Trace};
 use verbena_replay::recorded::{
-    Error, Replay, Replayed as Outcome, Waited, goal, programs, run as replay, timeline,
+    Error, Replay, Replayed as Outcome, Waited, goal, least, programs, run as replay, timeline,
 };
 use verbena_replay::{Parts, Program, cyclic};
 
@@ -93,6 +95,8 @@ pub struct Told {
     memory_traffic: Option<f64>,
     /// End of the last rank.
     nanoseconds: f64,
+    /// Links and computing permit no less.
+    least: f64,
     /// How far that may be from a real system's time.
     #[serde(skip_serializing_if = "Option::is_none")]
     interval: Option<ToldInterval>,
@@ -119,6 +123,7 @@ impl Told {
         interval::Parts {
             all: self.nanoseconds,
             computing: self.chain.computing,
+            least: self.least,
         }
     }
 }
@@ -176,7 +181,7 @@ pub struct Replayed {
     judge: Option<Judge>,
 }
 
-impl Replayed {
+impl Comparable for Replayed {
     fn compared(&self) -> Compared<'_> {
         Compared {
             system: &self.told.system,
@@ -185,14 +190,9 @@ impl Replayed {
             judge: self.judge.as_ref(),
         }
     }
-}
 
-/// Adds the verdicts against the first model to the results.
-pub fn judge(all: &mut [Replayed]) {
-    if let [first, others @ ..] = all {
-        for other in others {
-            other.told.against_first = first.compared().told(&other.compared());
-        }
+    fn set_verdict(&mut self, verdict: Option<ToldVerdict>) {
+        self.told.against_first = verdict;
     }
 }
 
@@ -234,13 +234,6 @@ pub fn replay_on(
     if let Some(file) = &settings.write_goal {
         write_goal(file, &programs, run.compute_scale)?;
     }
-    let mut outcome = replay(&run, programs)
-        .map_err(|failure| input(format!("{}: {failure}", directory.display())))?;
-    if let Some(file) = &settings.write_timeline {
-        write_timeline(file, &outcome)?;
-    }
-    // Timelines are as long as the trace, and only one at a time is needed.
-    outcome.timelines = Vec::new();
     let summary = Summary::of(trace);
     let sent = &summary.all;
     let sizes = match sent.messages {
@@ -248,8 +241,23 @@ pub fn replay_on(
         messages => (sent.bytes, messages),
     };
     let judge = Judge::of(model, profiles, sizes)?;
+    let in_order = judge.as_ref().map_or(Time::ZERO, |judge| {
+        let wire = |bytes| judge.message(bytes);
+        least(&programs, &run.nodes, run.compute_scale, wire)
+    });
+    let mut outcome = replay(&run, programs)
+        .map_err(|failure| input(format!("{}: {failure}", directory.display())))?;
+    if let Some(file) = &settings.write_timeline {
+        write_timeline(file, &outcome)?;
+    }
+    // Timelines are as long as the trace, and only one at a time is needed.
+    outcome.timelines = Vec::new();
     let mut told = told(directory, &run, &summary, &outcome);
+    told.least = interval::least(in_order, outcome.bottleneck.as_ref());
     told.limit = table::limit(&told, &outcome);
+    if let Some(busiest) = busiest(outcome.bottleneck.as_ref(), told.nanoseconds) {
+        told.limit += &format!("; {busiest}");
+    }
     told.crowded = trace
         .crowded()
         .map(|(ranks, processors)| Crowded { ranks, processors });
@@ -308,6 +316,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
         compute_scale: run.compute_scale,
         memory_traffic: run.memory_traffic.map(|rate| rate.0),
         nanoseconds: outcome.last().nanos(),
+        least: 0.0,
         interval: None,
         against_first: None,
         by_rank: outcome

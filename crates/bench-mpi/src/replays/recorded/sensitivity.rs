@@ -81,7 +81,8 @@ impl Found {
         let indented = |one: &String| format!("  {one}");
         let mut lines = match &self.changing[..] {
             [] => vec![format!(
-                "assumed values that change a verdict: none ({} halved or doubled values)",
+                "assumed values that change a verdict: none ({} halved or doubled values; values \
+                 of earlier generations stay)",
                 self.examined
             )],
             changing => {
@@ -322,7 +323,8 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "assumed values that change a verdict: none (8 halved or doubled values)",
+                "assumed values that change a verdict: none (8 halved or doubled values; values of \
+                 earlier generations stay)",
                 "not examined:",
                 "  x.y cannot be halved: no"
             ]

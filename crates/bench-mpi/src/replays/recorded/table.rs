@@ -1,6 +1,6 @@
 //! The results of replays as text.
 
-use super::super::comparison::{Compared, verdicts};
+use super::super::comparison::{Comparable, Compared, verdicts};
 use super::super::interval::{ASSUMED, Judged};
 use super::super::summary::{self, OnModel};
 use super::{Found, OnEach, Replayed, Told, ToldChain};
@@ -383,6 +383,7 @@ mod tests {
             waited: vec![Waited::default(); 2],
             chain: Chain::default(),
             timelines: Vec::new(),
+            bottleneck: None,
         };
         let chain = ToldChain {
             computing: on_the_path,

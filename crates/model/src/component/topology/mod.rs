@@ -30,6 +30,17 @@ pub(super) enum Topology {
     },
 }
 
+/// Links that share their load: one, or where switches choose, those of a switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Share {
+    /// The link of an egress port.
+    One(usize),
+    /// All links from a switch to others.
+    From(usize),
+    /// All links from others to a switch.
+    To(usize),
+}
+
 /// Position of a load on its path, after its own adapter's port.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathPosition {
@@ -133,6 +144,51 @@ impl Topology {
         match egress.checked_sub(2 * nodes * ports) {
             Some(link) => rates.cables[link / 2],
             None => rates.nodes[egress / ports % nodes],
+        }
+    }
+
+    /// Returns the switches at the ends of an egress port's link, if it joins two of a wiring.
+    fn ends(&self, egress: usize) -> Option<(usize, usize)> {
+        let (wiring, first) = match self {
+            Topology::Tree(_) => return None,
+            Topology::Wired {
+                wiring,
+                nodes,
+                ports,
+                ..
+            } => (wiring, 2 * nodes * ports),
+        };
+        Some(wiring.ends(egress.checked_sub(first)?))
+    }
+
+    /// Returns the links that share the load of an egress port's link.
+    pub fn shares(&self, egress: usize) -> Vec<Share> {
+        match self.ends(egress).filter(|_| self.is_adaptive()) {
+            Some((from, to)) => vec![Share::From(from), Share::To(to)],
+            None => vec![Share::One(egress)],
+        }
+    }
+
+    /// Returns the name of links that share their load.
+    pub fn name(&self, share: Share) -> String {
+        let egress = match share {
+            Share::One(egress) => egress,
+            Share::From(switch) => return format!("the links from switch {switch}"),
+            Share::To(switch) => return format!("the links to switch {switch}"),
+        };
+        let adapters = match self {
+            Topology::Tree(tree) => tree.adapter_ports(),
+            Topology::Wired { nodes, ports, .. } => nodes * ports,
+        };
+        let node = egress % adapters.max(1) / self.ports().max(1);
+        match egress / adapters.max(1) {
+            0 => format!("the link from node {node}"),
+            1 => format!("the link to node {node}"),
+            _ => match (self, self.ends(egress)) {
+                (_, Some((from, to))) => format!("the link from switch {from} to switch {to}"),
+                (Topology::Tree(tree), _) => tree.name(egress),
+                _ => format!("egress port {egress}"),
+            },
         }
     }
 

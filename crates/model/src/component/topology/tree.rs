@@ -148,6 +148,37 @@ impl Tree {
         self.spines_up() + self.core_links()
     }
 
+    /// Returns the name of the link of an egress port between switches. Leaves, spines and cores
+    /// are counted separately.
+    pub fn name(&self, egress: usize) -> String {
+        let half = self.half.max(1);
+        let within = |first: usize| egress.checked_sub(first);
+        if let Some(link) = within(self.cores_down()) {
+            let spine = link / half;
+            let core = spine % half * half + link % half;
+            return format!("the link from core {core} to spine {spine}");
+        }
+        if let Some(link) = within(self.spines_up()) {
+            let spine = link / half;
+            let core = spine % half * half + link % half;
+            return format!("the link from spine {spine} to core {core}");
+        }
+        let (link, is_down) = match within(self.spines_down()) {
+            Some(link) => (link, true),
+            None => (egress.saturating_sub(self.leaves_up()), false),
+        };
+        let leaf = link / half;
+        let pod = match self.levels {
+            3 => leaf / half,
+            _ => 0,
+        };
+        let spine = pod * half + link % half;
+        match is_down {
+            true => format!("the link from spine {spine} to leaf {leaf}"),
+            false => format!("the link from leaf {leaf} to spine {spine}"),
+        }
+    }
+
     /// Returns the path from a node to a port.
     pub fn route(&self, from: usize, to: Port) -> Route {
         let mut route = Route::default();

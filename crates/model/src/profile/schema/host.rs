@@ -186,6 +186,28 @@ pub enum Bus {
     Pcix(Arc<Pcix>),
 }
 
+impl Bus {
+    /// Returns the rate of payload: in each direction of PCI Express, or of PCI-X's one bus.
+    pub fn payload(&self) -> Rate {
+        match self {
+            Bus::Pcie(bus) => {
+                let payload = bus.payload.0 as f64;
+                let share = payload / (payload + bus.request_overhead.0 as f64);
+                Rate(bus.lane_rate.0 * bus.lanes.0 as f64 * share)
+            }
+            Bus::Pcix(bus) => bus.rate,
+        }
+    }
+
+    /// Returns the bytes that share the rate of the payload, of those in both directions.
+    pub fn together(&self, (out, back): (u64, u64)) -> u64 {
+        match self {
+            Bus::Pcie(_) => out.max(back),
+            Bus::Pcix(_) => out + back,
+        }
+    }
+}
+
 /// A host: processors, memory, bus.
 #[derive(Debug, Clone)]
 pub struct Host {
