@@ -6,6 +6,7 @@
 
 use crate::qp::flush::Flush;
 use verbena_hca_shm::ring::{Header, SHORT};
+use verbena_transport::fault::Fault;
 use verbena_wire::aeth::NakCode;
 use verbena_wire::opcode::Place;
 
@@ -141,6 +142,16 @@ pub struct Datagram {
     pub interface: u32,
 }
 
+/// A request in which the responder is to find a fault, by a rule of the requester
+/// ([`crate::causes`]). It is sent in place of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faulty {
+    /// The fault, one of [`Faulty::FAULTS`].
+    pub fault: Fault,
+    /// Whether the request has taken a receive before.
+    pub takes_receive: bool,
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -156,6 +167,8 @@ pub enum Request {
     Flush(Remote, Flush),
     /// A datagram.
     Datagram(Datagram),
+    /// A request with a fault.
+    Faulty(Faulty),
 }
 
 /// An answer, apart from acknowledgements, which the position in the ring conveys.
@@ -227,6 +240,7 @@ mod kind {
     pub const ATOMIC: u8 = 6;
     pub const FLUSH: u8 = 7;
     pub const DATAGRAM: u8 = 8;
+    pub const FAULTY: u8 = 9;
     /// A plain message: its length is that of the payload.
     pub const PLAIN: u8 = super::SHORT | SEND;
 
@@ -342,6 +356,7 @@ impl Request {
                 }
             }
             Request::Datagram(datagram) => datagram.emit(header),
+            Request::Faulty(faulty) => faulty.emit(header),
         }
     }
 
@@ -370,6 +385,7 @@ impl Request {
                 },
             ),
             kind::DATAGRAM => Request::Datagram(Datagram::parse(header)),
+            kind::FAULTY => Request::Faulty(Faulty::parse(header)?),
             _ => return None,
         })
     }
@@ -519,6 +535,35 @@ impl Datagram {
             service_level: (header.word >> 16) as u8 & 15,
             interface: (header.word >> 32) as u32,
         }
+    }
+}
+
+impl Faulty {
+    /// The faults that a record can name, by their codes from 0.
+    pub const FAULTS: [Fault; 6] = [
+        Fault::ReceiverNotReady,
+        Fault::UnsupportedOpcode,
+        Fault::MisalignedAtomic,
+        Fault::Operation,
+        Fault::ReceiveTooSmall,
+        Fault::ReceiveProtection,
+    ];
+
+    fn emit(&self, header: Header) -> Header {
+        let code = Faulty::FAULTS.iter().position(|one| *one == self.fault);
+        Header {
+            kind: kind::FAULTY,
+            flags: flag::when(self.takes_receive, flag::SHARED),
+            immediate: code.unwrap_or_default() as u32,
+            ..header
+        }
+    }
+
+    fn parse(header: &Header) -> Option<Faulty> {
+        Some(Faulty {
+            fault: *Faulty::FAULTS.get(header.immediate as usize)?,
+            takes_receive: header.flags & flag::SHARED != 0,
+        })
     }
 }
 

@@ -12,6 +12,7 @@
 mod atomic;
 mod datagram;
 mod failure;
+mod faulty;
 mod fetch;
 mod flush;
 mod inbound_message;
@@ -183,6 +184,7 @@ impl<'a> Call<'a> {
             Request::Flush(remote, flush) => {
                 self.serve_flush(queue_pair, &remote, flush).map(|()| None)
             }
+            Request::Faulty(faulty) => self.serve_faulty(queue_pair, faulty).map(|()| None),
             Request::Datagram(_) => Ok(None),
         }
         .map(Progress::Done)

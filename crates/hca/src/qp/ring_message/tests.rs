@@ -71,7 +71,16 @@ fn request() -> impl Strategy<Value = Request> {
         remote().prop_map(Request::Atomic),
         (remote(), flush()).prop_map(|(remote, flush)| Request::Flush(remote, flush)),
         datagram().prop_map(Request::Datagram),
+        faulty().prop_map(Request::Faulty),
     ]
+}
+
+fn faulty() -> impl Strategy<Value = Faulty> {
+    let fault = proptest::sample::select(Faulty::FAULTS.to_vec());
+    (fault, any::<bool>()).prop_map(|(fault, takes_receive)| Faulty {
+        fault,
+        takes_receive,
+    })
 }
 
 fn flush() -> impl Strategy<Value = Flush> {
