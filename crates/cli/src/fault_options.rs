@@ -29,6 +29,7 @@ pub struct FaultOptions {
     /// "ibv_reg_mr 2: ENOMEM" refuses the second ibv_reg_mr of each process. "qp1.write 3:
     /// remote-access" plants a cause by which the third write of the first queue pair ends so; qp*
     /// is each queue pair. WHEN is N, N..M, N.., every N, or p PROBABILITY; without it each fails.
+    /// "port1 after 100 requests: down for 50 ms" takes the port of each process down.
     /// May be repeated. `verbena faults calls` and `verbena faults requests` list the calls,
     /// operations and statuses.
     #[arg(long, value_name = "RULE", help_heading = HEADING)]
@@ -146,9 +147,8 @@ impl Faults {
                     eprintln!("verbena: fault {name:?} never fired");
                 }
                 Some([one]) => eprintln!(
-                    "verbena: fault {name:?} fired at {} {} of process {} ({})",
-                    fault.entry.rule.site.at(one.object),
-                    one.count,
+                    "verbena: fault {name:?} fired at {} of process {} ({})",
+                    fault.entry.rule.place(one),
                     one.process,
                     one.command
                 ),

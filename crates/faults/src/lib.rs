@@ -9,6 +9,7 @@
 //! interleave as they like, and a seed gives the same draws.
 
 pub mod call;
+pub mod event;
 pub mod firing;
 pub mod own;
 pub mod rule;

@@ -3,9 +3,12 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use verbena_coverage::errno;
 
+use crate::event::{self, Event};
+use crate::firing::Firing;
 use crate::site::{Site, operation_names};
 use crate::status::Status;
 
@@ -18,6 +21,10 @@ pub enum Trigger {
     Every(u64),
     /// Each with this probability.
     Chance(f64),
+    /// Once, when so many requests of the process have begun.
+    AfterRequests(u64),
+    /// Once, so long after the process opened the device.
+    AfterTime(Duration),
 }
 
 /// The effect of a rule.
@@ -27,6 +34,8 @@ pub enum Action {
     Refuse(i32),
     /// Plants a cause by which the request ends with this status.
     End(Status),
+    /// Has the port raise an event.
+    Raise(Event),
     /// Records the call or request, and lets it pass.
     Pass,
 }
@@ -61,11 +70,25 @@ pub enum BadRule {
     )]
     Operation(String),
     /// The call's number cannot be read.
-    #[error("{0:?} is not N, N..M, N.., every N or p PROBABILITY (N from 1, PROBABILITY 0 to 1)")]
+    #[error(
+        "{0:?} is not N, N..M, N.., every N p PROBABILITY (N from 1, PROBABILITY 0 to 1) or after N requests|ms|s"
+    )]
     Trigger(String),
     /// The error is unknown.
     #[error("{0:?} is not the name of an error, as ENOMEM")]
     Error(String),
+    /// The event is unknown.
+    #[error(
+        "{0:?} is not an event of a port: down, down for N ms, lid-change, pkey-change, \
+         sm-change, gid-change, client-reregister"
+    )]
+    Event(String),
+    /// Events are not counted, and others are.
+    #[error(
+        "{0} [WHEN]: events of ports begin \"after N requests\" or \"after N ms\" (s), and only \
+         these do"
+    )]
+    After(Site),
     /// The status is unknown, or impossible there.
     #[error("{1} cannot end with {0:?}, only with {names}", names = statuses(*.1))]
     Status(String, Site),
@@ -78,6 +101,7 @@ impl Trigger {
             Trigger::Range(first, last) => (first..=last).contains(&count),
             Trigger::Every(step) => count.is_multiple_of(step),
             Trigger::Chance(probability) => draw() < probability,
+            Trigger::AfterRequests(_) | Trigger::AfterTime(_) => false,
         }
     }
 }
@@ -94,6 +118,10 @@ impl FromStr for Trigger {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             [] => Ok(Trigger::Range(1, u64::MAX)),
+            ["after", count, "requests"] => Ok(Trigger::AfterRequests(number(count)?)),
+            ["after", time, unit] => event::time(time, unit)
+                .map(Trigger::AfterTime)
+                .ok_or_else(bad),
             ["every", step] => Ok(Trigger::Every(number(step)?)),
             ["p", probability] => match probability.parse() {
                 Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(Trigger::Chance(chance)),
@@ -124,6 +152,8 @@ impl fmt::Display for Trigger {
             Trigger::Range(first, last) => write!(to, " {first}..{last}"),
             Trigger::Every(step) => write!(to, " every {step}"),
             Trigger::Chance(probability) => write!(to, " p {probability}"),
+            Trigger::AfterRequests(count) => write!(to, " after {count} requests"),
+            Trigger::AfterTime(time) => write!(to, " after {} ms", time.as_millis()),
         }
     }
 }
@@ -143,16 +173,33 @@ impl Rule {
                 let number = errno::number(word).ok_or_else(|| BadRule::Error(word.to_owned()))?;
                 Action::Refuse(number)
             }
+            (word, Site::Port(_)) => {
+                let event = Event::read(word).ok_or_else(|| BadRule::Event(word.to_owned()))?;
+                Action::Raise(event)
+            }
             (word, _) => {
                 let status = Status::possible(site).find(|one| one.to_string() == word);
                 Action::End(status.ok_or_else(|| BadRule::Status(word.to_owned(), site))?)
             }
         };
+        let trigger = trigger.parse()?;
+        let is_after = matches!(trigger, Trigger::AfterRequests(_) | Trigger::AfterTime(_));
+        if is_after != matches!(site, Site::Port(_)) {
+            return Err(BadRule::After(site));
+        }
         Ok(Rule {
             site,
-            trigger: trigger.parse()?,
+            trigger,
             action,
         })
+    }
+
+    /// Returns the place of a firing, as a rule without chance names it.
+    pub fn place(&self, firing: &Firing) -> String {
+        match self.site {
+            Site::Port(_) => format!("{}{}", self.site, self.trigger),
+            site => format!("{} {}", site.at(firing.object), firing.count),
+        }
     }
 }
 
@@ -181,6 +228,7 @@ impl fmt::Display for Action {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Action::End(status) => write!(to, "{status}"),
+            Action::Raise(event) => write!(to, "{event}"),
             Action::Refuse(number) => to.write_str(&errno::name(*number)),
             Action::Pass => to.write_str("pass"),
         }
@@ -208,6 +256,9 @@ mod tests {
             "qp2.recv: local-length",
             "qp*.bind 1: window-bind",
             "qp1.read 1..4: pass",
+            "port1 after 100 requests: down for 50 ms",
+            "port2 after 1500 ms: down",
+            "port1 after 0 ms: client-reregister",
         ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
@@ -239,6 +290,29 @@ mod tests {
             let found = error(&format!("{object}: flush"));
             assert!(found.contains("is not qpN.OPERATION"), "{object}: {found}");
         }
+        for event in [
+            "",
+            "up",
+            "down for 5",
+            "down for x ms",
+            "down for 86401 s",
+            "ENOMEM",
+        ] {
+            let found = error(&format!("port1 after 1 s: {event}"));
+            assert!(
+                found.contains("is not an event of a port"),
+                "{event}: {found}"
+            );
+        }
+        for rule in [
+            "port1: down",
+            "port1 3: down",
+            "qp1.send after 3 requests: flush",
+        ] {
+            assert!(error(rule).contains("and only these do"), "{rule}");
+        }
+        assert!(error("port0 after 1 s: down").contains("is not a call"));
+        assert!(error("port1 after 1 h: down").contains("is not N"));
         // Statuses that such a request never has.
         for rule in [
             "qp1.send: remote-access",

@@ -104,14 +104,11 @@ impl Rules {
     /// Returns a number from 0 to 1 for rule `number` in a process with this command line: for call
     /// `count`, where `object` is 0, or request `count` of an object.
     pub fn draw(&self, number: usize, process: &str, object: u32, count: u64) -> f64 {
-        let words = [
-            number as u64,
-            hash(process.as_bytes()),
-            object.into(),
-            count,
-        ];
+        let words = [number as u64, hash(process.as_bytes()), count];
+        let object = (object != 0).then_some(object.into());
         let mixed = words
-            .iter()
+            .into_iter()
+            .chain(object)
             .fold(mix(self.seed), |all, word| mix(all ^ word));
         (mixed >> 11) as f64 / (1u64 << 53) as f64
     }

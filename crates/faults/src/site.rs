@@ -80,6 +80,8 @@ pub enum Site {
     Requests(Objects, Operation),
     /// Receives of queue pairs that messages take.
     Receives(Objects),
+    /// A port, which counts nothing.
+    Port(u8),
 }
 
 /// The name of receives in rules.
@@ -91,6 +93,12 @@ impl Site {
     /// # Errors
     /// Names an unknown call or operation.
     pub fn read(text: &str) -> Result<Site, BadRule> {
+        let port = text
+            .strip_prefix("port")
+            .and_then(|number| number.parse().ok());
+        if let Some(port @ 1..) = port {
+            return Ok(Site::Port(port));
+        }
         let Some((object, operation)) = text.split_once('.') else {
             return call::named(text)
                 .map(|call| Site::Call(call.name))
@@ -115,7 +123,7 @@ impl Site {
     /// Returns the same place at one object; a call has none.
     pub fn at(self, number: u32) -> Site {
         match self {
-            Site::Call(_) => self,
+            Site::Call(_) | Site::Port(_) => self,
             Site::Requests(_, operation) => Site::Requests(Objects::One(number), operation),
             Site::Receives(_) => Site::Receives(Objects::One(number)),
         }
@@ -126,6 +134,7 @@ impl fmt::Display for Site {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Site::Call(name) => to.write_str(name),
+            Site::Port(number) => write!(to, "port{number}"),
             Site::Receives(objects) => write!(to, "qp{objects}.{RECEIVES}"),
             Site::Requests(objects, operation) => {
                 let named = Operation::NAMES.iter().find(|(_, one)| one == operation);

@@ -17,6 +17,8 @@ pub enum Status {
     WindowBind,
     /// IBV_WC_WR_FLUSH_ERR: the queue pair moves to the error state.
     Flush,
+    /// As [`Status::Flush`], with the event IBV_EVENT_QP_FATAL.
+    Fatal,
     /// IBV_WC_REM_ACCESS_ERR.
     RemoteAccess,
     /// IBV_WC_REM_INV_REQ_ERR.
@@ -31,12 +33,13 @@ pub enum Status {
 
 impl Status {
     /// All statuses, with their names in rules.
-    pub const NAMES: [(&'static str, Status); 10] = [
+    pub const NAMES: [(&'static str, Status); 11] = [
         ("local-length", Status::LocalLength),
         ("local-qp-operation", Status::LocalQpOperation),
         ("local-protection", Status::LocalProtection),
         ("window-bind", Status::WindowBind),
         ("flush", Status::Flush),
+        ("fatal", Status::Fatal),
         ("remote-access", Status::RemoteAccess),
         ("remote-invalid-request", Status::RemoteInvalidRequest),
         ("remote-operation", Status::RemoteOperation),
@@ -59,7 +62,7 @@ impl Status {
 
     fn is_possible(self, site: Site) -> bool {
         let operation = match site {
-            Site::Call(_) => return false,
+            Site::Call(_) | Site::Port(_) => return false,
             Site::Receives(_) => {
                 return matches!(self, Status::LocalLength | Status::LocalProtection);
             }
@@ -67,7 +70,7 @@ impl Status {
             Site::Requests(_, operation) => operation,
         };
         match self {
-            Status::LocalQpOperation | Status::Flush => true,
+            Status::LocalQpOperation | Status::Flush | Status::Fatal => true,
             Status::WindowBind => operation.is_local(),
             Status::LocalProtection => !operation.is_local() && operation != Operation::Flush,
             Status::LocalLength

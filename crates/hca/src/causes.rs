@@ -8,6 +8,8 @@
 //! A queue pair without rules has none of this: it is created without [`Sends`] and [`Receives`],
 //! and its requests take their fast paths.
 
+pub mod events;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use verbena_faults::own::Own;
@@ -46,21 +48,24 @@ struct Rules {
 }
 
 impl Rules {
-    /// Returns those that `of_queue` selects; none if there are none.
-    fn of(object: u32, of_queue: impl Fn(Site) -> Option<Operation>) -> Option<Rules> {
+    /// Returns those that `of_queue` selects.
+    fn of(object: u32, of_queue: impl Fn(Site) -> Option<Operation>) -> Rules {
         let counted = |(number, rule): (usize, &Rule)| {
             Some(Counted {
                 number,
                 operation: of_queue(rule.site)?,
                 status: match rule.action {
                     Action::End(status) => Some(status),
-                    Action::Pass | Action::Refuse(_) => None,
+                    Action::Pass | Action::Refuse(_) | Action::Raise(_) => None,
                 },
                 count: 0,
             })
         };
-        let counted: Vec<Counted> = own()?.rules().filter_map(counted).collect();
-        (!counted.is_empty()).then_some(Rules { object, counted })
+        let all = own().into_iter().flat_map(Own::rules);
+        Rules {
+            object,
+            counted: all.filter_map(counted).collect(),
+        }
     }
 
     /// Counts a request for the rules that may concern it, and returns the first one that is met.
@@ -130,17 +135,21 @@ pub struct Sends {
 }
 
 impl Sends {
-    /// Returns the rules about a queue pair; none if there are none.
+    /// Returns the rules about a queue pair; none if there are none, and events of ports do not
+    /// count requests.
     pub fn of(object: u32) -> Option<Box<Sends>> {
         let rules = Rules::of(object, |site| match site {
             Site::Requests(objects, operation) if objects.include(object) => Some(operation),
             _ => None,
-        })?;
-        Some(Box::new(Sends {
-            rules,
-            next: 0,
-            planted: Vec::new(),
-        }))
+        });
+        let is_needed = !rules.counted.is_empty() || events::count_requests();
+        is_needed.then(|| {
+            Box::new(Sends {
+                rules,
+                next: 0,
+                planted: Vec::new(),
+            })
+        })
     }
 
     /// Counts the request with this index, if it begins and was not counted before. `can_end` tells
@@ -156,6 +165,7 @@ impl Sends {
             return;
         }
         self.next = index + 1;
+        events::count();
         let met = self.rules.next(|wanted, status| {
             (wanted == operation || wanted == Operation::Any) && status.is_none_or(&can_end)
         });
@@ -201,8 +211,8 @@ impl Receives {
         let rules = Rules::of(object, |site| match site {
             Site::Receives(objects) if objects.include(object) => Some(Operation::Any),
             _ => None,
-        })?;
-        Some(Box::new(Receives(rules)))
+        });
+        (!rules.counted.is_empty()).then(|| Box::new(Receives(rules)))
     }
 
     /// Counts a receive that a message takes. Returns the status with which it is to end.

@@ -327,7 +327,7 @@ impl Sweep {
                 .copied()
                 .map(FaultAction::Refuse)
                 .collect(),
-            Site::Requests(..) | Site::Receives(_) => {
+            Site::Requests(..) | Site::Receives(_) | Site::Port(_) => {
                 let is_wanted = |one: &Status| self.status.is_empty() || self.status.contains(one);
                 let all = Status::possible(site).filter(is_wanted);
                 all.map(FaultAction::End).collect()

@@ -83,6 +83,12 @@ impl Qp {
         Ok(queue_pair)
     }
 
+    /// Notes that the program has got another pointer to the queue pair (ibv_open_qp(3)), to which
+    /// `verbena trace` gives a number of queue pairs, too.
+    pub fn note_opened(&self) {
+        let _ = causes::number_queue_pair();
+    }
+
     /// Destroys the queue pair. On return, peers have stopped acting on it and no completion names
     /// it.
     ///

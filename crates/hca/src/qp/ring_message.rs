@@ -549,6 +549,8 @@ impl Faulty {
         Fault::ReceiveProtection,
     ];
 
+    #[cold]
+    #[inline(never)]
     fn emit(&self, header: Header) -> Header {
         let code = Faulty::FAULTS.iter().position(|one| *one == self.fault);
         Header {
@@ -559,6 +561,8 @@ impl Faulty {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn parse(header: &Header) -> Option<Faulty> {
         Some(Faulty {
             fault: *Faulty::FAULTS.get(header.immediate as usize)?,

@@ -134,7 +134,7 @@ impl Schedule {
                 "\n[[fault]]\nname = {}\nprocess = {}\nat = {}\ndo = {}\n",
                 quoted(&fault.name),
                 quoted(&firing.command),
-                quoted(&format!("{site} {}", firing.count)),
+                quoted(&fault.entry.rule.place(firing)),
                 quoted(&action.to_string()),
             );
         }

@@ -387,6 +387,7 @@ mod tests {
                 "qp1.bind 1: local-qp-operation",
                 "qp1.bind 1: window-bind",
                 "qp1.bind 1: flush",
+                "qp1.bind 1: fatal",
             ]
         );
     }

@@ -22,6 +22,7 @@ pub(in crate::qp) const NO_KEY: u32 = 0;
 impl Qp {
     /// As [`Qp::execute_on_path`], for a queue pair that has rules or whose port is down.
     #[cold]
+    #[inline(never)]
     pub(super) fn execute_off_path(
         self: &Arc<Qp>,
         send: &mut SendQueue,
@@ -86,13 +87,20 @@ impl Qp {
         status
     }
 
-    /// Records that a rule has fired, if the request with this index ends as planted.
+    /// Records that a rule has fired, and raises its event, if the request with this index ends as
+    /// planted.
     #[cold]
     pub(in crate::qp) fn note_planted(&self, send: &SendQueue, index: u64, status: ibv_wc_status) {
-        if let Some(causes) = &send.causes
-            && causes.planted(index).map(code_of) == Some(status)
+        let Some(causes) = &send.causes else {
+            return;
+        };
+        if let Some(planted) = causes.planted(index)
+            && code_of(planted) == status
         {
             causes.ended(index);
+            if planted == Status::Fatal {
+                self.raise(IBV_EVENT_QP_FATAL);
+            }
         }
     }
 
@@ -107,7 +115,7 @@ impl Qp {
         let is_send = is_sent == Some(Kind::Send);
         match status {
             Status::LocalQpOperation => true,
-            Status::Flush => is_reliable,
+            Status::Flush | Status::Fatal => is_reliable,
             Status::WindowBind => is_sent.is_none(),
             Status::LocalLength => is_sent.is_some(),
             Status::LocalProtection => {
@@ -179,7 +187,7 @@ fn code_of(status: Status) -> ibv_wc_status {
         Status::LocalQpOperation => IBV_WC_LOC_QP_OP_ERR,
         Status::LocalProtection => IBV_WC_LOC_PROT_ERR,
         Status::WindowBind => IBV_WC_MW_BIND_ERR,
-        Status::Flush => IBV_WC_WR_FLUSH_ERR,
+        Status::Flush | Status::Fatal => IBV_WC_WR_FLUSH_ERR,
         Status::RemoteAccess => IBV_WC_REM_ACCESS_ERR,
         Status::RemoteInvalidRequest => IBV_WC_REM_INV_REQ_ERR,
         Status::RemoteOperation => IBV_WC_REM_OP_ERR,
@@ -195,7 +203,8 @@ fn is_local_failure(status: Status) -> bool {
         | Status::LocalQpOperation
         | Status::LocalProtection
         | Status::WindowBind
-        | Status::Flush => true,
+        | Status::Flush
+        | Status::Fatal => true,
         Status::RemoteAccess
         | Status::RemoteInvalidRequest
         | Status::RemoteOperation

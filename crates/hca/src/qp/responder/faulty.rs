@@ -12,6 +12,8 @@ use verbena_transport::fault::Fault;
 impl Call<'_> {
     /// Refuses a request with its fault; one that a missing receive or an earlier refusal precedes
     /// is refused or dropped for that.
+    #[cold]
+    #[inline(never)]
     pub(super) fn serve_faulty(&self, queue_pair: &Arc<Qp>, faulty: Faulty) -> Result<(), Failure> {
         let mut guard = queue_pair.lock_receive();
         // Checked under the lock that a reset holds while it empties the queue.
