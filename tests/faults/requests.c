@@ -88,7 +88,7 @@ static void connect_side(struct side *side, struct side *other)
 	}
 	check(ibv_modify_qp(side->qp, &attributes, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0, "RTR");
-	attributes = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = 4 };
+	attributes = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 1, .rnr_retry = 1, .max_rd_atomic = 4 };
 	check(ibv_modify_qp(side->qp, &attributes, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0, "RTS");
 }
@@ -205,8 +205,8 @@ int main(int count, char **words)
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		check(now.tv_sec - start.tv_sec < 30, "each request in 30 s");
 	} while (done < REQUESTS);
-	/* The server learns of it without the client. */
-	usleep(50000);
+	/* The server learns of it without the client; a port comes up again in this time. */
+	usleep(200000);
 	while (poll_one(&server))
 		;
 	struct ibv_qp_attr attributes;

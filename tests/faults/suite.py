@@ -50,6 +50,7 @@ def cases() -> list[Case]:
         Case("each kind of call", "in a child of fork(2), too", partial(once, "fork")),
         *(Case("each status of a request", f"{way}, {queue} completion queue, {link}", partial(statuses, way, queue, link))
           for way in ("post", "wr") for queue in ("plain", "extended") for link in ("infiniband", "roce")),
+        Case("events of ports", "", events),
         Case("requests with chance are repeated", "", requests_repeated),
         Case("a sweep", "of every request", every_request),
         Case("no rule for the process", "", elsewhere),
@@ -107,6 +108,7 @@ REQUESTS = [
     ("read", "read 3: local-protection", PROTECTION, None, None),
     ("write-imm", "any 3: flush", FLUSHED, None, None),
     ("bind", "bind 3: window-bind", BIND, None, None),
+    ("read", "any 3: fatal", FLUSHED, None, None),
     ("send", "send 3: retry-exceeded", RETRIES, None, None),
     ("send", "send 3: rnr-retry-exceeded", RNR_RETRIES, None, None),
     ("write", "write 3: remote-access", REMOTE_ACCESS, None, ACCESS_ERROR),
@@ -139,12 +141,42 @@ def statuses(way: str, queue: str, link: str, place: Place) -> Outcome:
         wanted = [*(f"client request {number} {end}" for number, end in enumerate(ends, 1)),
                   *(f"server receive {number} {end}" for number, end in enumerate(taken, 1)),
                   f"client state {ERROR}", f"server state {ERROR if fails else READY}",
-                  *([f"event {event}"] if event is not None else [])]
+                  *([f"event {event}"] if event is not None else [f"event {FATAL}"] if "fatal" in rule else [])]
         lines = [line for line in ended.output.splitlines() if line.split(" ")[0] in ("client", "server", "event")]
         fired = f'fault "{side}.{rule}" fired at {side}.'
         if not ended.succeeded or lines != wanted or fired not in ended.output:
             return failed(f"{operation}, {rule}: {ended.describe()}, {lines} is not {wanted}", ended.evidence())
     return passed(f"{len(REQUESTS)} statuses")
+
+
+# Rule, the client's statuses if not all succeed, the events.
+PORT_DOWN, PORT_UP, LID, PKEY, SUBNET_MANAGER, REREGISTER, GID = 10, 9, 11, 12, 13, 17, 18
+EVENTS = [
+    ("port1 after 3 requests: down for 30 ms", [SUCCESS] * 6, [PORT_DOWN, PORT_UP]),
+    ("port1 after 3 requests: down", [*[SUCCESS] * 3, RETRIES, *[FLUSHED] * 2], [PORT_DOWN]),
+    ("port1 after 1 requests: lid-change", [SUCCESS] * 6, [LID]),
+    ("port1 after 2 requests: pkey-change", [SUCCESS] * 6, [PKEY]),
+    ("port1 after 0 ms: sm-change", [SUCCESS] * 6, [SUBNET_MANAGER]),
+    ("port1 after 0 s: gid-change", [SUCCESS] * 6, [GID]),
+    ("port1 after 5 requests: client-reregister", [SUCCESS] * 6, [REREGISTER]),
+]
+
+
+def events(place: Place) -> Outcome:
+    """Events come as their rules say; requests wait for a port, or end by their retries; a run is repeated from its file."""
+    fired = place.directory / "fired.toml"
+    for rule, ends, raised in EVENTS:
+        for words in (("--fault", rule, "--fired", fired), ("--faults", fired)):
+            ended = place.run("requests", run(*words, "--", requests(), "write", "post", "plain"), SECONDS)
+            lines = [line for line in ended.output.splitlines() if line.startswith(("client request", "event"))]
+            wanted = [*(f"client request {number} {end}" for number, end in enumerate(ends, 1)), *(f"event {one}" for one in raised)]
+            if not ended.succeeded or lines != wanted:
+                return failed(f"{rule}: {ended.describe()}, {lines} is not {wanted}", ended.evidence())
+    # An Ethernet port goes down with its interface.
+    ended = place.run("requests", run("--link", "roce", "--fault", "port1 after 3 requests: down", "--", requests(), "write", "post", "plain"), SECONDS)
+    if ended.status != 1 or "never fired" not in ended.output:
+        return failed(f"RoCE: {ended.describe()}", ended.evidence())
+    return passed(f"{len(EVENTS)} rules")
 
 
 def requests_repeated(place: Place) -> Outcome:
@@ -171,10 +203,10 @@ def every_request(place: Place) -> Outcome:
     ended = place.run("sweep", sweep(*words), SECONDS)
     runs = json.loads((place.directory / "sweep.json").read_text())["runs"] if ended.status == 0 else []
     wanted = {"qp1.write"}
-    if {one["call"] for one in runs} != wanted or len(runs) != 2 * 9:
+    if {one["call"] for one in runs} != wanted or len(runs) != 2 * 10:
         return failed(f"{ended.describe()}, {len(runs)} runs", ended.evidence())
     seen = {one["error"] for one in runs if one["outcome"] == "went on"}
-    return passed(f"{len(runs)} runs") if len(seen) == 9 else failed(f"only {sorted(seen)}", ended.evidence())
+    return passed(f"{len(runs)} runs") if len(seen) == 10 else failed(f"only {sorted(seen)}", ended.evidence())
 
 
 def elsewhere(place: Place) -> Outcome:
@@ -271,6 +303,8 @@ def wrong(place: Place) -> Outcome:
         (run("--fault", "ibv_reg_mr 0: ENOMEM", "--", "true"), "is not N"),
         (run("--fault", "ibv_reg_mr: NOMEM", "--", "true"), "not the name of an error"),
         (run("--fault", "qp1.writes: flush", "--", "true"), "is not qpN.OPERATION"),
+        (run("--fault", "port1 3: down", "--", "true"), "events of ports begin"),
+        (run("--fault", "port1 after 1 s: up", "--", "true"), "is not an event of a port"),
         (run("--fault", "qp0.write: flush", "--", "true"), "is not qpN.OPERATION"),
         (run("--fault", "qp1.send 2: remote-access", "--", "true"), "cannot end with"),
         (run("--fault", "qp1.recv: retry-exceeded", "--", "true"), "only with local-length, local-protection"),
