@@ -143,7 +143,8 @@ pub struct Datagram {
 }
 
 /// A request in which the responder is to find a fault, by a rule of the requester
-/// ([`crate::causes`]). It is sent in place of the request.
+/// ([`crate::causes`]). It is sent in place of the request. It is no [`Request`], as these are for
+/// the fast paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faulty {
     /// The fault, one of [`Faulty::FAULTS`].
@@ -167,8 +168,6 @@ pub enum Request {
     Flush(Remote, Flush),
     /// A datagram.
     Datagram(Datagram),
-    /// A request with a fault.
-    Faulty(Faulty),
 }
 
 /// An answer, apart from acknowledgements, which the position in the ring conveys.
@@ -356,7 +355,6 @@ impl Request {
                 }
             }
             Request::Datagram(datagram) => datagram.emit(header),
-            Request::Faulty(faulty) => faulty.emit(header),
         }
     }
 
@@ -385,7 +383,6 @@ impl Request {
                 },
             ),
             kind::DATAGRAM => Request::Datagram(Datagram::parse(header)),
-            kind::FAULTY => Request::Faulty(Faulty::parse(header)?),
             _ => return None,
         })
     }
@@ -549,21 +546,22 @@ impl Faulty {
         Fault::ReceiveProtection,
     ];
 
-    #[cold]
-    #[inline(never)]
-    fn emit(&self, header: Header) -> Header {
+    /// Encodes the request.
+    pub fn emit(&self, route: &Route) -> Header {
         let code = Faulty::FAULTS.iter().position(|one| *one == self.fault);
         Header {
             kind: kind::FAULTY,
             flags: flag::when(self.takes_receive, flag::SHARED),
             immediate: code.unwrap_or_default() as u32,
-            ..header
+            ..route.header()
         }
     }
 
-    #[cold]
-    #[inline(never)]
-    fn parse(header: &Header) -> Option<Faulty> {
+    /// Decodes the request; None for other kinds.
+    pub fn parse(header: &Header) -> Option<Faulty> {
+        if header.kind != kind::FAULTY {
+            return None;
+        }
         Some(Faulty {
             fault: *Faulty::FAULTS.get(header.immediate as usize)?,
             takes_receive: header.flags & flag::SHARED != 0,

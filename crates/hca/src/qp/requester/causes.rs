@@ -5,7 +5,7 @@ use super::{Job, is_local};
 use crate::causes::Planted;
 use crate::link;
 use crate::qp::Qp;
-use crate::qp::ring_message::{Faulty, Request};
+use crate::qp::ring_message::Faulty;
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
 use crate::qp::terms::{is_answered, request_kind};
 use std::sync::Arc;
@@ -171,7 +171,8 @@ impl Qp {
                     index,
                     psn,
                 };
-                self.ask(send, &job, &channel, Request::Faulty(faulty), &[], 0)
+                let header = faulty.emit(&self.route(send, psn));
+                self.ask_header(send, &job, &channel, header, &[], 0)
             }
             outcome => outcome,
         };

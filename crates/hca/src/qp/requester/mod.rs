@@ -37,6 +37,7 @@ use verbena_hca_memory::peer::Peer;
 use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
+use verbena_hca_shm::ring::Header;
 use verbena_hca_shm::section::Section;
 use verbena_transport::order::Start;
 use verbena_transport::request::{Fence, check_message};
@@ -384,11 +385,25 @@ impl Qp {
         payload: &[u8],
         bytes: u64,
     ) -> Outcome {
+        let header = request.emit(&self.route(send, job.psn));
+        self.ask_header(send, job, via, header, payload, bytes)
+    }
+
+    /// As [`Qp::ask`], for an encoded request.
+    #[inline]
+    fn ask_header(
+        self: &Arc<Qp>,
+        send: &SendQueue,
+        job: &Job<'_>,
+        via: &Arc<Outbound>,
+        header: Header,
+        payload: &[u8],
+        bytes: u64,
+    ) -> Outcome {
         let acknowledge = Acknowledge {
             index: job.index,
             epoch: send.epoch,
         };
-        let header = request.emit(&self.route(send, job.psn));
         let pushed = via.push(self, header, payload.len(), Some(acknowledge), |target| {
             // SAFETY: the ring provides space for the payload.
             unsafe { target.copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };

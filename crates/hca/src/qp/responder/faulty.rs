@@ -3,6 +3,7 @@
 
 use super::Call;
 use super::failure::Failure;
+use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::ring_message::Faulty;
 use std::sync::Arc;
@@ -10,11 +11,35 @@ use verbena_hca_os::refusal;
 use verbena_transport::fault::Fault;
 
 impl Call<'_> {
-    /// Refuses a request with its fault; one that a missing receive or an earlier refusal precedes
-    /// is refused or dropped for that.
+    /// Serves a record that is no regular request: one with a fault, or one that no correct peer
+    /// sends.
     #[cold]
     #[inline(never)]
-    pub(super) fn serve_faulty(&self, queue_pair: &Arc<Qp>, faulty: Faulty) -> Result<(), Failure> {
+    pub(super) fn serve_no_request(&self, queue_pair: Option<&Arc<Qp>>, serving: &mut Serving) {
+        let Some(faulty) = Faulty::parse(&self.record.header) else {
+            self.inbound.peer.declare_dead();
+            return;
+        };
+        serving.read_progress = 0;
+        if !self.is_from_live_requester() {
+            // The requester has ended this connection and expects no answer.
+            return;
+        }
+        let served = match queue_pair.filter(|one| one.is_connected_to(&self.route)) {
+            Some(queue_pair) => {
+                queue_pair.establish();
+                self.serve_faulty(queue_pair, faulty)
+            }
+            None => Err(Failure::no_answer()),
+        };
+        if let Err(failure) = served {
+            self.refuse(serving, queue_pair, failure);
+        }
+    }
+
+    /// Refuses a request with its fault; one that a missing receive or an earlier refusal precedes
+    /// is refused or dropped for that.
+    fn serve_faulty(&self, queue_pair: &Arc<Qp>, faulty: Faulty) -> Result<(), Failure> {
         let mut guard = queue_pair.lock_receive();
         // Checked under the lock that a reset holds while it empties the queue.
         if !queue_pair.is_connected_to(&self.route) {

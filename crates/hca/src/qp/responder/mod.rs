@@ -129,7 +129,7 @@ impl<'a> Call<'a> {
 
     fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
         let Some(request) = Request::parse(&self.record.header) else {
-            self.inbound.peer.declare_dead();
+            self.serve_no_request(queue_pair, serving);
             return Progress::Done(None);
         };
         if let Request::Datagram(datagram) = request {
@@ -184,7 +184,6 @@ impl<'a> Call<'a> {
             Request::Flush(remote, flush) => {
                 self.serve_flush(queue_pair, &remote, flush).map(|()| None)
             }
-            Request::Faulty(faulty) => self.serve_faulty(queue_pair, faulty).map(|()| None),
             Request::Datagram(_) => Ok(None),
         }
         .map(Progress::Done)
