@@ -1,5 +1,5 @@
-"""`verbena run --fault` and `verbena faults sweep`: every kind of call fails as its rule says, and only then; others' programs
-are swept; runs are repeated; wrong rules are refused."""
+"""`verbena run --fault` and `verbena faults sweep`: every kind of call and request fails as its rule says, and only then, with all
+consequences; others' programs are swept; runs are repeated; wrong rules are refused."""
 
 from __future__ import annotations
 
@@ -48,6 +48,11 @@ def cases() -> list[Case]:
     return [
         Case("each kind of call", "once", partial(once, "")),
         Case("each kind of call", "in a child of fork(2), too", partial(once, "fork")),
+        *(Case("each status of a request", f"{way}, {queue} completion queue, {link}", partial(statuses, way, queue, link))
+          for way in ("post", "wr") for queue in ("plain", "extended") for link in ("infiniband", "roce")),
+        Case("events of ports", "", events),
+        Case("requests with chance are repeated", "", requests_repeated),
+        Case("a sweep", "of every request", every_request),
         Case("no rule for the process", "", elsewhere),
         Case("runs are repeated", "", repeated),
         Case("a sweep", "of every call", every),
@@ -89,6 +94,119 @@ def once(way: str, place: Place) -> Outcome:
     if not ended.succeeded or lines != expected:
         return failed(f"{lines} is not {expected}", ended.evidence())
     return passed(f"{len(CALLS)} calls")
+
+
+# Work completion statuses, queue pair states and events of infiniband/verbs.h.
+SUCCESS, LENGTH, QP_OPERATION, PROTECTION, FLUSHED, BIND, ACCESS = 0, 1, 2, 4, 5, 6, 8
+REMOTE_INVALID, REMOTE_ACCESS, REMOTE_OPERATION, RETRIES, RNR_RETRIES = 9, 10, 11, 12, 13
+READY, ERROR = 3, 6
+FATAL, REQUEST_ERROR, ACCESS_ERROR = 1, 2, 3
+# Operation, rule, status of the request, status of the server's receive, the server's event: none if it stays ready.
+REQUESTS = [
+    ("send", "send 3: local-length", LENGTH, None, None),
+    ("write", "write 3: local-qp-operation", QP_OPERATION, None, None),
+    ("read", "read 3: local-protection", PROTECTION, None, None),
+    ("write-imm", "any 3: flush", FLUSHED, None, None),
+    ("bind", "bind 3: window-bind", BIND, None, None),
+    ("read", "any 3: fatal", FLUSHED, None, None),
+    ("send", "send 3: retry-exceeded", RETRIES, None, None),
+    ("send", "send 3: rnr-retry-exceeded", RNR_RETRIES, None, None),
+    ("write", "write 3: remote-access", REMOTE_ACCESS, None, ACCESS_ERROR),
+    ("write-imm", "write 3: remote-access", REMOTE_ACCESS, ACCESS, None),
+    ("compare-swap", "compare-swap 3: remote-access", REMOTE_ACCESS, None, ACCESS_ERROR),
+    ("read", "read 3: remote-invalid-request", REMOTE_INVALID, None, REQUEST_ERROR),
+    ("fetch-add", "fetch-add 3: remote-operation", REMOTE_OPERATION, None, FATAL),
+    ("send", "send 3: remote-operation", REMOTE_OPERATION, PROTECTION, None),
+    ("send", "recv 3: local-length", REMOTE_INVALID, LENGTH, None),
+]
+
+
+def requests() -> Path:
+    """requests.c, compiled."""
+    return c_program.compile_program(HERE / "requests.c", LIBRARIES)
+
+
+def statuses(way: str, queue: str, link: str, place: Place) -> Outcome:
+    """The third request fails, those before it succeed, those behind it are flushed, and the other side learns of it."""
+    for operation, rule, status, receive, event in REQUESTS:
+        if operation == "bind" and way == "wr":
+            continue
+        side = "qp2" if rule.startswith("recv") else "qp1"
+        ended = place.run("requests", run("--link", link, "--fault", f"{side}.{rule}", "--", requests(), operation, way, queue), SECONDS)
+        ends = [SUCCESS, SUCCESS, status, *[FLUSHED] * 3]
+        fails = receive is not None or event is not None
+        taken = [SUCCESS, SUCCESS] if operation in ("send", "write-imm") else []
+        taken += [] if receive is None else [receive]
+        taken += [FLUSHED] * (6 - len(taken)) if fails else []
+        wanted = [*(f"client request {number} {end}" for number, end in enumerate(ends, 1)),
+                  *(f"server receive {number} {end}" for number, end in enumerate(taken, 1)),
+                  f"client state {ERROR}", f"server state {ERROR if fails else READY}",
+                  *([f"event {event}"] if event is not None else [f"event {FATAL}"] if "fatal" in rule else [])]
+        lines = [line for line in ended.output.splitlines() if line.split(" ")[0] in ("client", "server", "event")]
+        fired = f'fault "{side}.{rule}" fired at {side}.'
+        if not ended.succeeded or lines != wanted or fired not in ended.output:
+            return failed(f"{operation}, {rule}: {ended.describe()}, {lines} is not {wanted}", ended.evidence())
+    return passed(f"{len(REQUESTS)} statuses")
+
+
+# Rule, the client's statuses if not all succeed, the events.
+PORT_DOWN, PORT_UP, LID, PKEY, SUBNET_MANAGER, REREGISTER, GID = 10, 9, 11, 12, 13, 17, 18
+EVENTS = [
+    ("port1 after 3 requests: down for 30 ms", [SUCCESS] * 6, [PORT_DOWN, PORT_UP]),
+    ("port1 after 3 requests: down", [*[SUCCESS] * 3, RETRIES, *[FLUSHED] * 2], [PORT_DOWN]),
+    ("port1 after 1 requests: lid-change", [SUCCESS] * 6, [LID]),
+    ("port1 after 2 requests: pkey-change", [SUCCESS] * 6, [PKEY]),
+    ("port1 after 0 ms: sm-change", [SUCCESS] * 6, [SUBNET_MANAGER]),
+    ("port1 after 0 s: gid-change", [SUCCESS] * 6, [GID]),
+    ("port1 after 5 requests: client-reregister", [SUCCESS] * 6, [REREGISTER]),
+]
+
+
+def events(place: Place) -> Outcome:
+    """Events come as their rules say; requests wait for a port, or end by their retries; a run is repeated from its file."""
+    fired = place.directory / "fired.toml"
+    for rule, ends, raised in EVENTS:
+        for words in (("--fault", rule, "--fired", fired), ("--faults", fired)):
+            ended = place.run("requests", run(*words, "--", requests(), "write", "post", "plain"), SECONDS)
+            lines = [line for line in ended.output.splitlines() if line.startswith(("client request", "event"))]
+            wanted = [*(f"client request {number} {end}" for number, end in enumerate(ends, 1)), *(f"event {one}" for one in raised)]
+            if not ended.succeeded or lines != wanted:
+                return failed(f"{rule}: {ended.describe()}, {lines} is not {wanted}", ended.evidence())
+    # An Ethernet port goes down with its interface.
+    ended = place.run("requests", run("--link", "roce", "--fault", "port1 after 3 requests: down", "--", requests(), "write", "post", "plain"), SECONDS)
+    if ended.status != 1 or "never fired" not in ended.output:
+        return failed(f"RoCE: {ended.describe()}", ended.evidence())
+    return passed(f"{len(EVENTS)} rules")
+
+
+def requests_repeated(place: Place) -> Outcome:
+    """50 runs with chance are each repeated from their files."""
+    fired, again = place.directory / "fired.toml", place.directory / "again.toml"
+    different = set()
+    for seed in range(50):
+        rule = "qp*.write p 0.2: remote-access"
+        first = place.run("first", run("--fault", rule, "--seed", seed, "--fired", fired, "--allow-unfired", "--",
+                                       requests(), "write", "post", "plain"), SECONDS)
+        if "[[fault]]" not in fired.read_text():
+            continue
+        second = place.run("second", run("--faults", fired, "--fired", again, "--", requests(), "write", "post", "plain"), SECONDS)
+        lines = [[line for line in ended.output.splitlines() if not line.startswith("verbena")] for ended in (first, second)]
+        if lines[0] != lines[1] or not second.succeeded or again.read_text() != fired.read_text():
+            return failed(f"seed {seed}: {lines[1]} is not {lines[0]}", first.evidence() + second.evidence())
+        different.add(tuple(lines[0]))
+    return passed(f"{len(different)} different runs") if len(different) > 2 else failed("chance is always the same")
+
+
+def every_request(place: Place) -> Outcome:
+    """Each request fails with each status that it can have, and the program sees it each time."""
+    words = ("--requests", "--most", 2, "--json", place.directory / "sweep.json", "--", requests(), "write-imm", "wr", "plain")
+    ended = place.run("sweep", sweep(*words), SECONDS)
+    runs = json.loads((place.directory / "sweep.json").read_text())["runs"] if ended.status == 0 else []
+    wanted = {"qp1.write"}
+    if {one["call"] for one in runs} != wanted or len(runs) != 2 * 10:
+        return failed(f"{ended.describe()}, {len(runs)} runs", ended.evidence())
+    seen = {one["error"] for one in runs if one["outcome"] == "went on"}
+    return passed(f"{len(runs)} runs") if len(seen) == 10 else failed(f"only {sorted(seen)}", ended.evidence())
 
 
 def elsewhere(place: Place) -> Outcome:
@@ -184,6 +302,13 @@ def wrong(place: Place) -> Outcome:
         (run("--fault", "ibv_destroy_qp: EBUSY", "--", "true"), "not a call that can fail"),
         (run("--fault", "ibv_reg_mr 0: ENOMEM", "--", "true"), "is not N"),
         (run("--fault", "ibv_reg_mr: NOMEM", "--", "true"), "not the name of an error"),
+        (run("--fault", "qp1.writes: flush", "--", "true"), "is not qpN.OPERATION"),
+        (run("--fault", "port1 3: down", "--", "true"), "events of ports begin"),
+        (run("--fault", "port1 after 1 s: up", "--", "true"), "is not an event of a port"),
+        (run("--fault", "qp0.write: flush", "--", "true"), "is not qpN.OPERATION"),
+        (run("--fault", "qp1.send 2: remote-access", "--", "true"), "cannot end with"),
+        (run("--fault", "qp1.recv: retry-exceeded", "--", "true"), "only with local-length, local-protection"),
+        (sweep("--requests", "--", program()), "made no requests"),
         (run("--seed", 1, "--", "true"), "no fault is given"),
         (run("--faults", place.directory / "absent", "--", "true"), "absent"),
         (run("--faults", place.directory, "--", "true"), "cannot use"),

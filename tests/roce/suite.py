@@ -16,7 +16,7 @@ from harness.place import Place
 from harness.process import wait_for_any
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import applications, cable, changes, congestion, connections, crowds, fallbacks, guide, multicast, ports, tunnels
+from . import applications, cable, changes, congestion, connections, crowds, fallbacks, guide, multicast, ports, rules, tunnels
 from .hosts import PORT, Hosts, NoNamespaces, SetupFailed, Wire
 from .programs import ENDS_WELL, random_programs
 
@@ -113,6 +113,7 @@ def cases() -> list[Case]:
         *([Case("16 hosts, one kill a round", "", partial(crowds.crowd, "one kill a round"))] if crowds.ROUNDS else []),
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("rows of faults", "", on_hosts(partial(rows, "faults"))),
+        Case("causes by rules", "", on_hosts(rules.follow)),
         Case("served requests before the error state", "", on_hosts(partial(rows, "settled"))),
         Case("packets from strangers", "", on_hosts(strangers)),
         *[Case("packets of a hostile host", f"IPv{version}", on_hosts(partial(hostile, version))) for version in (4, 6)],

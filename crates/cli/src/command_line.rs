@@ -76,6 +76,7 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
     ("faults", &[
         "verbena faults sweep -- ./my_program",
         "verbena faults sweep --calls ibv_create_* --junit faults.xml -- ./one_test",
+        "verbena faults sweep --requests --status remote-access -- ./my_program",
     ]),
     ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
     ("port", &["verbena port verbena1 down", "verbena port verbena1 up"]),

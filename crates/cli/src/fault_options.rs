@@ -1,4 +1,5 @@
-//! The options that make verbs calls of a command fail, and the report of the failures.
+//! The options that make verbs calls and requests of a command fail, and the report of the
+//! failures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,15 +24,18 @@ const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct FaultOptions {
-    /// Make calls fail: "CALL [WHEN]: ERROR"
+    /// Make calls or requests fail: "CALL [WHEN]: ERROR", "qpN.OPERATION [WHEN]: STATUS"
     ///
-    /// "ibv_reg_mr 2: ENOMEM" refuses the second ibv_reg_mr of each process. WHEN is N, N..M, N..,
-    /// every N, or p PROBABILITY; without it each call fails. May be repeated. `verbena faults
-    /// calls` lists the calls.
+    /// "ibv_reg_mr 2: ENOMEM" refuses the second ibv_reg_mr of each process. "qp1.write 3:
+    /// remote-access" plants a cause by which the third write of the first queue pair ends so; qp*
+    /// is each queue pair. WHEN is N, N..M, N.., every N, or p PROBABILITY; without it each fails.
+    /// "port1 after 100 requests: down for 50 ms" takes the port of each process down.
+    /// May be repeated. `verbena faults calls` and `verbena faults requests` list the calls,
+    /// operations and statuses.
     #[arg(long, value_name = "RULE", help_heading = HEADING)]
     fault: Vec<Rule>,
 
-    /// Make calls fail as this file says
+    /// Make calls and requests fail as this file says
     ///
     /// TOML: `[[fault]]` with `at = "ibv_reg_mr 2"`, `do = "ENOMEM"`, and if wanted `name` and
     /// `process`, a part of the command line of the processes that it is about.
@@ -47,7 +51,7 @@ pub struct FaultOptions {
     )]
     seed: Option<u64>,
 
-    /// Write the failed calls as a file for --faults
+    /// Write the failures as a file for --faults
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     fired: Option<PathBuf>,
 
@@ -143,8 +147,10 @@ impl Faults {
                     eprintln!("verbena: fault {name:?} never fired");
                 }
                 Some([one]) => eprintln!(
-                    "verbena: fault {name:?} fired at {} {} of process {} ({})",
-                    fault.entry.rule.call, one.count, one.process, one.command
+                    "verbena: fault {name:?} fired at {} of process {} ({})",
+                    fault.entry.rule.place(one),
+                    one.process,
+                    one.command
                 ),
                 Some(all) if faults::is_cut(all) => {
                     cut = true;

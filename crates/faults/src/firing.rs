@@ -1,25 +1,27 @@
-//! The record of the calls that rules were about: a line of text for each.
+//! The record of the calls and requests that rules were about: a line of text for each.
 
 use std::fmt;
 
 /// The variable with the record's file, to which all processes append.
 pub const VARIABLE: &str = "VERBENA_FAULTS_LOG";
 
-/// Most calls that a process records of each rule: a program that tries again for ever would fill
-/// the disk.
+/// Most failures that a process records of each rule: a program that tries again for ever would
+/// fill the disk.
 pub const MOST: u64 = 1000;
 
 /// Longest part of a command line that is kept, in bytes.
 pub const LONGEST_COMMAND: usize = 2000;
 
-/// One call that a rule was about.
+/// One call or request that a rule was about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Firing {
     /// The rule's number, from 0.
     pub rule: usize,
     /// The process.
     pub process: u32,
-    /// The number of the call in its process, from 1.
+    /// The number of the object, from 1; 0 for a call.
+    pub object: u32,
+    /// The number of the call in its process, or of the request at its object, from 1.
     pub count: u64,
     /// The process's command line ([`command_line`]).
     pub command: String,
@@ -28,10 +30,11 @@ pub struct Firing {
 impl Firing {
     /// Reads a line; none if it is none, or was cut by a full disk.
     pub fn read(line: &str) -> Option<Firing> {
-        let mut fields = line.splitn(4, '\t');
+        let mut fields = line.splitn(5, '\t');
         Some(Firing {
             rule: fields.next()?.parse().ok()?,
             process: fields.next()?.parse().ok()?,
+            object: fields.next()?.parse().ok()?,
             count: fields.next()?.parse().ok()?,
             command: fields.next()?.to_owned(),
         })
@@ -43,10 +46,11 @@ impl fmt::Display for Firing {
         let Firing {
             rule,
             process,
+            object,
             count,
             command,
         } = self;
-        writeln!(to, "{rule}\t{process}\t{count}\t{command}")
+        writeln!(to, "{rule}\t{process}\t{object}\t{count}\t{command}")
     }
 }
 
@@ -82,9 +86,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_are_read_as_written(rule: usize, process: u32, count: u64, words: Vec<u8>) {
+        fn lines_are_read_as_written(
+            rule: usize, process: u32, object: u32, count: u64, words: Vec<u8>
+        ) {
             let command = command_line(&words);
-            let firing = Firing { rule, process, count, command };
+            let firing = Firing { rule, process, object, count, command };
             let text = firing.to_string();
             prop_assert_eq!(Firing::read(text.trim_end_matches('\n')), Some(firing));
         }

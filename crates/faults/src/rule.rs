@@ -1,13 +1,18 @@
-//! One rule: which call fails, when, and with what error: `ibv_reg_mr 2: ENOMEM`.
+//! One rule: which call or request fails, when, and how: `ibv_reg_mr 2: ENOMEM`,
+//! `qp1.write 3: remote-access`.
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use verbena_coverage::errno;
 
-use crate::call::{self, Call};
+use crate::event::{self, Event};
+use crate::firing::Firing;
+use crate::site::{Site, operation_names};
+use crate::status::Status;
 
-/// Which calls of a process a rule is about, counted from 1.
+/// Which of the calls of a process, or requests of an object, a rule is about, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Trigger {
     /// From the first to the last of these; `u64::MAX` has no end.
@@ -16,6 +21,10 @@ pub enum Trigger {
     Every(u64),
     /// Each with this probability.
     Chance(f64),
+    /// Once, when so many requests of the process have begun.
+    AfterRequests(u64),
+    /// Once, so long after the process opened the device.
+    AfterTime(Duration),
 }
 
 /// The effect of a rule.
@@ -23,16 +32,20 @@ pub enum Trigger {
 pub enum Action {
     /// Refuses the call with this error number.
     Refuse(i32),
-    /// Records the call, and lets it pass.
+    /// Plants a cause by which the request ends with this status.
+    End(Status),
+    /// Has the port raise an event.
+    Raise(Event),
+    /// Records the call or request, and lets it pass.
     Pass,
 }
 
 /// A rule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
-    /// The call.
-    pub call: &'static str,
-    /// Which ones of its calls.
+    /// The calls or requests that it counts.
+    pub site: Site,
+    /// Which ones of these.
     pub trigger: Trigger,
     /// The effect.
     pub action: Action,
@@ -42,17 +55,43 @@ pub struct Rule {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadRule {
     /// No colon.
-    #[error("expected CALL [WHEN]: ERROR, as in \"ibv_reg_mr 2: ENOMEM\"")]
+    #[error(
+        "expected CALL [WHEN]: ERROR or qpN.OPERATION [WHEN]: STATUS, as in \
+         \"ibv_reg_mr 2: ENOMEM\" or \"qp1.write 3: remote-access\""
+    )]
     Form,
     /// The call is unknown.
     #[error("{0:?} is not a call that can fail{1}")]
     Call(String, String),
+    /// The queue pair or operation is unknown.
+    #[error(
+        "{0:?} is not qpN.OPERATION (N from 1, or *), with one of these as OPERATION: {names}",
+        names = operation_names()
+    )]
+    Operation(String),
     /// The call's number cannot be read.
-    #[error("{0:?} is not N, N..M, N.., every N or p PROBABILITY (N from 1, PROBABILITY 0 to 1)")]
+    #[error(
+        "{0:?} is not N, N..M, N.., every N p PROBABILITY (N from 1, PROBABILITY 0 to 1) or after N requests|ms|s"
+    )]
     Trigger(String),
     /// The error is unknown.
     #[error("{0:?} is not the name of an error, as ENOMEM")]
     Error(String),
+    /// The event is unknown.
+    #[error(
+        "{0:?} is not an event of a port: down, down for N ms, lid-change, pkey-change, \
+         sm-change, gid-change, client-reregister"
+    )]
+    Event(String),
+    /// Events are not counted, and others are.
+    #[error(
+        "{0} [WHEN]: events of ports begin \"after N requests\" or \"after N ms\" (s), and only \
+         these do"
+    )]
+    After(Site),
+    /// The status is unknown, or impossible there.
+    #[error("{1} cannot end with {0:?}, only with {names}", names = statuses(*.1))]
+    Status(String, Site),
 }
 
 impl Trigger {
@@ -62,6 +101,7 @@ impl Trigger {
             Trigger::Range(first, last) => (first..=last).contains(&count),
             Trigger::Every(step) => count.is_multiple_of(step),
             Trigger::Chance(probability) => draw() < probability,
+            Trigger::AfterRequests(_) | Trigger::AfterTime(_) => false,
         }
     }
 }
@@ -78,6 +118,10 @@ impl FromStr for Trigger {
         let words: Vec<&str> = text.split_whitespace().collect();
         match words[..] {
             [] => Ok(Trigger::Range(1, u64::MAX)),
+            ["after", count, "requests"] => Ok(Trigger::AfterRequests(number(count)?)),
+            ["after", time, unit] => event::time(time, unit)
+                .map(Trigger::AfterTime)
+                .ok_or_else(bad),
             ["every", step] => Ok(Trigger::Every(number(step)?)),
             ["p", probability] => match probability.parse() {
                 Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(Trigger::Chance(chance)),
@@ -108,6 +152,8 @@ impl fmt::Display for Trigger {
             Trigger::Range(first, last) => write!(to, " {first}..{last}"),
             Trigger::Every(step) => write!(to, " every {step}"),
             Trigger::Chance(probability) => write!(to, " p {probability}"),
+            Trigger::AfterRequests(count) => write!(to, " after {count} requests"),
+            Trigger::AfterTime(time) => write!(to, " after {} ms", time.as_millis()),
         }
     }
 }
@@ -120,35 +166,47 @@ impl Rule {
     pub fn new(at: &str, action: &str) -> Result<Rule, BadRule> {
         let at = at.trim();
         let (name, trigger) = at.split_once(char::is_whitespace).unwrap_or((at, ""));
-        let Call { name: call, .. } =
-            call::named(name).ok_or_else(|| BadRule::Call(name.to_owned(), suggestion(name)))?;
-        let action = match action.trim() {
-            "pass" => Action::Pass,
-            word => {
+        let site = Site::read(name)?;
+        let action = match (action.trim(), site) {
+            ("pass", _) => Action::Pass,
+            (word, Site::Call(_)) => {
                 let number = errno::number(word).ok_or_else(|| BadRule::Error(word.to_owned()))?;
                 Action::Refuse(number)
             }
+            (word, Site::Port(_)) => {
+                let event = Event::read(word).ok_or_else(|| BadRule::Event(word.to_owned()))?;
+                Action::Raise(event)
+            }
+            (word, _) => {
+                let status = Status::possible(site).find(|one| one.to_string() == word);
+                Action::End(status.ok_or_else(|| BadRule::Status(word.to_owned(), site))?)
+            }
         };
+        let trigger = trigger.parse()?;
+        let is_after = matches!(trigger, Trigger::AfterRequests(_) | Trigger::AfterTime(_));
+        if is_after != matches!(site, Site::Port(_)) {
+            return Err(BadRule::After(site));
+        }
         Ok(Rule {
-            call,
-            trigger: trigger.parse()?,
+            site,
+            trigger,
             action,
         })
     }
+
+    /// Returns the place of a firing, as a rule without chance names it.
+    pub fn place(&self, firing: &Firing) -> String {
+        match self.site {
+            Site::Port(_) => format!("{}{}", self.site, self.trigger),
+            site => format!("{} {}", site.at(firing.object), firing.count),
+        }
+    }
 }
 
-/// Returns a hint at calls whose names contain the word or are contained in it.
-fn suggestion(name: &str) -> String {
-    let near: Vec<&str> = call::CALLS
-        .iter()
-        .map(|call| call.name)
-        .filter(|known| !name.is_empty() && (known.contains(name) || name.contains(known)))
-        .take(4)
-        .collect();
-    match near.is_empty() {
-        true => "; `verbena faults calls` lists them".into(),
-        false => format!("; did you mean {}?", near.join(", ")),
-    }
+/// Returns the statuses that are possible at a place, for messages.
+fn statuses(site: Site) -> String {
+    let names: Vec<String> = Status::possible(site).map(|one| one.to_string()).collect();
+    names.join(", ")
 }
 
 impl FromStr for Rule {
@@ -162,10 +220,17 @@ impl FromStr for Rule {
 
 impl fmt::Display for Rule {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{}{}: ", self.call, self.trigger)?;
-        match self.action {
-            Action::Refuse(number) => write!(to, "{}", errno::name(number)),
-            Action::Pass => write!(to, "pass"),
+        write!(to, "{}{}: {}", self.site, self.trigger, self.action)
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Action::End(status) => write!(to, "{status}"),
+            Action::Raise(event) => write!(to, "{event}"),
+            Action::Refuse(number) => to.write_str(&errno::name(*number)),
+            Action::Pass => to.write_str("pass"),
         }
     }
 }
@@ -185,6 +250,15 @@ mod tests {
             "ibv_post_send every 100: ENOMEM",
             "rdma_connect p 0.25: ETIMEDOUT",
             "ibv_open_device 1: pass",
+            "qp1.write 3: remote-access",
+            "qp*.send every 3: rnr-retry-exceeded",
+            "qp12.any p 0.01: retry-exceeded",
+            "qp2.recv: local-length",
+            "qp*.bind 1: window-bind",
+            "qp1.read 1..4: pass",
+            "port1 after 100 requests: down for 50 ms",
+            "port2 after 1500 ms: down",
+            "port1 after 0 ms: client-reregister",
         ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
@@ -204,6 +278,57 @@ mod tests {
             assert!(found.contains("is not N"), "{when}: {found}");
         }
         assert!(error("ibv_reg_mr: ENOMEMORY").contains("not the name of an error"));
+        for object in [
+            "qp0.write",
+            "qp.write",
+            "cq1.write",
+            "qp1.",
+            "qp1.writes",
+            "qp-1.send",
+            ".",
+        ] {
+            let found = error(&format!("{object}: flush"));
+            assert!(found.contains("is not qpN.OPERATION"), "{object}: {found}");
+        }
+        for event in [
+            "",
+            "up",
+            "down for 5",
+            "down for x ms",
+            "down for 86401 s",
+            "ENOMEM",
+        ] {
+            let found = error(&format!("port1 after 1 s: {event}"));
+            assert!(
+                found.contains("is not an event of a port"),
+                "{event}: {found}"
+            );
+        }
+        for rule in [
+            "port1: down",
+            "port1 3: down",
+            "qp1.send after 3 requests: flush",
+        ] {
+            assert!(error(rule).contains("and only these do"), "{rule}");
+        }
+        assert!(error("port0 after 1 s: down").contains("is not a call"));
+        assert!(error("port1 after 1 h: down").contains("is not N"));
+        // Statuses that such a request never has.
+        for rule in [
+            "qp1.send: remote-access",
+            "qp1.read: rnr-retry-exceeded",
+            "qp1.bind: retry-exceeded",
+            "qp1.write: window-bind",
+            "qp1.recv: remote-access",
+            "qp1.send: ENOMEM",
+            "qp1.send: ",
+        ] {
+            assert!(error(rule).contains("cannot end with"), "{rule}");
+        }
+        assert_eq!(
+            error("qp3.recv 2: flush"),
+            "qp3.recv cannot end with \"flush\", only with local-length, local-protection"
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! seed 7
 //! ibv_reg_mr 2: ENOMEM
 //! ibv_create_qp: EAGAIN<TAB>./client
+//! qp1.write 3: remote-access
 //! ```
 //! A rule is followed by a tab and a text that the command line of its processes contains, if it is
 //! not about all processes.
@@ -11,6 +12,7 @@
 use std::fmt;
 
 use crate::rule::{BadRule, Rule};
+use crate::site::Site;
 
 /// The variable with the rules.
 pub const VARIABLE: &str = "VERBENA_FAULTS";
@@ -93,12 +95,20 @@ impl Rules {
         Ok(Rules { seed, entries })
     }
 
-    /// Returns a number from 0 to 1 for call `count` and rule `number` in a process with this
-    /// command line.
-    pub fn draw(&self, number: usize, process: &str, count: u64) -> f64 {
+    /// Returns whether a rule is about calls, which the tracer refuses.
+    pub fn are_about_calls(&self) -> bool {
+        let is_of_call = |entry: &Entry| matches!(entry.rule.site, Site::Call(_));
+        self.entries.iter().any(is_of_call)
+    }
+
+    /// Returns a number from 0 to 1 for rule `number` in a process with this command line: for call
+    /// `count`, where `object` is 0, or request `count` of an object.
+    pub fn draw(&self, number: usize, process: &str, object: u32, count: u64) -> f64 {
         let words = [number as u64, hash(process.as_bytes()), count];
+        let object = (object != 0).then_some(object.into());
         let mixed = words
-            .iter()
+            .into_iter()
+            .chain(object)
             .fold(mix(self.seed), |all, word| mix(all ^ word));
         (mixed >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -177,15 +187,16 @@ mod tests {
     #[test]
     fn draws_are_even_and_depend_on_each_part() {
         let all = rules(7, &[]);
-        let mean = (0..10_000).map(|n| all.draw(1, "a", n)).sum::<f64>() / 10_000.0;
+        let mean = (0..10_000).map(|n| all.draw(1, "a", 0, n)).sum::<f64>() / 10_000.0;
         assert!((mean - 0.5).abs() < 0.02, "{mean}");
-        let one = all.draw(1, "a", 1);
-        assert_eq!(one, all.draw(1, "a", 1));
+        let one = all.draw(1, "a", 0, 1);
+        assert_eq!(one, all.draw(1, "a", 0, 1));
         for other in [
-            all.draw(2, "a", 1),
-            all.draw(1, "b", 1),
-            all.draw(1, "a", 2),
-            rules(8, &[]).draw(1, "a", 1),
+            all.draw(2, "a", 0, 1),
+            all.draw(1, "b", 0, 1),
+            all.draw(1, "a", 1, 1),
+            all.draw(1, "a", 0, 2),
+            rules(8, &[]).draw(1, "a", 0, 1),
         ] {
             assert_ne!(one, other);
         }

@@ -81,6 +81,9 @@ pub fn prepare() {
     }
 }
 
+/// The reason of a failure that a rule causes.
+pub const BY_RULE: &str = "a rule of verbena run --fault";
+
 /// Returns whether reasons are logged.
 #[cold]
 pub fn is_reported() -> bool {

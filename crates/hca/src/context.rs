@@ -1,5 +1,6 @@
 //! An opened device and its asynchronous events: ibv_open_device(3).
 
+use crate::causes;
 use crate::device::Device;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::link;
@@ -33,6 +34,7 @@ impl Context {
         });
         context.process.ports.watch().add(device, &context.events);
         context.process.follow_link();
+        causes::events::follow(&context.process);
         if link::is_shared_out() {
             // `verbena port` notifies the processes in the registry only.
             context.process.join()?;

@@ -11,6 +11,7 @@
 //! `verbena_abi`.
 
 pub mod ah;
+mod causes;
 pub mod context;
 pub mod cq;
 pub mod describe;

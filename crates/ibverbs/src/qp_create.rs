@@ -220,6 +220,7 @@ pub unsafe extern "C" fn open_qp(
                         attributes.qp_num
                     )
                 })?;
+            opened.qp.note_opened();
             let has_context = mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
             let base = ibv_qp {
                 context,

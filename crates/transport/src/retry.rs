@@ -92,6 +92,11 @@ impl RnrRetries {
         self.limit
     }
 
+    /// Returns whether they never run out.
+    pub const fn is_infinite(self) -> bool {
+        self.limit == Self::INFINITE
+    }
+
     /// Reloads the counter after progress.
     pub const fn reload(&mut self) {
         self.left = self.limit;

@@ -1,5 +1,5 @@
-//! `verbena faults sweep -- CMD`: fails each verbs call of CMD by itself; `verbena faults calls`:
-//! lists the calls that can fail.
+//! `verbena faults sweep -- CMD`: fails each verbs call or request of CMD by itself; `verbena
+//! faults calls` and `verbena faults requests`: list the calls and requests that can fail.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,7 +13,10 @@ use verbena_bench::temporary::Directory;
 use verbena_coverage::errno;
 use verbena_faults::call::{CALLS, Call, Class, matching};
 use verbena_faults::firing::MOST;
+use verbena_faults::rule::Action as FaultAction;
 use verbena_faults::rules::Rules;
+use verbena_faults::site::{Objects, Operation, Site};
+use verbena_faults::status::Status;
 use verbena_report::file::replace;
 use verbena_run::faults::sweep::{self, Case, End, Outcome, Verdict};
 use verbena_run::faults::{self, junit};
@@ -41,11 +44,14 @@ enum Action {
     /// Run a command once for each of its calls, and let that call fail
     ///
     /// First the command runs without faults, which must succeed. Then each call that it made
-    /// fails, one in each run. Prints how the command ended: reported (an exit code other than 0),
-    /// went on (exit code 0), crashed, or hung. The exit code is 1 if a run crashed or hung.
+    /// fails, one in each run; with --requests each request, with each status. Prints how the
+    /// command ended: reported (an exit code other than 0), went on (exit code 0), crashed, or
+    /// hung. The exit code is 1 if a run crashed or hung.
     Sweep(Box<Sweep>),
     /// List the calls that can fail
     Calls,
+    /// List the requests that can fail, and with which statuses
+    Requests,
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,6 +62,14 @@ struct Sweep {
     #[arg(long, value_name = "PATTERN")]
     calls: Vec<String>,
 
+    /// Fail requests and receives of queue pairs, in place of calls
+    #[arg(long, conflicts_with_all = ["calls", "error", "lasting"])]
+    requests: bool,
+
+    /// Status of the requests; may be repeated. By default each that is possible
+    #[arg(long, value_name = "STATUS", requires = "requests", value_parser = status)]
+    status: Vec<Status>,
+
     /// Error of the calls; may be repeated
     #[arg(long, value_name = "ERROR", default_value = "ENOMEM", value_parser = error_number)]
     error: Vec<i32>,
@@ -64,7 +78,7 @@ struct Sweep {
     #[arg(long)]
     lasting: bool,
 
-    /// Fail at most the first N of each call of a process
+    /// Fail at most the first N of each call of a process, or operation of a queue pair
     #[arg(
         long,
         value_name = "N",
@@ -111,6 +125,13 @@ fn error_number(word: &str) -> Result<i32, String> {
     errno::number(word).ok_or_else(|| "not the name of an error, as ENOMEM".into())
 }
 
+fn status(word: &str) -> Result<Status, String> {
+    Status::named(word).ok_or_else(|| {
+        let names: Vec<&str> = Status::NAMES.iter().map(|(name, _)| *name).collect();
+        format!("not one of {}", names.join(", "))
+    })
+}
+
 fn seconds(word: &str) -> Result<f64, String> {
     match word.parse() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => Ok(seconds),
@@ -127,6 +148,14 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Action::Calls => {
             for call in CALLS {
                 outln!("{}", call.name);
+            }
+            Ok(Exit::Success)
+        }
+        Action::Requests => {
+            for site in request_sites() {
+                let statuses: Vec<String> =
+                    Status::possible(site).map(|one| one.to_string()).collect();
+                outln!("{:16} {}", site.to_string(), statuses.join(", "));
             }
             Ok(Exit::Success)
         }
@@ -186,8 +215,14 @@ impl<'a> Runs<'a> {
     }
 
     fn all(&self) -> Result<Exit, Failure> {
-        let calls = calls(&self.sweep.calls)?;
-        let Some(survey) = self.one(&sweep::survey(&calls, self.sweep.most))? else {
+        let sites = match self.sweep.requests {
+            true => request_sites(),
+            false => calls(&self.sweep.calls)?
+                .iter()
+                .map(|call| Site::Call(call.name))
+                .collect(),
+        };
+        let Some(survey) = self.one(&sweep::survey(&sites, self.sweep.most))? else {
             return Ok(Exit::Interrupted);
         };
         if survey.end != End::Exit(0) {
@@ -197,20 +232,29 @@ impl<'a> Runs<'a> {
                 last_lines(&survey.output)
             )));
         }
-        let cases = sweep::cases(
-            &calls,
-            &survey.firings,
-            &self.sweep.error,
-            self.sweep.lasting,
-        );
+        let actions = |site| self.sweep.actions(site);
+        let cases = sweep::cases(&sites, &survey.firings, actions, self.sweep.lasting);
         if cases.is_empty() {
             return Err(Failure::Input(
-                "the command made none of these calls; programs that are linked statically or \
-                 set LD_PRELOAD themselves cannot be traced"
-                    .into(),
+                match self.sweep.requests {
+                    true => {
+                        "the command made no requests that can end so on Verbena's adapter; \
+                         programs that are linked statically do not use it"
+                    }
+                    false => {
+                        "the command made none of these calls; programs that are linked \
+                         statically or set LD_PRELOAD themselves cannot be traced"
+                    }
+                }
+                .into(),
             ));
         }
-        outln!("{} calls to fail, one in each run", cases.len());
+        let what = if self.sweep.requests {
+            "failures"
+        } else {
+            "calls to fail"
+        };
+        outln!("{} {what}, one in each run", cases.len());
         let width = cases
             .iter()
             .map(|case| case.name().len())
@@ -271,6 +315,34 @@ impl<'a> Runs<'a> {
         }
         Ok(())
     }
+}
+
+impl Sweep {
+    /// Returns the actions that are wanted at a place.
+    fn actions(&self, site: Site) -> Vec<FaultAction> {
+        match site {
+            Site::Call(_) => self
+                .error
+                .iter()
+                .copied()
+                .map(FaultAction::Refuse)
+                .collect(),
+            Site::Requests(..) | Site::Receives(_) | Site::Port(_) => {
+                let is_wanted = |one: &Status| self.status.is_empty() || self.status.contains(one);
+                let all = Status::possible(site).filter(is_wanted);
+                all.map(FaultAction::End).collect()
+            }
+        }
+    }
+}
+
+/// Returns each operation of each queue pair, and its receives.
+fn request_sites() -> Vec<Site> {
+    let of_each = |(_, operation): &(_, Operation)| Site::Requests(Objects::Each, *operation);
+    let operations = Operation::NAMES.iter();
+    let operations = operations.filter(|(_, operation)| *operation != Operation::Any);
+    let receives = Site::Receives(Objects::Each);
+    operations.map(of_each).chain([receives]).collect()
 }
 
 /// Returns the calls that match the patterns.
@@ -353,10 +425,10 @@ fn as_json(command: &str, outcomes: &[Outcome]) -> Value {
             End::Hang => (None, None),
         };
         json!({
-            "call": outcome.case.call,
+            "call": outcome.case.rule.site.to_string(),
             "number": outcome.case.count,
             "lasting": outcome.case.lasting,
-            "error": errno::name(outcome.case.errno),
+            "error": outcome.case.rule.action.to_string(),
             "process": outcome.case.process,
             "outcome": outcome.verdict.words().to_lowercase(),
             "exit": exit,

@@ -72,7 +72,7 @@ pub enum Command {
     DoctorProbe(doctor::ProbeArguments),
     /// Run all benchmarks and write one report
     Evaluate(evaluate::Arguments),
-    /// Make verbs calls of a program fail
+    /// Make verbs calls and requests of a program fail
     ///
     /// `verbena run --fault` does so in one run.
     Faults(faults::Arguments),

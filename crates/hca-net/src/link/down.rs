@@ -3,14 +3,46 @@
 
 use super::{FIRST_PORT, PortChange, is_ethernet, ports};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-/// A bit for each port, the first in the lowest, as this process has last read it.
+/// A bit for each port that is down, the first in the lowest.
 static DOWN: AtomicU64 = AtomicU64::new(0);
+
+/// The causes of [`DOWN`], which is changed under this lock.
+static CAUSES: Mutex<Causes> = Mutex::new(Causes {
+    registry: 0,
+    planted: 0,
+});
+
+struct Causes {
+    /// The registry's word, as this process has last read it.
+    registry: u64,
+    /// The ports that a rule has taken down in this process.
+    planted: u64,
+}
+
+/// Changes the causes. Returns the ports that were down before, and those that are now.
+fn change(action: impl FnOnce(&mut Causes)) -> (u64, u64) {
+    let mut causes = CAUSES.lock().unwrap_or_else(PoisonError::into_inner);
+    action(&mut causes);
+    let now = causes.registry | causes.planted;
+    (DOWN.swap(now, Ordering::Relaxed), now)
+}
 
 /// Returns whether an InfiniBand port was taken down.
 #[inline]
 pub fn is_down(port: u8) -> bool {
     DOWN.load(Ordering::Relaxed) & bit(port) != 0
+}
+
+/// Takes an InfiniBand port of this process alone down or up, for a rule. Returns whether it is
+/// down now.
+pub fn plant_down(port: u8, is_down: bool) -> bool {
+    let (_, now) = change(|causes| match is_down {
+        true => causes.planted |= bit(port),
+        false => causes.planted &= !bit(port),
+    });
+    now & bit(port) != 0
 }
 
 /// Returns the bit of a port in the registry's word.
@@ -25,9 +57,9 @@ pub fn learn_down(word: u64) -> Vec<(u8, PortChange)> {
     if is_ethernet() {
         return Vec::new();
     }
-    let before = DOWN.swap(word, Ordering::Relaxed);
-    let changed = |port: &u8| (before ^ word) & bit(*port) != 0;
-    let change = |port| match word & bit(port) {
+    let (before, now) = change(|causes| causes.registry = word);
+    let changed = |port: &u8| (before ^ now) & bit(*port) != 0;
+    let change = |port| match now & bit(port) {
         0 => (port, PortChange::Active),
         _ => (port, PortChange::Down),
     };
@@ -46,6 +78,10 @@ mod tests {
         );
         assert!(is_down(FIRST_PORT));
         assert_eq!(learn_down(bit(FIRST_PORT)), []);
+        assert!(plant_down(FIRST_PORT, true));
+        assert_eq!(learn_down(0), []);
+        assert_eq!(learn_down(bit(FIRST_PORT)), []);
+        assert!(plant_down(FIRST_PORT, false));
         assert_eq!(learn_down(0), [(FIRST_PORT, PortChange::Active)]);
         assert!(!is_down(FIRST_PORT));
     }

@@ -30,6 +30,11 @@ impl Watch {
             PortChange::Gids => IBV_EVENT_GID_CHANGE,
         };
         let (device, number) = Device::of_port(port);
+        self.raise(device, number, kind);
+    }
+
+    /// Sends an event of a device's port to the device's contexts.
+    pub(crate) fn raise(&self, device: Device, number: u8, kind: ibv_event_type) {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let of_device = opened.iter().filter(|(opened, _)| *opened == device);
         for events in of_device.filter_map(|(_, events)| events.upgrade()) {

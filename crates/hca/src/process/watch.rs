@@ -5,7 +5,7 @@
 //! adapter. Either can happen without the other: a program that only waits for events has no queue
 //! pair, and one that only listens for connections has not opened the device.
 
-use crate::link;
+use crate::link::{self, PortChange};
 use crate::port_switch;
 use crate::process::{CURRENT, Process};
 use std::sync::Arc;
@@ -45,11 +45,16 @@ impl Process {
             None => port_switch::now(&registry::directory()),
         };
         for (port, change) in link::learn_down(word) {
-            for queue_pair in self.queue_pairs.all() {
-                queue_pair.port_changed(port);
-            }
-            self.ports.watch().notify(port, change);
+            self.port_has_changed(port, change);
         }
+    }
+
+    /// Tells the peers and the program that an InfiniBand port went down or up.
+    pub(crate) fn port_has_changed(&self, port: u8, change: PortChange) {
+        for queue_pair in self.queue_pairs.all() {
+            queue_pair.port_changed(port);
+        }
+        self.ports.watch().notify(port, change);
     }
 }
 

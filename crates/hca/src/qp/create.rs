@@ -3,6 +3,7 @@
 use super::responder::message_state::MessageState;
 use super::send::SendQueue;
 use super::{Qp, QpInit, ReceiveQueue, check, terms};
+use crate::causes;
 use crate::context::Context;
 use crate::receive::ReceiveRing;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -24,6 +25,9 @@ impl Qp {
         let quota_share = quota::QUEUE_PAIRS.take()?;
         let process = context.process.clone();
         let number = process.allocate_number()?;
+        let object = causes::number_queue_pair();
+        let rules = (init.kind == IBV_QPT_RC).then(|| causes::Receives::of(object));
+        let receive_causes = rules.flatten();
         let queue_pair = Arc::new(Qp {
             events: context.events.clone(),
             device: context.device,
@@ -31,6 +35,7 @@ impl Qp {
             memory: process.memory.clone(),
             number,
             kind: init.kind,
+            receives_plainly: init.kind == IBV_QPT_RC && receive_causes.is_none(),
             accepted_requests: terms::accepted_requests(init.kind),
             pd: init.pd,
             send_cq: init.send_cq,
@@ -50,7 +55,7 @@ impl Qp {
                 cap,
                 ..ibv_qp_attr::default()
             }),
-            send: Lock::new(SendQueue::new(cap.max_send_wr)),
+            send: Lock::new(SendQueue::new(cap.max_send_wr, causes::Sends::of(object))),
             receive: Lock::new(ReceiveQueue {
                 ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
                 message_state: MessageState::default(),
@@ -59,6 +64,7 @@ impl Qp {
                 rnr_timer: 0,
                 mtu: 0,
                 packets: None,
+                causes: receive_causes,
             }),
         });
         let retired = queue_pair.lock_send().retired.clone();
@@ -75,6 +81,12 @@ impl Qp {
         }
         process.queue_pairs.set(number, Some(queue_pair.clone()));
         Ok(queue_pair)
+    }
+
+    /// Notes that the program has got another pointer to the queue pair (ibv_open_qp(3)), to which
+    /// `verbena trace` gives a number of queue pairs, too.
+    pub fn note_opened(&self) {
+        let _ = causes::number_queue_pair();
     }
 
     /// Destroys the queue pair. On return, peers have stopped acting on it and no completion names

@@ -34,6 +34,7 @@ mod transition;
 
 pub use send::{Bind, SendRequest};
 
+use crate::causes;
 use crate::device::Device;
 use crate::event::{AsyncEvent, EventQueue};
 use crate::process::{Cq, Process};
@@ -83,6 +84,8 @@ pub struct Qp {
     memory: Arc<ProcessMemory>,
     number: u32,
     kind: ibv_qp_type,
+    /// Whether messages may take the fast path: RC, and no rules about receives.
+    receives_plainly: bool,
     /// Opcodes of the work requests that can be posted, a bit for each.
     accepted_requests: u32,
     pd: Option<Arc<Pd>>,
@@ -117,6 +120,8 @@ pub(crate) struct ReceiveQueue {
     mtu: u32,
     /// Responder of requests that arrive as packets.
     packets: Option<Box<PacketResponder>>,
+    /// Rules about the receives.
+    causes: Option<Box<causes::Receives>>,
 }
 
 impl Qp {

@@ -6,6 +6,7 @@
 
 use crate::qp::flush::Flush;
 use verbena_hca_shm::ring::{Header, SHORT};
+use verbena_transport::fault::Fault;
 use verbena_wire::aeth::NakCode;
 use verbena_wire::opcode::Place;
 
@@ -141,6 +142,17 @@ pub struct Datagram {
     pub interface: u32,
 }
 
+/// A request in which the responder is to find a fault, by a rule of the requester
+/// ([`crate::causes`]). It is sent in place of the request. It is no [`Request`], as these are for
+/// the fast paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faulty {
+    /// The fault, one of [`Faulty::FAULTS`].
+    pub fault: Fault,
+    /// Whether the request has taken a receive before.
+    pub takes_receive: bool,
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -227,6 +239,7 @@ mod kind {
     pub const ATOMIC: u8 = 6;
     pub const FLUSH: u8 = 7;
     pub const DATAGRAM: u8 = 8;
+    pub const FAULTY: u8 = 9;
     /// A plain message: its length is that of the payload.
     pub const PLAIN: u8 = super::SHORT | SEND;
 
@@ -519,6 +532,40 @@ impl Datagram {
             service_level: (header.word >> 16) as u8 & 15,
             interface: (header.word >> 32) as u32,
         }
+    }
+}
+
+impl Faulty {
+    /// The faults that a record can name, by their codes from 0.
+    pub const FAULTS: [Fault; 6] = [
+        Fault::ReceiverNotReady,
+        Fault::UnsupportedOpcode,
+        Fault::MisalignedAtomic,
+        Fault::Operation,
+        Fault::ReceiveTooSmall,
+        Fault::ReceiveProtection,
+    ];
+
+    /// Encodes the request.
+    pub fn emit(&self, route: &Route) -> Header {
+        let code = Faulty::FAULTS.iter().position(|one| *one == self.fault);
+        Header {
+            kind: kind::FAULTY,
+            flags: flag::when(self.takes_receive, flag::SHARED),
+            immediate: code.unwrap_or_default() as u32,
+            ..route.header()
+        }
+    }
+
+    /// Decodes the request; None for other kinds.
+    pub fn parse(header: &Header) -> Option<Faulty> {
+        if header.kind != kind::FAULTY {
+            return None;
+        }
+        Some(Faulty {
+            fault: *Faulty::FAULTS.get(header.immediate as usize)?,
+            takes_receive: header.flags & flag::SHARED != 0,
+        })
     }
 }
 

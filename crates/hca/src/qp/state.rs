@@ -36,9 +36,10 @@ impl Qp {
 
     /// Publishes the state, and whether the port is up.
     fn show_state(&self, send: &mut SendQueue) {
-        send.is_cut = link::is_down(send.port);
+        let is_cut = link::is_down(send.port);
+        send.is_off_path = is_cut || send.causes.is_some();
         let record = self.memory.contexts().queue_pair(self.number);
-        let cut = if send.is_cut { QpRecord::CUT } else { 0 };
+        let cut = if is_cut { QpRecord::CUT } else { 0 };
         let word = QpRecord::PRESENT | cut | self.kind << 8 | self.state();
         record.state.store(word, Ordering::SeqCst);
     }

@@ -64,10 +64,9 @@ mod tests {
     fn failures_and_hostile_output_are_valid() {
         let outcome = |verdict, output: &str| Outcome {
             case: Case {
-                call: "ibv_reg_mr",
+                rule: "ibv_reg_mr 1: ENOMEM".parse().unwrap(),
                 count: 1,
                 lasting: false,
-                errno: 12,
                 process: "./a <x> \"&\"".into(),
             },
             end: End::Exit(1),

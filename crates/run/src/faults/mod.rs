@@ -1,5 +1,5 @@
-//! Programs whose verbs calls fail by rules: the rules' [`schedule`], the record of the failed
-//! calls, and the [`sweep`] that fails each call by itself.
+//! Programs whose verbs calls and requests fail by rules: the rules' [`schedule`], the record of
+//! the failures, and the [`sweep`] that fails each call or request by itself.
 
 pub mod junit;
 pub mod schedule;
@@ -15,7 +15,8 @@ use verbena_faults::rules::{self, Rules};
 
 use crate::environment::Environment;
 
-/// Returns the environment in which the tracer follows the rules, and appends to the record.
+/// Returns the environment in which tracer and adapter follow the rules, and append to the record.
+/// The tracer is there only for rules about calls.
 ///
 /// # Errors
 /// Fails if the rules cannot be passed on.
@@ -25,8 +26,11 @@ pub fn environment(
     rules: &Rules,
     record: &Path,
 ) -> Result<Environment, rules::BadRules> {
+    let environment = match rules.are_about_calls() {
+        true => environment.with_tracer(tracer),
+        false => environment,
+    };
     Ok(environment
-        .with_tracer(tracer)
         .with(rules::VARIABLE, rules.encode()?)
         .with(firing::VARIABLE, record))
 }

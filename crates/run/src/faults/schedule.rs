@@ -13,7 +13,6 @@
 use std::fmt::Write;
 
 use serde::Deserialize;
-use verbena_coverage::errno;
 use verbena_faults::firing::Firing;
 use verbena_faults::rule::{Action, Rule};
 use verbena_faults::rules::{Entry, Rules};
@@ -109,22 +108,22 @@ impl Schedule {
         }
     }
 
-    /// Returns a schedule without chance of the failed calls, as a file's text.
+    /// Returns a schedule without chance of the failed calls and requests, as a file's text.
     pub fn fired(&self, firings: &[Firing]) -> String {
-        let mut text = String::from(
-            "# The failed calls of a run: `verbena run --faults FILE` repeats them.\n",
-        );
+        let mut text =
+            String::from("# The failures of a run: `verbena run --faults FILE` repeats them.\n");
         let mut written = Vec::new();
         for firing in firings {
             let Some(fault) = self.faults.get(firing.rule) else {
                 continue;
             };
-            let call = fault.entry.rule.call;
-            let Action::Refuse(error) = fault.entry.rule.action else {
+            let Rule { site, action, .. } = fault.entry.rule;
+            if action == Action::Pass {
                 continue;
-            };
+            }
+            let site = site.at(firing.object);
             // Processes with the same command line cannot be distinguished.
-            let same = (&firing.command, call, firing.count, error);
+            let same = (&firing.command, site, firing.count, action);
             if written.contains(&same) {
                 continue;
             }
@@ -135,8 +134,8 @@ impl Schedule {
                 "\n[[fault]]\nname = {}\nprocess = {}\nat = {}\ndo = {}\n",
                 quoted(&fault.name),
                 quoted(&firing.command),
-                quoted(&format!("{call} {}", firing.count)),
-                quoted(&errno::name(error)),
+                quoted(&fault.entry.rule.place(firing)),
+                quoted(&action.to_string()),
             );
         }
         text
@@ -149,6 +148,7 @@ mod tests {
 
     const TEXT: &str = "seed = 7\n[[fault]]\nname = \"one\"\nprocess = \"./a\"\n\
         at = \"ibv_reg_mr p 0.5\"\ndo = \"ENOMEM\"\n\
+        [[fault]]\nat = \"qp*.write every 2\"\ndo = \"remote-access\"\n\
         [[fault]]\nat = \"ibv_alloc_pd\"\ndo = \"EAGAIN\"\n";
 
     #[test]
@@ -156,7 +156,14 @@ mod tests {
         let read = Schedule::read(TEXT).unwrap();
         assert_eq!(read.seed, Some(7));
         let names: Vec<&str> = read.faults.iter().map(|one| one.name.as_str()).collect();
-        assert_eq!(names, ["one", "ibv_alloc_pd: EAGAIN"]);
+        assert_eq!(
+            names,
+            [
+                "one",
+                "qp*.write every 2: remote-access",
+                "ibv_alloc_pd: EAGAIN"
+            ]
+        );
         assert_eq!(read.faults[0].entry.process, "./a");
     }
 
@@ -172,17 +179,19 @@ mod tests {
     #[test]
     fn what_fired_is_a_schedule_without_chance() {
         let read = Schedule::read(TEXT).unwrap();
-        let firing = |rule, process, count, command: &str| Firing {
+        let firing = |rule, process, object, count, command: &str| Firing {
             rule,
             process,
+            object,
             count,
             command: command.into(),
         };
         let fired = read.fired(&[
-            firing(0, 10, 3, "./a \"x\""),
-            firing(0, 11, 3, "./a \"x\""),
-            firing(1, 10, 1, "./a \"x\""),
-            firing(9, 10, 1, "./a \"x\""),
+            firing(0, 10, 0, 3, "./a \"x\""),
+            firing(0, 11, 0, 3, "./a \"x\""),
+            firing(1, 10, 2, 4, "./a \"x\""),
+            firing(2, 10, 0, 1, "./a \"x\""),
+            firing(9, 10, 0, 1, "./a \"x\""),
         ]);
         let again = Schedule::read(&fired).unwrap();
         let rules: Vec<String> = again
@@ -190,7 +199,14 @@ mod tests {
             .iter()
             .map(|one| one.entry.rule.to_string())
             .collect();
-        assert_eq!(rules, ["ibv_reg_mr 3: ENOMEM", "ibv_alloc_pd 1: EAGAIN"]);
+        assert_eq!(
+            rules,
+            [
+                "ibv_reg_mr 3: ENOMEM",
+                "qp2.write 4: remote-access",
+                "ibv_alloc_pd 1: EAGAIN"
+            ]
+        );
         assert_eq!(again.faults[0].entry.process, "./a \"x\"");
         assert_eq!(again.faults[0].name, "one");
     }

@@ -1,4 +1,5 @@
-//! Fails each call of a command by itself, one run for each, and tells how the command ends.
+//! Fails each call or request of a command by itself, one run for each, and tells how the command
+//! ends.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -12,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use verbena_faults::call::Call;
 use verbena_faults::firing::Firing;
 use verbena_faults::rule::{Action, Rule, Trigger};
 use verbena_faults::rules::{Entry, Rules};
+use verbena_faults::site::Site;
 
 /// Time that a command has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -26,17 +27,15 @@ const MOST_OUTPUT: u64 = 16 << 20;
 /// Time between two looks at a running command.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// One call to fail.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One call or request to fail.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The call.
-    pub call: &'static str,
-    /// Its number in its process, from 1.
+    /// The rule of its run.
+    pub rule: Rule,
+    /// The number of the call in its process, or of the request at its object, from 1.
     pub count: u64,
     /// Whether those after it fail, too.
     pub lasting: bool,
-    /// The error number.
-    pub errno: i32,
     /// The command line of its processes; empty if only one made such calls.
     pub process: String,
 }
@@ -65,7 +64,7 @@ pub enum Verdict {
     Hung,
     /// Its exit code is not among the accepted ones.
     WrongExit,
-    /// The call was not made in this run.
+    /// The call or request was not made in this run, or the cause could not be planted there.
     NotReached,
 }
 
@@ -106,11 +105,12 @@ impl Verdict {
     }
 }
 
-/// Returns the rules with which a run records the first `most` calls of each process.
-pub fn survey(calls: &[&'static Call], most: u64) -> Rules {
-    let entry = |call: &&'static Call| Entry {
+/// Returns the rules with which a run records the first `most` calls of each process, or requests
+/// of each object.
+pub fn survey(sites: &[Site], most: u64) -> Rules {
+    let entry = |site: &Site| Entry {
         rule: Rule {
-            call: call.name,
+            site: *site,
             trigger: Trigger::Range(1, most),
             action: Action::Pass,
         },
@@ -118,40 +118,46 @@ pub fn survey(calls: &[&'static Call], most: u64) -> Rules {
     };
     Rules {
         seed: 0,
-        entries: calls.iter().map(entry).collect(),
+        entries: sites.iter().map(entry).collect(),
     }
 }
 
-/// Returns the cases of a survey, in the order of the calls.
+/// Returns the cases of a survey, in the order of the calls: one for each of the actions that are
+/// wanted at its place.
 pub fn cases(
-    calls: &[&'static Call],
+    sites: &[Site],
     firings: &[Firing],
-    errors: &[i32],
+    actions: impl Fn(Site) -> Vec<Action>,
     lasting: bool,
 ) -> Vec<Case> {
-    let mut commands: HashMap<usize, HashSet<&str>> = HashMap::new();
+    let mut commands: HashMap<(usize, u32), HashSet<&str>> = HashMap::new();
     for firing in firings {
         commands
-            .entry(firing.rule)
+            .entry((firing.rule, firing.object))
             .or_default()
             .insert(&firing.command);
     }
     let mut known = HashSet::new();
     let mut cases: Vec<Case> = Vec::new();
     for firing in firings {
-        let (Some(call), true) = (
-            calls.get(firing.rule),
-            known.insert((firing.rule, firing.count, &firing.command)),
+        let place = (firing.rule, firing.object);
+        let (Some(site), true) = (
+            sites.get(firing.rule),
+            known.insert((place, firing.count, &firing.command)),
         ) else {
             continue;
         };
-        let is_alone = commands[&firing.rule].len() == 1;
-        for errno in errors {
+        let is_alone = commands[&place].len() == 1;
+        let last = if lasting { u64::MAX } else { firing.count };
+        for action in actions(*site) {
             cases.push(Case {
-                call: call.name,
+                rule: Rule {
+                    site: site.at(firing.object),
+                    trigger: Trigger::Range(firing.count, last),
+                    action,
+                },
                 count: firing.count,
                 lasting,
-                errno: *errno,
                 process: match is_alone {
                     true => String::new(),
                     false => firing.command.clone(),
@@ -163,19 +169,10 @@ pub fn cases(
 }
 
 impl Case {
-    fn rule(&self) -> Rule {
-        let last = if self.lasting { u64::MAX } else { self.count };
-        Rule {
-            call: self.call,
-            trigger: Trigger::Range(self.count, last),
-            action: Action::Refuse(self.errno),
-        }
-    }
-
     /// Returns the rules of its run.
     pub fn rules(&self) -> Rules {
         let entry = Entry {
-            rule: self.rule(),
+            rule: self.rule.clone(),
             process: self.process.clone(),
         };
         Rules {
@@ -186,7 +183,7 @@ impl Case {
 
     /// Returns its name: `ibv_reg_mr 2: ENOMEM`, with the process where several make the call.
     pub fn name(&self) -> String {
-        let name = self.rule().to_string();
+        let name = self.rule.to_string();
         match self.process.as_str() {
             "" => name,
             process => format!("{name} in {process}"),
@@ -332,28 +329,33 @@ fn tail(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use verbena_faults::call::named;
+    use verbena_faults::status::Status;
 
-    fn firing(rule: usize, count: u64, command: &str) -> Firing {
+    fn firing(rule: usize, object: u32, count: u64, command: &str) -> Firing {
         Firing {
             rule,
             process: 1,
+            object,
             count,
             command: command.into(),
         }
     }
 
+    fn site(name: &str) -> Site {
+        Site::read(name).unwrap()
+    }
+
     #[test]
     fn each_call_is_one_case_and_processes_are_told_apart_where_they_differ() {
-        let calls = [named("ibv_reg_mr").unwrap(), named("ibv_alloc_pd").unwrap()];
+        let sites = [site("ibv_reg_mr"), site("ibv_alloc_pd")];
         let firings = [
-            firing(1, 1, "./a"),
-            firing(0, 1, "./a"),
-            firing(0, 2, "./a"),
-            firing(1, 1, "./b"),
-            firing(0, 1, "./a"),
+            firing(1, 0, 1, "./a"),
+            firing(0, 0, 1, "./a"),
+            firing(0, 0, 2, "./a"),
+            firing(1, 0, 1, "./b"),
+            firing(0, 0, 1, "./a"),
         ];
-        let names: Vec<String> = cases(&calls, &firings, &[enomem()], false)
+        let names: Vec<String> = cases(&sites, &firings, |_| vec![enomem()], false)
             .iter()
             .map(Case::name)
             .collect();
@@ -368,14 +370,36 @@ mod tests {
         );
     }
 
-    fn enomem() -> i32 {
-        verbena_coverage::errno::number("ENOMEM").unwrap()
+    #[test]
+    fn each_request_is_one_case_for_each_status() {
+        let sites = [site("qp*.bind"), site("qp*.recv")];
+        let firings = [firing(1, 2, 4, "./a"), firing(0, 1, 1, "./b")];
+        let actions = |site| Status::possible(site).map(Action::End).collect();
+        let names: Vec<String> = cases(&sites, &firings, actions, false)
+            .iter()
+            .map(Case::name)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "qp2.recv 4: local-length",
+                "qp2.recv 4: local-protection",
+                "qp1.bind 1: local-qp-operation",
+                "qp1.bind 1: window-bind",
+                "qp1.bind 1: flush",
+                "qp1.bind 1: fatal",
+            ]
+        );
+    }
+
+    fn enomem() -> Action {
+        Action::Refuse(verbena_coverage::errno::number("ENOMEM").unwrap())
     }
 
     #[test]
     fn a_lasting_failure_has_no_end() {
-        let calls = [named("ibv_reg_mr").unwrap()];
-        let cases = cases(&calls, &[firing(0, 2, "./a")], &[enomem()], true);
+        let sites = [site("ibv_reg_mr")];
+        let cases = cases(&sites, &[firing(0, 0, 2, "./a")], |_| vec![enomem()], true);
         assert_eq!(cases[0].name(), "ibv_reg_mr 2..: ENOMEM");
     }
 

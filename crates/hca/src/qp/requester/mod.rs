@@ -12,6 +12,7 @@
 
 mod answer;
 mod atomic;
+pub(super) mod causes;
 mod datagram;
 mod direct;
 pub(super) mod outcome;
@@ -36,10 +37,17 @@ use verbena_hca_memory::peer::Peer;
 use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_hca_shm::context_table::QpRecord;
+use verbena_hca_shm::ring::Header;
 use verbena_hca_shm::section::Section;
 use verbena_transport::order::Start;
 use verbena_transport::request::{Fence, check_message};
 use verbena_transport::state::State;
+
+/// Returns whether a request concerns local objects only, so that nothing is sent.
+#[inline]
+fn is_local(opcode: ibv_wr_opcode) -> bool {
+    matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW)
+}
 
 /// A request with its context.
 struct Job<'a> {
@@ -74,25 +82,31 @@ impl Qp {
         psn: u32,
         progress: &mut RequestProgress,
     ) -> Outcome {
-        // The other conditions are checked where a request begins that they concern.
-        if request.flags & IBV_SEND_FENCE != 0
-            && send
-                .outstanding
-                .may_start(answer_to(request.opcode), Fence::On)
-                == Start::AfterAll
-        {
-            return Outcome::Order;
+        match send.is_off_path {
+            true => self.execute_off_path(send, request, index, psn, progress),
+            false => self.execute_on_path(send, request, index, psn, progress),
         }
-        match request.opcode {
-            IBV_WR_LOCAL_INV => return self.local_invalidate(send, request),
-            IBV_WR_BIND_MW => return self.bind_window(send, request),
-            _ => (),
+    }
+
+    /// Executes a request of a queue pair without rules whose port is up.
+    #[inline]
+    fn execute_on_path(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+        progress: &mut RequestProgress,
+    ) -> Outcome {
+        if is_local(request.opcode) {
+            return match self.is_held_by_fence(send, request) {
+                true => Outcome::Order,
+                false if request.opcode == IBV_WR_BIND_MW => self.bind_window(send, request),
+                false => self.local_invalidate(send, request),
+            };
         }
-        if let Err(status) = check_message(request.length(), crate::device::MAX_MESSAGE) {
-            return Outcome::Failed(status_code(status));
-        }
-        if send.is_cut {
-            return self.unless_unreadable(request, self.no_answer());
+        if let Some(outcome) = self.hindrance(send, request) {
+            return outcome;
         }
         if self.kind == IBV_QPT_UD {
             return self.send_datagram(send, request, psn);
@@ -100,19 +114,9 @@ impl Qp {
         if send.packets.is_some() {
             return self.execute_by_packets(send, request);
         }
-        let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
-        if send.channel.as_ref().is_none_or(gone) {
-            // A dead peer is treated like one whose packets are lost, with the same timeout:
-            // programs exit while peers still have unanswered requests, and rely on an adapter's
-            // retries.
-            if send.channel.is_some() && self.kind != IBV_QPT_UC {
-                return self.unless_unreadable(request, Outcome::NoAnswer);
-            }
-            send.channel = self.process.outbound_to_number(send.destination);
-        }
-        // Taken rather than cloned: reference counting costs as much as checking a key.
-        let Some(channel) = send.channel.take() else {
-            return self.unless_unreadable(request, Outcome::Connect(send.destination));
+        let channel = match self.take_channel(send, request) {
+            Ok(channel) => channel,
+            Err(outcome) => return outcome,
         };
         let job = Job {
             channel: &channel,
@@ -131,6 +135,51 @@ impl Qp {
         };
         send.channel = Some(channel);
         outcome
+    }
+
+    /// Returns the outcome of a request that cannot be sent for now, because of its fence, or ever,
+    /// because of its length. The other conditions are checked where a request begins that they
+    /// concern.
+    #[inline]
+    fn hindrance(&self, send: &SendQueue, request: &SendRequest<'_>) -> Option<Outcome> {
+        if self.is_held_by_fence(send, request) {
+            return Some(Outcome::Order);
+        }
+        let checked = check_message(request.length(), crate::device::MAX_MESSAGE);
+        checked
+            .err()
+            .map(|status| Outcome::Failed(status_code(status)))
+    }
+
+    #[inline]
+    fn is_held_by_fence(&self, send: &SendQueue, request: &SendRequest<'_>) -> bool {
+        request.flags & IBV_SEND_FENCE != 0
+            && send
+                .outstanding
+                .may_start(answer_to(request.opcode), Fence::On)
+                == Start::AfterAll
+    }
+
+    /// Takes the channel to the peer out of the send queue. Taken rather than cloned: reference
+    /// counting costs as much as checking a key.
+    #[inline]
+    fn take_channel(
+        &self,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Result<Arc<Outbound>, Outcome> {
+        let gone = |channel: &Arc<Outbound>| channel.peer.is_dead();
+        if send.channel.as_ref().is_none_or(gone) {
+            // A dead peer is treated like one whose packets are lost, with the same timeout:
+            // programs exit while peers still have unanswered requests, and rely on an adapter's
+            // retries.
+            if send.channel.is_some() && self.kind != IBV_QPT_UC {
+                return Err(self.unless_unreadable(request, Outcome::NoAnswer));
+            }
+            send.channel = self.process.outbound_to_number(send.destination);
+        }
+        let connect = || self.unless_unreadable(request, Outcome::Connect(send.destination));
+        send.channel.take().ok_or_else(connect)
     }
 
     fn local_invalidate(&self, send: &SendQueue, request: &SendRequest<'_>) -> Outcome {
@@ -336,11 +385,25 @@ impl Qp {
         payload: &[u8],
         bytes: u64,
     ) -> Outcome {
+        let header = request.emit(&self.route(send, job.psn));
+        self.ask_header(send, job, via, header, payload, bytes)
+    }
+
+    /// As [`Qp::ask`], for an encoded request.
+    #[inline]
+    fn ask_header(
+        self: &Arc<Qp>,
+        send: &SendQueue,
+        job: &Job<'_>,
+        via: &Arc<Outbound>,
+        header: Header,
+        payload: &[u8],
+        bytes: u64,
+    ) -> Outcome {
         let acknowledge = Acknowledge {
             index: job.index,
             epoch: send.epoch,
         };
-        let header = request.emit(&self.route(send, job.psn));
         let pushed = via.push(self, header, payload.len(), Some(acknowledge), |target| {
             // SAFETY: the ring provides space for the payload.
             unsafe { target.copy_from_nonoverlapping(payload.as_ptr(), payload.len()) };

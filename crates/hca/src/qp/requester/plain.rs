@@ -50,7 +50,7 @@ impl Qp {
             && request.flags & !FLAGS == 0
             && length != 0
             && length <= most.into()
-            && !send.is_cut
+            && !send.is_off_path
             && !capture::is_on();
         is_plain.then_some(length as u32)
     }

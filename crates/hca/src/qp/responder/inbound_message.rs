@@ -5,6 +5,7 @@ use super::fetch::NotFetched;
 use super::message_state::{MessageState, PartialMessage};
 use super::why;
 use super::{Call, CompletionTarget, Delivered, HeldLock};
+use crate::causes;
 use crate::process::Cq;
 use crate::qp::ring_message::{Body, Extra, Message, Nak, SharedQueue};
 use crate::qp::{Qp, ReceiveQueue};
@@ -12,6 +13,7 @@ use crate::receive::{Receive, ReceiveRing};
 use crate::srq::Srq;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_faults::status::Status;
 use verbena_hca_memory::transfer::Runs;
 use verbena_hca_os::refusal;
 use verbena_transport::assembly;
@@ -56,6 +58,8 @@ struct Receiver<'a> {
     receives: Receives<'a>,
     /// Completion queue of receives that end before the message.
     cq: Option<&'a Cq>,
+    /// Rules about the receives.
+    causes: Option<&'a mut causes::Receives>,
 }
 
 impl Receiver<'_> {
@@ -69,6 +73,21 @@ impl Receiver<'_> {
         }
         self.receives.put_back(receive);
         failure
+    }
+
+    /// Returns the fault that a message is to find in the receive that it takes, by a rule.
+    fn planted(&mut self, message: &Message) -> Option<Fault> {
+        let causes = self.causes.as_mut()?;
+        // Only bytes can exceed a receive, or lack access to it.
+        if message.body == Body::InPlace || message.total == 0 {
+            return None;
+        }
+        let status = causes.take()?;
+        refusal::note(format_args!("{}", refusal::BY_RULE));
+        Some(match status {
+            Status::LocalLength => Fault::ReceiveTooSmall,
+            _ => Fault::ReceiveProtection,
+        })
     }
 }
 
@@ -88,6 +107,7 @@ impl<'a> Call<'a> {
             ring,
             message_state,
             rnr_timer,
+            causes,
             ..
         } = &mut *guard;
         let mut receiver = Receiver {
@@ -103,6 +123,7 @@ impl<'a> Call<'a> {
                 None => Receives::Own(ring),
             },
             cq: queue_pair.recv_cq.as_deref(),
+            causes: causes.as_deref_mut(),
         };
         if let Some(left) = message_state.begin_incarnation(self.route.source.incarnation) {
             receiver.receives.put_back(left);
@@ -158,6 +179,7 @@ impl<'a> Call<'a> {
             kind: Responder::Reliable,
             receives: Receives::Shared(&srq),
             cq: None,
+            causes: None,
         };
         let delivered = self.deliver(&mut receiver, message_state, message);
         states.forget_if_complete(process, source.number);
@@ -263,6 +285,9 @@ impl<'a> Call<'a> {
             }
             return Err(Failure::not_ready(receiver.rnr_timer));
         };
+        if let Some(fault) = receiver.planted(message) {
+            return Err(receiver.fail(fault, receive));
+        }
         if message.body != Body::InPlace {
             let (arriving, room) = (message.total.into(), receive.sges.length());
             if let Err(fault) = assembly::fits(arriving, room) {

@@ -12,6 +12,7 @@
 mod atomic;
 mod datagram;
 mod failure;
+mod faulty;
 mod fetch;
 mod flush;
 mod inbound_message;
@@ -128,7 +129,7 @@ impl<'a> Call<'a> {
 
     fn serve_any(&self, queue_pair: Option<&'a Arc<Qp>>, serving: &mut Serving) -> Progress<'a> {
         let Some(request) = Request::parse(&self.record.header) else {
-            self.inbound.peer.declare_dead();
+            self.serve_no_request(queue_pair, serving);
             return Progress::Done(None);
         };
         if let Request::Datagram(datagram) = request {

@@ -10,6 +10,7 @@ use crate::roce::path::Path;
 use crate::srq::Srq;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_faults::status::Status;
 use verbena_transport::reliable::{Reliable, Responder, responder};
 use verbena_transport::unreliable::{
     ConnectedConfiguration, ConnectedResponder, DatagramConfiguration, DatagramResponder,
@@ -46,6 +47,10 @@ pub(super) struct TakenReceive {
     pub(super) shared: Option<Arc<Srq>>,
     /// The peer's queue pair number.
     pub(super) source: u32,
+    /// Whether the packet is of a send, and has bytes.
+    pub(super) is_of_send: bool,
+    /// The status with which the receive is to end, by a rule.
+    pub(super) planted: Option<Status>,
 }
 
 impl PacketResponder {

@@ -9,6 +9,7 @@
 use super::flush;
 use super::packet_responder::{PacketResponder, ResponderMachine, TakenReceive};
 use super::why::{self, event_name};
+use crate::causes;
 use crate::cq::Completion;
 use crate::process::{Cq, Process};
 use crate::qp::atomic::Atomic;
@@ -39,6 +40,7 @@ use verbena_transport::{
     Receive, Region, ResponderAccess, Taken,
 };
 use verbena_wire::feth::Feth;
+use verbena_wire::opcode::Kind;
 use verbena_wire::packet::Packet;
 use verbena_wire::{RKey, SrqNumber, aeth, bth};
 
@@ -53,7 +55,12 @@ impl Qp {
         if !self.receives() {
             return;
         }
-        let ReceiveQueue { ring, packets, .. } = &mut *guard;
+        let ReceiveQueue {
+            ring,
+            packets,
+            causes,
+            ..
+        } = &mut *guard;
         let Some(PacketResponder {
             machine,
             taken,
@@ -76,6 +83,7 @@ impl Qp {
             ring,
             taken,
             header: None,
+            causes: causes.as_deref_mut(),
         };
         let disposition = match machine {
             ResponderMachine::Reliable(_, responder) => {
@@ -196,6 +204,7 @@ impl Qp {
             ring,
             taken,
             header: None,
+            causes: None,
         };
         let mut made = 0;
         while made < BATCH
@@ -231,6 +240,7 @@ impl Qp {
             ring,
             taken,
             header: Some(crate::roce::header::kind(received.destination)),
+            causes: None,
         };
         let route = crate::roce::header::of(received.route, &received.packet);
         let disposition = responder.handle(&received.packet, &route, &mut access);
@@ -270,6 +280,8 @@ struct ResponderMemory<'a> {
     taken: &'a mut TakenReceive,
     /// Header type that completions report, if receives begin with a header.
     header: Option<u8>,
+    /// Rules about the receives.
+    causes: Option<&'a mut causes::Receives>,
 }
 
 /// Identifier of the taken receive; there is never more than one.
@@ -279,6 +291,8 @@ impl ResponderMemory<'_> {
     /// Looks up the shared receive queue that an XRC request names. Not in the middle of a message,
     /// which stays with the queue that its receive was taken from.
     fn find_shared_queue(&mut self, packet: &Packet<'_>) {
+        self.taken.is_of_send = packet.headers.bth.opcode.operation().kind() == Kind::Send
+            && !packet.payload.is_empty();
         if let (Some(header), None) = (packet.headers.extensions.xrceth, &self.taken.receive) {
             self.taken.shared = self.queue_pair.queue_of_domain(header.srq);
         }
@@ -447,8 +461,14 @@ impl ResponderAccess for ResponderMemory<'_> {
         let Some(receive) = taken else {
             return Taken::NotReady;
         };
-        let length = u32::try_from(receive.sges.length()).unwrap_or(u32::MAX);
+        let mut length = u32::try_from(receive.sges.length()).unwrap_or(u32::MAX);
         self.taken.receive = Some(receive);
+        if let (Some(causes), true) = (&mut self.causes, self.taken.is_of_send) {
+            self.taken.planted = causes.take();
+            if self.taken.planted == Some(verbena_faults::status::Status::LocalLength) {
+                length = 0;
+            }
+        }
         Taken::Receive(Receive {
             id: TAKEN_RECEIVE,
             length,
@@ -457,6 +477,9 @@ impl ResponderAccess for ResponderMemory<'_> {
 
     fn fill(&mut self, _: WorkId, offset: u32, bytes: &[u8]) -> Result<(), LocalError> {
         let receive = self.taken.receive.as_ref().ok_or(LocalError)?;
+        if self.taken.planted.is_some() {
+            return Err(LocalError);
+        }
         let section = self.memory().own_marks().enter(0);
         let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
         let unusable = || {
@@ -483,10 +506,12 @@ impl ResponderAccess for ResponderMemory<'_> {
         let Some(receive) = self.taken.receive.take() else {
             return;
         };
+        let planted = self.taken.planted.take();
         self.note_used();
         let status = status_code(completion.status);
         if completion.status != Status::Success {
-            let why = refusal::noted().unwrap_or_else(|| {
+            let by_rule = planted.map(|_| refusal::BY_RULE.to_owned());
+            let why = by_rule.or_else(refusal::noted).unwrap_or_else(|| {
                 let room = receive.sges.length();
                 format!("the message exceeds the receive's {room} bytes, or violates a rule")
             });

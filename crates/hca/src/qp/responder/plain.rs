@@ -49,7 +49,7 @@ impl Call<'_> {
         let Some(cq) = queue_pair.recv_cq.as_deref() else {
             return false;
         };
-        if queue_pair.kind != IBV_QPT_RC
+        if !queue_pair.receives_plainly
             || queue_pair.state() == IBV_QPS_RTR
             || !self.is_from_live_requester()
         {

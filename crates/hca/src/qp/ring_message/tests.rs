@@ -74,6 +74,14 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
+fn faulty() -> impl Strategy<Value = Faulty> {
+    let fault = proptest::sample::select(Faulty::FAULTS.to_vec());
+    (fault, any::<bool>()).prop_map(|(fault, takes_receive)| Faulty {
+        fault,
+        takes_receive,
+    })
+}
+
 fn flush() -> impl Strategy<Value = Flush> {
     any::<(bool, bool, bool)>().prop_map(|(visible, persistent, region)| Flush {
         visible,
@@ -113,6 +121,14 @@ fn route() -> impl Strategy<Value = Route> {
 }
 
 proptest! {
+    #[test]
+    fn faulty_request_round_trips(faulty in faulty(), route in route()) {
+        let header = faulty.emit(&route);
+        prop_assert_eq!(Faulty::parse(&header), Some(faulty));
+        prop_assert_eq!(Request::parse(&header), None);
+        prop_assert_eq!(Route::of(&header), route);
+    }
+
     #[test]
     fn request_round_trips(request in request(), route in route()) {
         let header = request.emit(&route);

@@ -80,6 +80,7 @@ impl Qp {
         self.set_state(send, after);
         if let Some(one) = send.pending.front() {
             self.report_failed(send, one, status);
+            self.note_planted(send, one.index, status);
             self.complete_send(send, one, status);
         }
         send.pending.remove_front();

@@ -4,6 +4,7 @@
 //! completion. Others wait in `pending`, in order: first those that were sent and await an
 //! answer, then those not begun. Over RoCE the packet requester works on the sent ones in place.
 
+mod altered_packets;
 mod answer;
 mod capture;
 mod completion;
@@ -19,6 +20,7 @@ mod why;
 use request::RequestStage;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
+use crate::causes;
 use crate::cq::Retired;
 use crate::process::Outbound;
 use crate::qp::terms::{answer_to, request_kind};
@@ -84,15 +86,17 @@ pub struct SendQueue {
     pub(super) interfaces: Interfaces,
     /// Port that datagrams leave from.
     pub(super) port: u8,
-    /// Whether that port is down.
-    pub(super) is_cut: bool,
+    /// Whether requests leave the fast path, because that port is down or rules may concern them.
+    pub(super) is_off_path: bool,
+    /// Rules about the requests.
+    pub(super) causes: Option<Box<causes::Sends>>,
     /// Reads and atomics in flight.
     pub(super) outstanding: Outstanding,
     pub(super) notify_drained: bool,
     next_psn: u32,
     timeout: AckTimeout,
     retry_count: RetryCount,
-    rnr_retries: RnrRetries,
+    pub(super) rnr_retries: RnrRetries,
     backoff: Backoff,
     unanswered_since: Option<u64>,
     /// Number whose owner is being connected to.
@@ -108,7 +112,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    pub(super) fn new(capacity: u32) -> SendQueue {
+    pub(super) fn new(capacity: u32, causes: Option<Box<causes::Sends>>) -> SendQueue {
         SendQueue {
             capacity: u64::from(capacity),
             posted: 0,
@@ -127,7 +131,8 @@ impl SendQueue {
             vector: ibv_ah_attr::default(),
             interfaces: Interfaces::default(),
             port: 0,
-            is_cut: false,
+            is_off_path: causes.is_some(),
+            causes,
             outstanding: Outstanding::new(0),
             notify_drained: false,
             next_psn: 0,
@@ -189,6 +194,9 @@ impl SendQueue {
     }
 
     pub(super) fn clear(&mut self) {
+        if let Some(causes) = &mut self.causes {
+            causes.forget();
+        }
         self.packets = None;
         self.path = None;
         self.datagrams = None;
@@ -226,6 +234,11 @@ impl SendQueue {
             (Some(RequestStage::Waiting), Backoff::Connecting) => "channel",
         };
         (self.pending.len(), reason)
+    }
+
+    /// Returns whether a request that the peer does not answer fails at last.
+    pub(super) fn gives_up(&self) -> bool {
+        self.retry_count.patience(self.timeout).is_some()
     }
 
     /// Returns whether a request is in flight.
@@ -318,7 +331,7 @@ impl SendQueue {
 
     /// Returns the number of packets of a request, each with its own PSN; local operations have
     /// none.
-    fn packets(&self, opcode: ibv_wr_opcode, length: u64) -> u32 {
+    pub(super) fn packets(&self, opcode: ibv_wr_opcode, length: u64) -> u32 {
         // As for most requests, so that these need no more.
         if length <= u64::from(self.mtu) {
             return u32::from(!matches!(opcode, IBV_WR_LOCAL_INV | IBV_WR_BIND_MW));

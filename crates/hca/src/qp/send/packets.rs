@@ -2,6 +2,7 @@
 //! packets that this makes and takes.
 
 use super::SendQueue;
+use super::altered_packets::alter;
 use super::packet_requester::{PacketRequester, RequesterMachine};
 use super::request::{PendingRequest, RequestStage};
 use crate::qp::Qp;
@@ -107,6 +108,10 @@ impl Qp {
             let path = packets.path.clone();
             let mut tx_batch = TxBatch::new(&path);
             while let Ok(Some(length)) = packets.make(now(), &mut access, tx_batch.room()) {
+                let causes = access.send.causes.as_deref();
+                if causes.is_some_and(|causes| alter(causes, &mut tx_batch.room()[..length])) {
+                    continue;
+                }
                 tx_batch.push(length);
                 made += 1;
                 if made == 1 && answers_behind {

@@ -29,7 +29,10 @@ impl Qp {
             return;
         }
         let request = one.request();
+        let causes = send.causes.as_deref();
+        let is_planted = causes.is_some_and(|causes| causes.planted(one.index).is_some());
         let why = match status {
+            _ if is_planted => refusal::BY_RULE.to_owned(),
             IBV_WC_LOC_LEN_ERR => self.too_long(send, &request),
             IBV_WC_LOC_PROT_ERR => self.unusable_buffers(&request),
             IBV_WC_LOC_QP_OP_ERR => self.not_possible(send, &request),

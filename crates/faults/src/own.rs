@@ -1,0 +1,111 @@
+//! The rules of this process, as the tracer and the adapter follow them, and its part of the
+//! record.
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::{env, fs, process};
+
+use crate::firing::{self, Firing, command_line};
+use crate::rule::Rule;
+use crate::rules::{self, Rules};
+
+/// The rules in VERBENA_FAULTS that are about this process.
+pub struct Own {
+    rules: Rules,
+    command: String,
+    record: Option<PathBuf>,
+    /// The process that has recorded so many firings of each rule. A child of fork(2) begins anew.
+    process: AtomicU32,
+    recorded: Vec<AtomicU64>,
+}
+
+impl Own {
+    /// Reads the rules from the environment; none if there are none. Rules that cannot be read end
+    /// the process, which would pass a test that it has not run.
+    pub fn named() -> Option<Own> {
+        let text = env::var_os(rules::VARIABLE).filter(|text| !text.is_empty())?;
+        let rules = decode(&text).unwrap_or_else(|error| {
+            eprintln!("verbena: {}: {error}", rules::VARIABLE);
+            process::abort();
+        });
+        let record = env::var_os(firing::VARIABLE).filter(|path| !path.is_empty());
+        Some(Own {
+            command: command_line(&fs::read("/proc/self/cmdline").unwrap_or_default()),
+            record: record.map(PathBuf::from),
+            process: AtomicU32::new(process::id()),
+            recorded: rules.entries.iter().map(|_| AtomicU64::new(0)).collect(),
+            rules,
+        })
+    }
+
+    /// Returns the rules that are about this process, with their numbers.
+    pub fn rules(&self) -> impl Iterator<Item = (usize, &Rule)> {
+        let meant = |(_, entry): &(usize, &rules::Entry)| self.command.contains(&entry.process);
+        let all = self.rules.entries.iter().enumerate().filter(meant);
+        all.map(|(number, entry)| (number, &entry.rule))
+    }
+
+    /// Returns whether a rule is met by call `count`, where `object` is 0, or by request `count` of
+    /// an object. If it is, records that.
+    pub fn fires(&self, number: usize, object: u32, count: u64) -> bool {
+        let is_met = self.is_met(number, object, count);
+        if is_met {
+            self.note(number, object, count);
+        }
+        is_met
+    }
+
+    /// As [`Own::fires`], without recording it.
+    pub fn is_met(&self, number: usize, object: u32, count: u64) -> bool {
+        let Some(entry) = self.rules.entries.get(number) else {
+            return false;
+        };
+        let draw = || self.rules.draw(number, &self.command, object, count);
+        entry.rule.trigger.is_met(count, draw)
+    }
+
+    /// Records that a rule has fired.
+    pub fn note(&self, rule: usize, object: u32, count: u64) {
+        let id = process::id();
+        if self.process.swap(id, Ordering::Relaxed) != id {
+            self.recorded
+                .iter()
+                .for_each(|recorded| recorded.store(0, Ordering::Relaxed));
+        }
+        let before = self.recorded[rule].fetch_add(1, Ordering::Relaxed);
+        if before < firing::MOST {
+            self.append(&Firing {
+                rule,
+                process: id,
+                object,
+                count,
+                command: self.command.clone(),
+            });
+        }
+    }
+
+    /// Appends to the record, in one write. The file is opened each time, because programs close
+    /// descriptors that they do not know.
+    fn append(&self, firing: &Firing) {
+        let Some(path) = &self.record else {
+            return;
+        };
+        let line = firing.to_string();
+        let file = OpenOptions::new().append(true).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+            static SAID: AtomicBool = AtomicBool::new(false);
+            if !SAID.swap(true, Ordering::Relaxed) {
+                let path = path.display();
+                eprintln!("verbena: cannot record a fault in {path}: {error}");
+            }
+        }
+    }
+}
+
+fn decode(text: &OsStr) -> Result<Rules, String> {
+    let text = text.to_str().ok_or("not a text")?;
+    Rules::decode(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,165 @@
+//! The place of a rule: a call, or requests or receives of queue pairs: `ibv_reg_mr`, `qp1.write`,
+//! `qp*.recv`.
+
+use std::fmt;
+
+use crate::call;
+use crate::rule::BadRule;
+
+/// Which objects of a kind a rule is about. `verbena trace` has the same numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objects {
+    /// Each, which counts by itself.
+    Each,
+    /// The one that the process created as number so many, from 1.
+    One(u32),
+}
+
+impl Objects {
+    /// Returns whether an object of this number is meant.
+    pub fn include(self, number: u32) -> bool {
+        match self {
+            Objects::Each => true,
+            Objects::One(one) => one == number,
+        }
+    }
+}
+
+impl fmt::Display for Objects {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Objects::Each => to.write_str("*"),
+            Objects::One(number) => write!(to, "{number}"),
+        }
+    }
+}
+
+/// An operation of send requests, with its variants (immediate data, invalidation).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // See the names.
+pub enum Operation {
+    Any,
+    Send,
+    Write,
+    Read,
+    FetchAdd,
+    CompareSwap,
+    AtomicWrite,
+    Flush,
+    Bind,
+    Invalidate,
+}
+
+impl Operation {
+    /// All operations, with their names in rules.
+    pub const NAMES: [(&'static str, Operation); 10] = [
+        ("send", Operation::Send),
+        ("write", Operation::Write),
+        ("read", Operation::Read),
+        ("fetch-add", Operation::FetchAdd),
+        ("compare-swap", Operation::CompareSwap),
+        ("atomic-write", Operation::AtomicWrite),
+        ("flush", Operation::Flush),
+        ("bind", Operation::Bind),
+        ("invalidate", Operation::Invalidate),
+        ("any", Operation::Any),
+    ];
+
+    /// Returns whether it concerns local objects only, so that nothing is sent.
+    pub fn is_local(self) -> bool {
+        matches!(self, Operation::Bind | Operation::Invalidate)
+    }
+}
+
+/// The calls or requests that a rule counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Site {
+    /// Calls of a function.
+    Call(&'static str),
+    /// Send requests of queue pairs.
+    Requests(Objects, Operation),
+    /// Receives of queue pairs that messages take.
+    Receives(Objects),
+    /// A port, which counts nothing.
+    Port(u8),
+}
+
+/// The name of receives in rules.
+const RECEIVES: &str = "recv";
+
+impl Site {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Names an unknown call or operation.
+    pub fn read(text: &str) -> Result<Site, BadRule> {
+        let port = text
+            .strip_prefix("port")
+            .and_then(|number| number.parse().ok());
+        if let Some(port @ 1..) = port {
+            return Ok(Site::Port(port));
+        }
+        let Some((object, operation)) = text.split_once('.') else {
+            return call::named(text)
+                .map(|call| Site::Call(call.name))
+                .ok_or_else(|| BadRule::Call(text.to_owned(), suggestion(text)));
+        };
+        let bad = || BadRule::Operation(text.to_owned());
+        let objects = match object.strip_prefix("qp").ok_or_else(bad)? {
+            "*" => Objects::Each,
+            number => match number.parse() {
+                Ok(0) | Err(_) => return Err(bad()),
+                Ok(number) => Objects::One(number),
+            },
+        };
+        if operation == RECEIVES {
+            return Ok(Site::Receives(objects));
+        }
+        let found = Operation::NAMES.iter().find(|(name, _)| *name == operation);
+        let (_, operation) = found.ok_or_else(bad)?;
+        Ok(Site::Requests(objects, *operation))
+    }
+
+    /// Returns the same place at one object; a call has none.
+    pub fn at(self, number: u32) -> Site {
+        match self {
+            Site::Call(_) | Site::Port(_) => self,
+            Site::Requests(_, operation) => Site::Requests(Objects::One(number), operation),
+            Site::Receives(_) => Site::Receives(Objects::One(number)),
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Site::Call(name) => to.write_str(name),
+            Site::Port(number) => write!(to, "port{number}"),
+            Site::Receives(objects) => write!(to, "qp{objects}.{RECEIVES}"),
+            Site::Requests(objects, operation) => {
+                let named = Operation::NAMES.iter().find(|(_, one)| one == operation);
+                write!(to, "qp{objects}.{}", named.map_or("any", |(name, _)| name))
+            }
+        }
+    }
+}
+
+/// Returns a hint at calls whose names contain the word or are contained in it.
+fn suggestion(name: &str) -> String {
+    let near: Vec<&str> = call::CALLS
+        .iter()
+        .map(|call| call.name)
+        .filter(|known| !name.is_empty() && (known.contains(name) || name.contains(known)))
+        .take(4)
+        .collect();
+    match near.is_empty() {
+        true => "; `verbena faults calls` lists them".into(),
+        false => format!("; did you mean {}?", near.join(", ")),
+    }
+}
+
+/// Returns the names of all operations, for messages.
+pub(crate) fn operation_names() -> String {
+    let names: Vec<&str> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+    format!("{RECEIVES}, {}", names.join(", "))
+}

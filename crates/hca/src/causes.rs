@@ -1,0 +1,224 @@
+//! Causes of failed completions, which rules plant (`verbena run --fault`, [`verbena_faults`]).
+//!
+//! A rule names a queue pair, an operation and a status. When such a request begins, the adapter
+//! plants a cause of that status: it uses a key that names nothing, leaves the packets out, or has
+//! the responder find a fault. All else (answers, states, flushes, events, retries) follows from
+//! the transport's rules.
+//!
+//! A queue pair without rules has none of this: it is created without [`Sends`] and [`Receives`],
+//! and its requests take their fast paths.
+
+pub mod events;
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use verbena_faults::own::Own;
+use verbena_faults::rule::{Action, Rule};
+use verbena_faults::site::{Operation, Site};
+use verbena_faults::status::Status;
+
+/// Number of queue pairs that the process has created, those before a fork included, as
+/// `verbena trace` counts them.
+static QUEUE_PAIRS: AtomicU32 = AtomicU32::new(0);
+
+/// Returns the rules that are about this process, if there are any. They are read once.
+fn own() -> Option<&'static Own> {
+    static OWN: OnceLock<Option<Own>> = OnceLock::new();
+    OWN.get_or_init(Own::named).as_ref()
+}
+
+/// Returns the number of a queue pair that is being created.
+pub fn number_queue_pair() -> u32 {
+    QUEUE_PAIRS.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+/// A rule about an object, and the number of its requests so far.
+struct Counted {
+    number: usize,
+    operation: Operation,
+    /// None records the request only.
+    status: Option<Status>,
+    count: u64,
+}
+
+/// Rules about one queue of an object.
+struct Rules {
+    object: u32,
+    counted: Vec<Counted>,
+}
+
+impl Rules {
+    /// Returns those that `of_queue` selects.
+    fn of(object: u32, of_queue: impl Fn(Site) -> Option<Operation>) -> Rules {
+        let counted = |(number, rule): (usize, &Rule)| {
+            Some(Counted {
+                number,
+                operation: of_queue(rule.site)?,
+                status: match rule.action {
+                    Action::End(status) => Some(status),
+                    Action::Pass | Action::Refuse(_) | Action::Raise(_) => None,
+                },
+                count: 0,
+            })
+        };
+        let all = own().into_iter().flat_map(Own::rules);
+        Rules {
+            object,
+            counted: all.filter_map(counted).collect(),
+        }
+    }
+
+    /// Counts a request for the rules that may concern it, and returns the first one that is met.
+    /// Records those that let it pass.
+    fn next(&mut self, concerns: impl Fn(Operation, Option<Status>) -> bool) -> Option<Met> {
+        let own = own()?;
+        let mut found = None;
+        for rule in &mut self.counted {
+            if !concerns(rule.operation, rule.status) {
+                continue;
+            }
+            rule.count += 1;
+            if found.is_some() || !own.is_met(rule.number, self.object, rule.count) {
+                continue;
+            }
+            match rule.status {
+                None => own.note(rule.number, self.object, rule.count),
+                Some(status) => {
+                    found = Some(Met {
+                        number: rule.number,
+                        count: rule.count,
+                        status,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    /// Records that a rule has fired.
+    fn note(&self, met: Met) {
+        if let Some(own) = own() {
+            own.note(met.number, self.object, met.count);
+        }
+    }
+}
+
+/// A rule that is met by a request.
+#[derive(Clone, Copy)]
+pub struct Met {
+    number: usize,
+    count: u64,
+    /// The status with which the request is to end.
+    pub status: Status,
+}
+
+/// A request with a cause.
+#[derive(Clone, Copy)]
+pub struct Planted {
+    /// Its index in the send queue.
+    pub index: u64,
+    /// The PSN of its first packet.
+    pub psn: u32,
+    /// The number of its packets.
+    pub packets: u32,
+    /// The rule.
+    pub met: Met,
+}
+
+/// The rules about the send requests of a queue pair.
+pub struct Sends {
+    rules: Rules,
+    /// Index of the first request that has not begun yet.
+    next: u64,
+    /// Those of the present connection.
+    planted: Vec<Planted>,
+}
+
+impl Sends {
+    /// Returns the rules about a queue pair; none if there are none, and events of ports do not
+    /// count requests.
+    pub fn of(object: u32) -> Option<Box<Sends>> {
+        let rules = Rules::of(object, |site| match site {
+            Site::Requests(objects, operation) if objects.include(object) => Some(operation),
+            _ => None,
+        });
+        let is_needed = !rules.counted.is_empty() || events::count_requests();
+        is_needed.then(|| {
+            Box::new(Sends {
+                rules,
+                next: 0,
+                planted: Vec::new(),
+            })
+        })
+    }
+
+    /// Counts the request with this index, if it begins and was not counted before. `can_end` tells
+    /// whether it can end with a status; `planted` describes it.
+    pub fn begin(
+        &mut self,
+        index: u64,
+        operation: Operation,
+        can_end: impl Fn(Status) -> bool,
+        planted: impl FnOnce(Met) -> Planted,
+    ) {
+        if index < self.next {
+            return;
+        }
+        self.next = index + 1;
+        events::count();
+        let met = self.rules.next(|wanted, status| {
+            (wanted == operation || wanted == Operation::Any) && status.is_none_or(&can_end)
+        });
+        self.planted.extend(met.map(planted));
+    }
+
+    /// Returns the cause of the request with this index.
+    pub fn planted(&self, index: u64) -> Option<Status> {
+        let found = self.planted.iter().find(|one| one.index == index);
+        found.map(|one| one.met.status)
+    }
+
+    /// Returns the cause at a PSN, with the packet's number in the request. Packets behind one that
+    /// is left out are left out, too.
+    pub fn at(&self, psn: u32) -> Option<(Status, u32)> {
+        self.planted.iter().find_map(|one| {
+            let distance = psn.wrapping_sub(one.psn) & 0xff_ffff;
+            let is_behind = distance < 1 << 23 && one.met.status == Status::RetryExceeded;
+            (distance < one.packets || is_behind).then_some((one.met.status, distance))
+        })
+    }
+
+    /// Records that the request with this index has ended with its status. Of several requests in
+    /// flight that are to fail, only the first one does.
+    pub fn ended(&self, index: u64) {
+        if let Some(one) = self.planted.iter().find(|one| one.index == index) {
+            self.rules.note(one.met);
+        }
+    }
+
+    /// Forgets the causes of a connection that has ended.
+    pub fn forget(&mut self) {
+        self.planted.clear();
+    }
+}
+
+/// The rules about the receives of a queue pair.
+pub struct Receives(Rules);
+
+impl Receives {
+    /// Returns the rules about a queue pair; none if there are none.
+    pub fn of(object: u32) -> Option<Box<Receives>> {
+        let rules = Rules::of(object, |site| match site {
+            Site::Receives(objects) if objects.include(object) => Some(Operation::Any),
+            _ => None,
+        });
+        (!rules.counted.is_empty()).then(|| Box::new(Receives(rules)))
+    }
+
+    /// Counts a receive that a message takes. Returns the status with which it is to end.
+    pub fn take(&mut self) -> Option<Status> {
+        let met = self.0.next(|_, _| true)?;
+        self.0.note(met);
+        Some(met.status)
+    }
+}

@@ -1,0 +1,196 @@
+//! Events of ports that rules bring about: `port1 after 100 requests: down for 50 ms`.
+//!
+//! A port that goes down does so at once, before the next request begins; a separate thread tells
+//! the peers and the program, and takes the port up again. It exists only if there are such rules.
+
+use super::own;
+use crate::device::Device;
+use crate::link::{self, PortChange};
+use crate::process::Process;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+use verbena_faults::event::Event;
+use verbena_faults::rule::{Action, Trigger};
+use verbena_faults::site::Site;
+use verbena_hca_os::start::start;
+
+/// A rule about a port.
+struct Planned {
+    number: usize,
+    port: u8,
+    trigger: Trigger,
+    event: Event,
+    is_begun: AtomicBool,
+}
+
+struct Events {
+    planned: Vec<Planned>,
+    /// Requests of the process that have begun.
+    requests: AtomicU64,
+    /// The process whose thread takes the rules' positions, and its end of the queue.
+    process: AtomicU32,
+    thread: Mutex<Option<Sender<(usize, Instant)>>>,
+}
+
+/// Returns the rules about ports; none if there are none.
+fn events() -> Option<&'static Events> {
+    static EVENTS: OnceLock<Option<Events>> = OnceLock::new();
+    EVENTS.get_or_init(Events::named).as_ref()
+}
+
+/// Returns whether requests are counted, so that queue pairs leave the fast path.
+pub fn count_requests() -> bool {
+    let is_by_count = |one: &Planned| matches!(one.trigger, Trigger::AfterRequests(_));
+    events().is_some_and(|events| events.planned.iter().any(is_by_count))
+}
+
+/// Counts a request that begins, and begins the events that are due before it.
+pub fn count() {
+    let Some(events) = events() else {
+        return;
+    };
+    let before = events.requests.fetch_add(1, Ordering::Relaxed);
+    for (position, one) in events.planned.iter().enumerate() {
+        if one.trigger == Trigger::AfterRequests(before) {
+            events.begin(position);
+        }
+    }
+}
+
+/// Starts the thread, if there are rules about ports and the process has none yet.
+pub fn follow(process: &Arc<Process>) {
+    let Some(events) = events() else {
+        return;
+    };
+    if events.process.swap(std::process::id(), Ordering::SeqCst) == std::process::id() {
+        return;
+    }
+    events.requests.store(0, Ordering::Relaxed);
+    for one in &events.planned {
+        one.is_begun.store(false, Ordering::Relaxed);
+    }
+    let (sender, receiver) = channel();
+    *events.lock() = Some(sender);
+    let process = Arc::downgrade(process);
+    if start(c"verbena-faults", 128 << 10, move || {
+        events.run(&process, &receiver)
+    })
+    .is_err()
+    {
+        events.process.store(0, Ordering::SeqCst);
+    }
+}
+
+impl Events {
+    fn named() -> Option<Events> {
+        let mut planned = Vec::new();
+        for (number, rule) in own()?.rules() {
+            if let (Site::Port(port), Action::Raise(event)) = (rule.site, rule.action) {
+                planned.push(Planned {
+                    number,
+                    port,
+                    trigger: rule.trigger,
+                    event,
+                    is_begun: AtomicBool::new(false),
+                });
+            }
+        }
+        (!planned.is_empty()).then_some(Events {
+            planned,
+            requests: AtomicU64::new(0),
+            process: AtomicU32::new(0),
+            thread: Mutex::new(None),
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Sender<(usize, Instant)>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins an event, once. Its port must exist, and not be an Ethernet interface if it is to go
+    /// down.
+    fn begin(&self, position: usize) {
+        let one = &self.planned[position];
+        let is_possible = link::has_port(one.port.into())
+            && !(link::is_ethernet() && matches!(one.event, Event::Down(_)));
+        if one.is_begun.swap(true, Ordering::SeqCst) || !is_possible {
+            return;
+        }
+        if let Event::Down(_) = one.event {
+            link::plant_down(one.port, true);
+        }
+        if let Some(own) = own() {
+            let count = match one.trigger {
+                Trigger::AfterRequests(count) => count,
+                _ => 1,
+            };
+            own.note(one.number, one.port.into(), count);
+        }
+        if let Some(thread) = &*self.lock() {
+            // The thread lives as long as the process.
+            let _ = thread.send((position, Instant::now()));
+        }
+    }
+
+    /// Begins the events that are due by time, and raises all.
+    fn run(&self, process: &Weak<Process>, begun: &Receiver<(usize, Instant)>) {
+        let start = Instant::now();
+        let mut ends: Vec<(Instant, u8)> = Vec::new();
+        loop {
+            let of_rule = self.planned.iter().filter_map(|one| match one.trigger {
+                Trigger::AfterTime(time) if !one.is_begun.load(Ordering::SeqCst) => {
+                    Some(start + time)
+                }
+                _ => None,
+            });
+            let next = of_rule.chain(ends.iter().map(|(end, _)| *end)).min();
+            let wait = match next {
+                Some(next) => next.saturating_duration_since(Instant::now()),
+                None => Duration::from_secs(3600),
+            };
+            let received = match begun.recv_timeout(wait) {
+                Ok(received) => Some(received),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            let Some(process) = process.upgrade() else {
+                return;
+            };
+            if let Some((position, began)) = received {
+                let one = &self.planned[position];
+                raise(&process, one);
+                if let Event::Down(Some(time)) = one.event {
+                    ends.push((began + time, one.port));
+                }
+            }
+            let now = Instant::now();
+            for (position, one) in self.planned.iter().enumerate() {
+                if matches!(one.trigger, Trigger::AfterTime(time) if start + time <= now) {
+                    self.begin(position);
+                }
+            }
+            ends.retain(|(end, port)| {
+                if *end <= now && !link::plant_down(*port, false) {
+                    process.port_has_changed(*port, PortChange::Active);
+                }
+                *end > now
+            });
+        }
+    }
+}
+
+/// Notifies the peers and the program of an event.
+fn raise(process: &Arc<Process>, one: &Planned) {
+    let kind = match one.event {
+        Event::Down(_) => return process.port_has_changed(one.port, PortChange::Down),
+        Event::Lid => verbena_abi::IBV_EVENT_LID_CHANGE,
+        Event::Pkey => verbena_abi::IBV_EVENT_PKEY_CHANGE,
+        Event::SubnetManager => verbena_abi::IBV_EVENT_SM_CHANGE,
+        Event::Gid => verbena_abi::IBV_EVENT_GID_CHANGE,
+        Event::Reregister => verbena_abi::IBV_EVENT_CLIENT_REREGISTER,
+    };
+    let (device, number) = Device::of_port(one.port);
+    process.ports.watch().raise(device, number, kind);
+}
