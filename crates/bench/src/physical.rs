@@ -211,7 +211,7 @@ mod tests {
                 .1
         };
         let both = [("ways", Value::Word("both".to_owned()))];
-        let bound = hdr.one_way(1 << 20);
+        let bound = hdr.one_way_of("bandwidth.write-both", 1 << 20);
         let rate = metric("message-rate", "1/s", 40_000.0);
         assert_eq!(
             ends("bandwidth.write-both", &rate, &both),
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!((hdr.one_way_of("bandwidth.write", 8) / 8e6).round(), 500.0);
         // The receiving side processes fewer than the link carries.
         let received = hdr.received(8);
-        assert!((100e6..400e6).contains(&received), "{received}");
+        assert!((100e6..=400e6).contains(&received), "{received}");
         assert_eq!(ends("connectx6-hdr", received / 1.5), received);
         assert_eq!((ends("connectx6dx-100gbe", 100e6) / 1e6).round(), 118.0);
     }

@@ -82,7 +82,14 @@ fn pin_replay(to: &mut String, name: &str, replay: &Replay<'_>, programs: Vec<Pr
             let mut drawn = Vec::new();
             timeline(&outcome, &mut drawn).expect("memory takes it");
             let drawn = String::from_utf8(drawn).expect("it is text");
-            let all = figures(&outcome) + &drawn;
+            // The bottleneck follows from the same events.
+            let parts = [
+                figures(&outcome.ranks),
+                figures(&outcome.waited),
+                figures(&outcome.chain),
+                figures(&outcome.timelines),
+            ];
+            let all = format!(" {{ : {} }}", parts.join(", : ")) + &drawn;
             pin(to, name, Some(outcome.last()), &all);
         }
         Err(failure) => pin(to, name, None, &failure.to_string()),
