@@ -5,6 +5,7 @@
 //! arrive until then have passed the receiver's link: of those sent from some instant on, all of
 //! them one after another. Everything else takes no time.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use verbena_model::kernel::Time;
 
@@ -90,7 +91,7 @@ impl Dependencies {
         let mut arrivals: Vec<(Time, Time)> =
             arrivals.map(|&(sent, time)| (least[sent], time)).collect();
         // The last ones first: each sum is of all messages sent from then on.
-        arrivals.sort_by(|one, other| other.0.cmp(&one.0));
+        arrivals.sort_by_key(|(sent, _)| Reverse(*sent));
         let mut together = Time::ZERO;
         let arrived = arrivals.into_iter().map(|(sent, time)| {
             together += time;
