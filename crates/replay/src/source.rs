@@ -188,7 +188,7 @@ mod tests {
         std::fs::write(directory.join("traces.otf2"), "").unwrap();
         let error = Source::open(&directory).unwrap().trace();
         std::fs::remove_dir_all(&directory).unwrap();
-        let reason = error.err().expect("is refused").to_string();
+        let reason = error.expect_err("is refused").to_string();
         assert!(reason.contains("`verbena import`"), "{reason}");
     }
 

@@ -183,8 +183,8 @@ impl Modelled {
         Ok((ran, audit))
     }
 
-    /// Runs it, passes each record to `pass_on` at once, and returns the virtual time and an audit of
-    /// the system's traffic.
+    /// Runs it, passes each record to `pass_on` at once, and returns the virtual time and an audit
+    /// of the system's traffic.
     ///
     /// # Errors
     ///

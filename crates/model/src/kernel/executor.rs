@@ -290,7 +290,7 @@ impl Sim {
         };
         let events = inner.events.get() + 1;
         inner.events.set(events);
-        if events % PORTION == 0 {
+        if events.is_multiple_of(PORTION) {
             EVENTS.fetch_add(PORTION, Ordering::Relaxed);
         }
         let taken = inner.tasks.borrow_mut()[id as usize].task.take();
