@@ -6,9 +6,10 @@ use verbena_reproduce::claims::shipped;
 use verbena_reproduce::sensitivity::sensitivity;
 
 /// Values that affect fewer than two claims, as documented in docs/models-profiles.md.
-const ALONE: [&str; 4] = [
+const ALONE: [&str; 5] = [
     "mvapich-0.9.2.intranode_buffer",
     "mvapich-0.9.4.intranode",
+    "xeon-e7501.cpu.copy",
     "xeon-e7501.memory.bandwidth",
     "xeon-e7501.pcix.bridge",
 ];
