@@ -24,11 +24,12 @@ const LARGEST: u64 = 1 << 20;
 
 #[derive(Debug, clap::Args)]
 pub struct FaultOptions {
-    /// Make calls or requests fail: "CALL [WHEN]: ERROR", "qpN.OPERATION [WHEN]: STATUS"
+    /// Make calls or requests fail, e.g. "ibv_reg_mr 2: ENOMEM"
     ///
-    /// "ibv_reg_mr 2: ENOMEM" refuses the second ibv_reg_mr of each process. "qp1.write 3:
-    /// remote-access" plants a cause by which the third write of the first queue pair ends so; qp*
-    /// is each queue pair. WHEN is N, N..M, N.., every N, or p PROBABILITY; without it each fails.
+    /// A rule is "CALL [WHEN]: ERROR" or "qpN.OPERATION [WHEN]: STATUS". "ibv_reg_mr 2: ENOMEM"
+    /// refuses the second ibv_reg_mr of each process. "qp1.write 3: remote-access" plants a cause
+    /// by which the third write of the first queue pair ends so; qp* is each queue pair. WHEN is N,
+    /// N..M, N.., every N, or p PROBABILITY; without it each fails.
     /// "port1 after 100 requests: down for 50 ms" takes the port of each process down.
     /// May be repeated. `verbena faults calls` and `verbena faults requests` list the calls,
     /// operations and statuses.
