@@ -106,11 +106,10 @@ impl Physical {
         let one_way = self.one_way_of(benchmark, bytes);
         let together = together.unwrap_or(f64::INFINITY);
         let together = together.min(one_way * directions(benchmark, parameters));
+        let received = self.received(bytes) * receivers(benchmark, parameters);
+        let together = together.min(received * bytes.max(1) as f64);
         let most = match metric.unit.as_str() {
-            "1/s" => {
-                let received = self.received(bytes) * receivers(benchmark, parameters);
-                received.min(together / bytes.max(1) as f64)
-            }
+            "1/s" => together / bytes.max(1) as f64,
             _ if metric.name == SHARE => one_way,
             _ => together,
         };
@@ -241,6 +240,11 @@ mod tests {
         let received = hdr.received(8);
         assert!((100e6..=400e6).contains(&received), "{received}");
         assert_eq!(ends("connectx6-hdr", received / 1.5), received);
+        let whole = Metric::figure("bandwidth", "bytes/s", Better::Higher, 8.0 * received / 1.5);
+        let parameters = Parameters::from([("ways".to_owned(), Value::Word("one".to_owned()))]);
+        let range = (whole.value / 2.0, whole.value * 2.0);
+        let (_, high) = hdr.figures(("bandwidth.write", &parameters), (&whole, None), 8, range);
+        assert_eq!(high, 8.0 * received);
         assert_eq!((ends("connectx6dx-100gbe", 100e6) / 1e6).round(), 118.0);
     }
 }
