@@ -42,6 +42,7 @@ def cases() -> list[Case]:
     """All."""
     return [*(Case(str(path.relative_to(ROOT)), what, partial(look, path))
               for path in DOCUMENTS for what, look in (("links", links), ("options", options))),
+            Case("marks of a merge", "every file", conflicts),
             Case("variables", "", variables),
             Case("variables", "help", variables_of_help),
             Case("chapters", "", chapters),
@@ -55,6 +56,17 @@ def cases() -> list[Case]:
             Case("circles of files", "crates", circles.none_large),
             Case("circles of files", "a planted one", circles.planted_is_found),
             *(Case("the site", f"mdBook {version}", partial(site, version)) for version in ("in the path", *VERSIONS))]
+
+
+def conflicts(_place: Place) -> Outcome:
+    """No file has the marks of a merge that was not finished."""
+    marks = re.compile(r"^(<{7} |={7}$|>{7} )", re.M)
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, timeout=SECONDS)
+    if listed.returncode != 0:
+        return skipped("this is no clone")
+    names = [name for name in map(bytes.decode, listed.stdout.split(b"\0")) if (ROOT / name).is_file()]
+    marked = [name for name in names if marks.search((ROOT / name).read_text(errors="replace"))]
+    return failed(", ".join(marked)) if marked else passed(f"{len(names)} files")
 
 
 def links(path: Path, _place: Place) -> Outcome:

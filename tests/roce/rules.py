@@ -50,7 +50,7 @@ def follow(hosts: Hosts) -> Outcome:
         while server.running and not first.listens() and time.monotonic() < deadline:
             wait_for_any([server], time.monotonic() + 0.005)
         client = hosts.run(second, "client", second.on_adapter(*command, first.address, options=options["client"]), SECONDS)
-        # Without a failure of its own it waits for the client, which has failed.
+        # A server that sees no failure waits for the client, which has ended: it is not waited for.
         ended = server.finish(time.monotonic() + (SECONDS if receive is not None else 0))
         evidence = client.evidence() + ended.evidence()
         if client.status == 0 or not says(status, client.output):

@@ -76,7 +76,7 @@ impl Progress {
     }
 
     /// Shows the points and the events of a model that takes long: in the line, or without a
-    /// terminal as a line of its own, less often.
+    /// terminal as a new line, less often.
     pub fn look(&mut self) {
         let (since, before) = self.shown;
         let is_shown = progress_line::is_shown();

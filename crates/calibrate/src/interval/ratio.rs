@@ -111,7 +111,8 @@ impl Ratio {
     pub fn rule(&self) -> String {
         format!(
             "rule: a verdict is sure if the {:.0} % interval of the ratio, divided to multiplied \
-             by {:.2}, excludes 1; it is the spread of the ratios of {} sources' errors at equal sizes ({}), {}{}",
+             by {:.2}, excludes 1; it is the spread of the ratios of {} sources' errors at equal \
+             sizes ({}), {}{}",
             100.0 * self.level,
             self.factor,
             self.sources,

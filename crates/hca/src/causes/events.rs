@@ -79,6 +79,8 @@ pub fn follow(process: &Arc<Process>) {
     })
     .is_err()
     {
+        // Without it no event begins: the rules are reported as never fired.
+        *events.lock() = None;
         events.process.store(0, Ordering::SeqCst);
     }
 }
@@ -118,6 +120,10 @@ impl Events {
         if one.is_begun.swap(true, Ordering::SeqCst) || !is_possible {
             return;
         }
+        let thread = self.lock();
+        let Some(thread) = &*thread else {
+            return;
+        };
         if let Event::Down(_) = one.event {
             link::plant_down(one.port, true);
         }
@@ -128,10 +134,8 @@ impl Events {
             };
             own.note(one.number, one.port.into(), count);
         }
-        if let Some(thread) = &*self.lock() {
-            // The thread lives as long as the process.
-            let _ = thread.send((position, Instant::now()));
-        }
+        // The thread lives as long as the process.
+        let _ = thread.send((position, Instant::now()));
     }
 
     /// Begins the events that are due by time, and raises all.
