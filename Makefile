@@ -12,7 +12,7 @@ export CARGO
 
 RELEASE   := $(or $(CARGO_TARGET_DIR),target)/release
 LIBRARIES := $(RELEASE)/lib
-RFIO      := rfiod rfcp rfdir rfcat rfrm rfmkdir rfrename rfchmod rfstat rfsrr
+TOOLS     := $(shell sed '/^\#/d' packaging/products/tools)
 
 .PHONY: build testable xrootd install wheel deb rpm dist sbom site check test bench evaluate nightly clean
 
@@ -25,16 +25,17 @@ build:
 xrootd: build
 	xrootd/build $(RELEASE)
 
-# The programs are small; their symbols lie beside them, where debuggers look.
+# The programs are small; their symbols lie beside them, where debuggers look. The client tools are one file.
 install: build
 	install -d $(DESTDIR)$(PREFIX)/bin/.debug $(DESTDIR)$(PREFIX)/lib/verbena
-	set -e; for program in verbena $(RFIO); do \
+	set -e; for program in verbena rfiod rfio-tools; do \
 		to=$(DESTDIR)$(PREFIX)/bin; \
 		objcopy --only-keep-debug $(RELEASE)/$$program $$to/.debug/$$program.debug; \
 		chmod 644 $$to/.debug/$$program.debug; \
 		install -m 755 -s $(RELEASE)/$$program $$to/; \
 		objcopy --add-gnu-debuglink=$$to/.debug/$$program.debug $$to/$$program; \
 	done
+	set -e; cd $(DESTDIR)$(PREFIX)/bin; for tool in $(TOOLS); do ln -f rfio-tools $$tool; done; rm rfio-tools
 	install -d $(DESTDIR)$(PREFIX)/share/doc/verbena
 	$(RELEASE)/verbena __manual $(DESTDIR)$(PREFIX)/share
 	install -m 755 $(LIBRARIES)/libibverbs.so.1 $(LIBRARIES)/libverbena_shim.so $(LIBRARIES)/libverbena_tracer.so \

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import elf
 from archive import Wheel
-from metadata import NAME, PROGRAMS, ROOT, information, version
+from metadata import FILES, NAME, ROOT, information, version
 
 # cargo's directory for release builds.
 RELEASE = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").absolute() / "release"
@@ -25,7 +25,7 @@ SOURCES = ("*.py", "*.pyi", "py.typed")
 
 def stripped(built: Path, scratch: Path) -> dict[str, Path]:
     """Returns the programs and libraries without their symbols, by their paths in the wheel."""
-    found = {f"verbena/bin/{name}": built / name for name in PROGRAMS}
+    found = {f"verbena/bin/{name}": built / name for name in FILES}
     found |= {f"verbena/{place}/{name}": built / "lib" / name for name, place in LIBRARIES.items()}
     found[f"{MODULE_OF}/{MODULE}"] = built / "lib" / MODULE
     if absent := [str(file) for file in found.values() if not file.is_file()]:

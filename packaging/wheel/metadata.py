@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 if str(ROOT / "python") not in sys.path:
     sys.path.append(str(ROOT / "python"))
 
-from verbena.programs import NAMES as PROGRAMS  # noqa: E402
+from verbena.programs import FILES, NAMES  # noqa: E402, F401
 
 NAME = "verbena"
 LICENSES = ("LICENSE-APACHE", "LICENSE-MIT")
@@ -62,7 +62,7 @@ def metadata() -> str:
 
 def information() -> dict[str, str]:
     """Returns the files of the .dist-info directory that do not depend on the compilation."""
-    commands = "\n".join(f"{name} = verbena.programs:{name}" for name in PROGRAMS)
+    commands = "\n".join(f"{name} = verbena.programs:{name}" for name in NAMES)
     return {
         **{f"licenses/{name}": (ROOT / name).read_text() for name in LICENSES},
         "entry_points.txt": _ENTRY_POINTS.format(commands=commands),

@@ -1,5 +1,6 @@
-//! Code shared by RFIO's programs: exit codes, human-readable sizes, and the command lines, which
-//! also produce help, manual pages and shell completion.
+//! RFIO's programs: the client tools, and the code shared with the daemon: exit codes,
+//! human-readable sizes, and the command lines, which also produce help, manual pages and shell
+//! completion.
 
 // Square brackets in help texts are syntax of the command line.
 #![allow(rustdoc::broken_intra_doc_links)]
@@ -11,3 +12,4 @@ pub mod exit;
 pub mod remote;
 pub mod size;
 pub mod storage_report;
+pub mod tools;

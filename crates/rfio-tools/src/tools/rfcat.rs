@@ -4,13 +4,14 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
+use crate::arguments::{self, Concatenate};
+use crate::exit;
 use verbena_rfio_client::copy::stream_file;
 use verbena_rfio_client::{Error, Location, Options};
 use verbena_rfio_protocol::shown;
-use verbena_rfio_tools::arguments::{self, Concatenate};
-use verbena_rfio_tools::exit;
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: Concatenate = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

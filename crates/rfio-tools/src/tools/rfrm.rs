@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use std::process::ExitCode;
 
+use crate::arguments::{self, Remove};
+use crate::remote;
 use verbena_rfio_client::bounds::{self, HeldNames};
 use verbena_rfio_client::copy::list;
 use verbena_rfio_client::{Error, MultiplexedConnection};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::types::Path;
-use verbena_rfio_tools::arguments::{self, Remove};
-use verbena_rfio_tools::remote;
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: Remove = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use std::process::ExitCode;
 
+use crate::arguments::{self, MakeDirectory};
+use crate::remote;
 use verbena_rfio_client::{Error, MultiplexedConnection};
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::PathMode;
 use verbena_rfio_protocol::types::Path;
-use verbena_rfio_tools::arguments::{self, MakeDirectory};
-use verbena_rfio_tools::remote;
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: MakeDirectory = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::arguments::{self, Copy};
+use crate::remote::{below, status};
+use crate::{display, exit, say};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use verbena_rfio_client::copy::filter::{ExistingFiles, Filter};
@@ -18,11 +21,9 @@ use verbena_rfio_client::copy::{
 };
 use verbena_rfio_client::{Address, Error, Location, MultiplexedConnection, Options};
 use verbena_rfio_protocol::shown;
-use verbena_rfio_tools::arguments::{self, Copy};
-use verbena_rfio_tools::remote::{below, status};
-use verbena_rfio_tools::{display, exit, say};
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: Copy = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
@@ -65,7 +66,7 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
         exit::report("rfcp", &error);
         if error.is_left_out() {
             let mut names = left_out.lock().unwrap_or_else(|poison| poison.into_inner());
-            if names.len() < NAMES_TOLD {
+            if names.len() < NAMES_REPORTED {
                 names.push(error.subject);
             }
             return;
@@ -120,7 +121,7 @@ fn copy(arguments: &Copy) -> Result<u8, Error> {
 }
 
 /// Maximum number of left-out names in the summary; the count covers all of them.
-const NAMES_TOLD: usize = 1000;
+const NAMES_REPORTED: usize = 1000;
 
 /// Connects the sessions that a recursive copy needs with each server: one for names and one per
 /// parallel transfer.

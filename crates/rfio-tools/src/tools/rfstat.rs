@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use verbena_rfio_tools::arguments::{self, Status};
-use verbena_rfio_tools::{display, remote, say};
+use crate::arguments::{self, Status};
+use crate::{display, remote, say};
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: Status = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

@@ -5,15 +5,16 @@ use std::path::Path as LocalPath;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::arguments::{self, StorageReport};
+use crate::remote::{self, Sessions};
+use crate::storage_report::{Measured, Service, Share, report};
+use crate::{exit, say};
 use verbena_rfio_client::{Address, Error};
 use verbena_rfio_protocol::request::OnPath;
 use verbena_rfio_protocol::{Reply, Request};
-use verbena_rfio_tools::arguments::{self, StorageReport};
-use verbena_rfio_tools::remote::{self, Sessions};
-use verbena_rfio_tools::storage_report::{Measured, Service, Share, report};
-use verbena_rfio_tools::{exit, say};
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: StorageReport = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

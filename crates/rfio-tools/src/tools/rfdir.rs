@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use std::process::ExitCode;
 
+use crate::arguments::{self, Directory};
+use crate::{display, remote, say};
 use verbena_rfio_client::bounds::{self, HeldNames};
 use verbena_rfio_client::copy::list;
 use verbena_rfio_client::{Error, MultiplexedConnection};
 use verbena_rfio_protocol::types::Path;
-use verbena_rfio_tools::arguments::{self, Directory};
-use verbena_rfio_tools::{display, remote, say};
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: Directory = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

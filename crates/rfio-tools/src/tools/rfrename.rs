@@ -3,13 +3,14 @@
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
+use crate::arguments::{self, Rename};
+use crate::remote;
 use verbena_rfio_client::Error;
 use verbena_rfio_protocol::request::TwoPaths;
 use verbena_rfio_protocol::{Request, shown};
-use verbena_rfio_tools::arguments::{self, Rename};
-use verbena_rfio_tools::remote;
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: Rename = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,

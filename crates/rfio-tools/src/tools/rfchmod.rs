@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use crate::arguments::{self, ChangeMode};
+use crate::remote;
 use verbena_rfio_protocol::Request;
 use verbena_rfio_protocol::request::PathMode;
-use verbena_rfio_tools::arguments::{self, ChangeMode};
-use verbena_rfio_tools::remote;
 
-fn main() -> ExitCode {
+/// Runs the tool on this process's arguments, and returns its exit code.
+pub fn main() -> ExitCode {
     let arguments: ChangeMode = match arguments::parse() {
         Ok(arguments) => arguments,
         Err(code) => return code,
