@@ -28,9 +28,11 @@ def program(name: str = "verbena") -> Path:
     own = PREFIX / "bin" / name
     if own.is_file():
         return own
-    # The second is the directory of `pip install --target`.
-    commands = [sysconfig.get_path("scripts"), str(PREFIX.parent / "bin")] if file(name).is_file() else None
-    if name in NAMES and (found := shutil.which(name, path=commands and os.pathsep.join(commands))):
+    places = None
+    if file(name).is_file():
+        # The second is the directory of `pip install --target`.
+        places = os.pathsep.join((sysconfig.get_path("scripts"), str(PREFIX.parent / "bin")))
+    if name in NAMES and (found := shutil.which(name, path=places)):
         return Path(found)
     raise FileNotFoundError(f"no program {name!r} in {own.parent} or in the path; "
                             "install the wheel with 'pip install', or run 'make install'")

@@ -22,10 +22,15 @@ NO_PACKAGES = "needs pytest and pandas in target/python; `setup/python test` put
 
 ENVIRONMENTS = """
 import os, subprocess, verbena
+from verbena.programs import NAMES
 
 def devices(environment):
     asked = subprocess.run(["ibv_devices"], env=environment, capture_output=True, text=True)
     return [line.split()[0] for line in asked.stdout.splitlines()[2:]]
+
+for name in NAMES:
+    asked = subprocess.run([verbena.program(name), "--version"], capture_output=True, text=True)
+    assert asked.stdout.startswith(f"{name} "), (name, asked)
 
 there = verbena.environment(path="ring")
 assert devices(there) == ["verbena0"], devices(there)
