@@ -109,7 +109,7 @@ fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, F
 fn count(arguments: &Arguments, collected: &Collected) -> Result<(), Failure> {
     if arguments.stats {
         // On standard error, because standard output belongs to the command.
-        eprint!("{}", collected);
+        eprint!("{collected}");
     }
     match &arguments.stats_out {
         Some(file) => write(file, collected),
