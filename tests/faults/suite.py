@@ -9,7 +9,7 @@ import xml.etree.ElementTree as ElementTree
 from functools import partial
 from pathlib import Path
 
-from harness import c_program
+from harness import c_program, tiers
 from harness.build_tree import VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
@@ -59,6 +59,12 @@ def cases() -> list[Case]:
         Case("a sweep", "finds a crash and a hang", found),
         Case("a sweep", "of ibv_rc_pingpong", partial(pair, "ibv_rc_pingpong", "ibv_rc_pingpong localhost", ("ibv_create_*", "ibv_reg_mr"))),
         Case("a sweep", "of rping", partial(pair, "rping -s -C 5", "rping -c -a 127.0.0.1 -C 5", ("rdma_create_*", "rdma_connect", "rdma_accept"))),
+        Case("a sweep", "finds objects that are left", leaks),
+        Case("exploring", "a program without mistakes", right),
+        *(Case("exploring", f"mistake {number}", partial(mistake, number)) for number in range(1, 11) if tiers.by_night() or number not in SLOW),
+        Case("exploring", "the same seeds", same_seeds),
+        Case("exploring", "faults of a file", chances),
+        Case("shrinking", "", shrinking),
         Case("wrong rules", "", wrong),
         Case("a fault that never fires", "", unfired),
         Case("a fault that fires without end", "", often),
@@ -288,6 +294,115 @@ def pair(server: str, client: str, calls: tuple[str, ...], place: Place) -> Outc
     if len(runs) < 6 or len(processes) < 2 or "reported" not in kinds or kinds - {"reported", "went on"}:
         return failed(f"exit status {status}, {len(runs)} runs: {sorted(kinds)}", evidence)
     return passed(f"{len(runs)} runs")
+
+
+def mistakes() -> Path:
+    """mistakes.c, compiled."""
+    return c_program.compile_program(HERE / "mistakes.c", LIBRARIES)
+
+
+def explore(*words: object) -> list[str]:
+    """The command line."""
+    return [str(VERBENA), "faults", "explore", *map(str, words)]
+
+
+def leaks(place: Place) -> Outcome:
+    """The objects that a program leaves where it fails are named, and only with --leaks."""
+    for words, code, line in (((), 0, "2 runs: 2 reported"), (("--leaks", ), 1, "LEAKED 1 cq (exit code 1)")):
+        ended = place.run("sweep", sweep(*words, "--calls", "ibv_create_qp", "--", mistakes(), 2), SECONDS)
+        if ended.status != code or line not in ended.output:
+            return failed(f"{words}: {ended.describe()}, not {code} with {line!r}", ended.evidence())
+    return passed()
+
+
+def right(place: Place) -> Outcome:
+    """A program without mistakes survives 200 seeds, and leaves nothing."""
+    ended = place.run("explore", explore("--leaks", "--seeds", 200, "--", mistakes()), SECONDS)
+    if not ended.succeeded or "200 runs: " not in ended.output or " 0 crashed, 0 hung" not in ended.output:
+        return failed(ended.describe(), ended.evidence())
+    return passed(ended.output.strip().splitlines()[-1])
+
+
+# How the runs with each mistake of mistakes.c end.
+ENDS = {1: "CRASHED (SIGSEGV)", 2: "LEAKED 1 cq", 3: "HUNG", 4: "HUNG", 5: "CRASHED (SIGABRT)", 6: "HUNG", 7: "HUNG",
+        8: "CRASHED (SIGABRT)", 9: "LEAKED ", 10: "CRASHED (SIGABRT)"}
+# The program may end before it takes an event, so this is not found in each run with the same faults.
+BY_EVENT = 8
+# Each run of the search for the fewest faults hangs; by night.
+SLOW = (4, 6, 7)
+
+
+def mistake(number: int, place: Place) -> Outcome:
+    """One of 200 seeds finds the mistake, a single fault is enough for it, and its file repeats it."""
+    outcome = found_mistake(number, place)
+    # The next process removes the remains of killed ones.
+    place.run("next", run("--", mistakes()), SECONDS)
+    return outcome
+
+
+def found_mistake(number: int, place: Place) -> Outcome:
+    """The same, without the last process."""
+    program, out = mistakes(), place.directory / "found"
+    ended = place.run("explore", explore("--leaks", "--fail-fast", "--seeds", 200, "--timeout", 5, "--repeats", 2, "--out", out, "--", program, number),
+                      SECONDS)
+    found = [line for line in ended.output.splitlines() if any(word in line for word in ("CRASHED", "HUNG", "LEAKED"))]
+    files = list(out.glob("seed-*.toml"))
+    if ended.status != 1 or len(found) != 1 or ENDS[number] not in found[0] or len(files) != 1:
+        return failed(f"{ended.describe()}, {found}, not {ENDS[number]}", ended.evidence())
+    if number == BY_EVENT:
+        return passed(found[0])
+    if files[0].read_text().count("[[fault]]") != 1:
+        return failed("more than one fault is left", files[0].read_text(), ended.evidence())
+    again = place.run("again", run("--faults", files[0], "--", "timeout", "--signal=KILL", 3, program, number), SECONDS)
+    codes = {"CRASHED (SIGSEGV)": 139, "CRASHED (SIGABRT)": 134, "HUNG": 137}
+    if again.status != codes.get(ENDS[number], 1):
+        return failed(f"the faults of {files[0].name} do not repeat it: {again.describe()}", again.evidence())
+    return passed(found[0])
+
+
+def same_seeds(place: Place) -> Outcome:
+    """The same seeds draw the same faults, and a later first seed those of the later ones."""
+    drawn = []
+    for first, seeds in ((1, 30), (1, 30), (21, 10)):
+        file = place.directory / "runs.json"
+        ended = place.run("explore", explore("--first", first, "--seeds", seeds, "--no-shrink", "--json", file, "--", mistakes()), SECONDS)
+        if not ended.succeeded:
+            return failed(ended.describe(), ended.evidence())
+        drawn.append([(one["seed"], one["faults"]) for one in json.loads(file.read_text())["runs"]])
+    if len(drawn[0]) != 30 or drawn[0] != drawn[1] or drawn[0][20:] != drawn[2]:
+        return failed("seeds draw other faults", json.dumps(drawn))
+    return passed()
+
+
+def chances(place: Place) -> Outcome:
+    """The chances of a file are tried with each seed; failures are reduced to those that fired."""
+    file = place.directory / "chances.toml"
+    file.write_text('[[fault]]\nat = "ibv_reg_mr p 0.3"\ndo = "ENOMEM"\n[[fault]]\nat = "qp1.read p 0.05"\ndo = "remote-access"\n')
+    ended = place.run("explore", explore("--faults", file, "--seeds", 40, "--", mistakes(), 1), SECONDS)
+    if ended.status != 1 or 'needs "ibv_reg_mr 1: ENOMEM"' not in ended.output or "as with seed" not in ended.output:
+        return failed(ended.describe(), ended.evidence())
+    return passed()
+
+
+def shrinking(place: Place) -> Outcome:
+    """One fault of sixty is left, as a file that repeats the crash; faults that change nothing are refused."""
+    noise = [f'[[fault]]\nat = "qp1.write {number}"\ndo = "flush"\n' for number in range(100, 158)]
+    crash = '[[fault]]\nat = "ibv_reg_mr 1..4"\ndo = "ENOMEM"\n[[fault]]\nat = "qp1.send 3"\ndo = "remote-operation"\n'
+    file, least = place.directory / "many.toml", place.directory / "least.toml"
+    file.write_text("\n".join([*noise[:20], crash, *noise[20:]]))
+    command = [str(VERBENA), "faults", "shrink", "--timeout", "20"]
+    ended = place.run("shrink", [*command, "--out", str(least), str(file), "--", str(mistakes()), "1"], SECONDS)
+    if not ended.succeeded or "SIGSEGV with 60 faults" not in ended.output or "SIGSEGV with 1 fault\n" not in ended.output:
+        return failed(ended.describe(), ended.evidence())
+    again = place.run("again", run("--faults", least, "--", mistakes(), 1), SECONDS)
+    if again.status != 139:
+        return failed(f"{again.describe()} with the faults that are left", least.read_text(), again.evidence())
+    for text, message in ((noise[0], "the command ends with"), ("", "no [[fault]]"), ("[[fault]]\nat = 3", "at")):
+        file.write_text(text)
+        ended = place.run("refused", [*command, str(file), "--", str(mistakes()), "1"], SECONDS)
+        if ended.status != 2 or message not in ended.output:
+            return failed(f"{text!r}: {ended.describe()}, not refused with {message!r}", ended.evidence())
+    return passed()
 
 
 def wrong(place: Place) -> Outcome:

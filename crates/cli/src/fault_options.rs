@@ -126,8 +126,14 @@ impl Faults {
     /// Fails if there are too many, or the tracer is missing.
     pub fn environment(&self, environment: Environment) -> Result<Environment, Failure> {
         let tracer = Libraries::beside_this_executable()?.tracer()?;
-        faults::environment(environment, &tracer, &self.schedule.rules(), &self.record)
-            .map_err(|error| Failure::Input(error.to_string()))
+        faults::environment(
+            environment,
+            &tracer,
+            &self.schedule.rules(),
+            &self.record,
+            false,
+        )
+        .map_err(|error| Failure::Input(error.to_string()))
     }
 
     /// Prints the failed calls on standard error, and writes them to the file for them. Returns the
@@ -178,7 +184,11 @@ impl Faults {
     }
 }
 
-fn read(path: &Path) -> Result<Schedule, Failure> {
+/// Reads a schedule.
+///
+/// # Errors
+/// Names the file, and the line or fault that cannot be read.
+pub fn read(path: &Path) -> Result<Schedule, Failure> {
     let input = |error: &dyn std::fmt::Display| {
         Failure::Input(format!("cannot use {}: {error}", path.display()))
     };

@@ -29,7 +29,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 27] = [
+const ALL: [Variable; 28] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -52,6 +52,7 @@ const ALL: [Variable; 27] = [
     variable(Internal, "VERBENA_COVERAGE", "Data file of `verbena coverage`"),
     variable(Internal, "VERBENA_FAULTS", "Rules of `verbena run --fault`"),
     variable(Internal, "VERBENA_FAULTS_LOG", "Record of the calls that rules were about"),
+    variable(Internal, "VERBENA_FAULTS_ALIVE", "Record the objects that processes leave there"),
     variable(Internal, "VERBENA_RECORD", "Directory of `verbena record`"),
     variable(Internal, "VERBENA_STOPWATCH", "Directory for run times, of `verbena closed-loop`"),
     variable(Internal, "VERBENA_SEATS", "Processors of the ranks, of `verbena closed-loop`"),

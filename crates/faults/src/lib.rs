@@ -8,6 +8,7 @@
 //! chance is a hash of the rule, the process's command line, the object and the count: threads may
 //! interleave as they like, and a seed gives the same draws.
 
+pub mod alive;
 pub mod call;
 pub mod event;
 pub mod firing;

@@ -1,13 +1,15 @@
 //! The rules of this process, as the tracer and the adapter follow them, and its part of the
 //! record.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::{env, fs, process};
 
+use crate::alive::Alive;
 use crate::firing::{self, Firing, command_line};
 use crate::rule::Rule;
 use crate::rules::{self, Rules};
@@ -31,10 +33,9 @@ impl Own {
             eprintln!("verbena: {}: {error}", rules::VARIABLE);
             process::abort();
         });
-        let record = env::var_os(firing::VARIABLE).filter(|path| !path.is_empty());
         Some(Own {
-            command: command_line(&fs::read("/proc/self/cmdline").unwrap_or_default()),
-            record: record.map(PathBuf::from),
+            command: own_command_line(),
+            record: record(),
             process: AtomicU32::new(process::id()),
             recorded: rules.entries.iter().map(|_| AtomicU64::new(0)).collect(),
             rules,
@@ -76,31 +77,49 @@ impl Own {
                 .for_each(|recorded| recorded.store(0, Ordering::Relaxed));
         }
         let before = self.recorded[rule].fetch_add(1, Ordering::Relaxed);
-        if before < firing::MOST {
-            self.append(&Firing {
+        if let (true, Some(path)) = (before < firing::MOST, &self.record) {
+            let firing = Firing {
                 rule,
                 process: id,
                 object,
                 count,
                 command: self.command.clone(),
-            });
+            };
+            append(path, &firing.to_string());
         }
     }
+}
 
-    /// Appends to the record, in one write. The file is opened each time, because programs close
-    /// descriptors that they do not know.
-    fn append(&self, firing: &Firing) {
-        let Some(path) = &self.record else {
-            return;
+/// Records the objects that this process has, which is about to exit.
+pub fn note_alive(objects: BTreeMap<String, u64>) {
+    if let Some(path) = record() {
+        let alive = Alive {
+            process: process::id(),
+            objects,
+            command: own_command_line(),
         };
-        let line = firing.to_string();
-        let file = OpenOptions::new().append(true).open(path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
-            static SAID: AtomicBool = AtomicBool::new(false);
-            if !SAID.swap(true, Ordering::Relaxed) {
-                let path = path.display();
-                eprintln!("verbena: cannot record a fault in {path}: {error}");
-            }
+        append(&path, &alive.to_string());
+    }
+}
+
+fn record() -> Option<PathBuf> {
+    let path = env::var_os(firing::VARIABLE).filter(|path| !path.is_empty());
+    path.map(PathBuf::from)
+}
+
+fn own_command_line() -> String {
+    command_line(&fs::read("/proc/self/cmdline").unwrap_or_default())
+}
+
+/// Appends to the record, in one write. The file is opened each time, because programs close
+/// descriptors that they do not know.
+fn append(path: &Path, line: &str) {
+    let file = OpenOptions::new().append(true).open(path);
+    if let Err(error) = file.and_then(|mut file| file.write_all(line.as_bytes())) {
+        static SAID: AtomicBool = AtomicBool::new(false);
+        if !SAID.swap(true, Ordering::Relaxed) {
+            let path = path.display();
+            eprintln!("verbena: cannot record a fault in {path}: {error}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::lock::survive_forks;
 use crate::names::Kind;
 use crate::record::{Idle, Record};
 use crate::state::STATE;
-use crate::{counters, refusals, sender, text, words};
+use crate::{alive, counters, refusals, sender, text, words};
 
 /// The details of a call, filled in by the function that knows its arguments.
 #[derive(Default)]
@@ -57,6 +57,7 @@ impl CallDetails {
             true => self.failed(errno()),
             false => {
                 self.outcome = Some(0);
+                alive::made(kind, object.addr());
                 if self.text {
                     self.result = text::name(kind, object).to_string();
                 }
@@ -137,7 +138,7 @@ pub(crate) use arguments;
 
 /// Returns whether calls are recorded, counted or refused.
 pub fn is_wanted() -> bool {
-    sender::has_listener() || counters::counts() || refusals::are_there()
+    sender::has_listener() || counters::counts() || refusals::are_there() || alive::are_counted()
 }
 
 /// Makes a call, counts its outcome and sends its record.
@@ -302,10 +303,14 @@ pub fn end<T>(
 ) -> libc::c_int {
     let address = object.addr();
     let name = STATE.lock().names.take(kind, address);
+    let was_alive = alive::gone(kind, address);
     call(verb, make, |result, details| {
         details.errno_value(result);
         if !details.succeeded() {
             STATE.lock().names.give_back(address, name);
+            if was_alive {
+                alive::made(kind, address);
+            }
         }
         arguments!(details, "{name}");
     })

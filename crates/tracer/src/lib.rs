@@ -18,6 +18,7 @@
 //! (`listener`) nothing is recorded; `record` has the format. Without a data file (`counters`)
 //! nothing is counted, and no text is made if nothing is recorded.
 
+mod alive;
 mod building;
 mod call;
 mod cm;

@@ -77,6 +77,7 @@ pub fn survive_forks() {
         crate::state::STATE.open();
         crate::counters::begin_process();
         crate::refusals::begin_process();
+        crate::alive::begin_process();
     }
     ONCE.call_once(|| {
         // SAFETY: the functions live as long as the process, as the library is preloaded.

@@ -29,7 +29,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn word(self) -> &'static str {
+    /// Returns its name, without a number.
+    pub fn word(self) -> &'static str {
         match self {
             Kind::Context => "ctx",
             Kind::Pd => "pd",

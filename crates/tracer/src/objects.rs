@@ -10,7 +10,7 @@ use crate::names::Kind;
 use crate::real::real;
 use crate::state::STATE;
 use crate::text::{self, name, string};
-use crate::{slots, words};
+use crate::{alive, slots, words};
 
 verbs! {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, details| {
@@ -189,6 +189,7 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     type Close = unsafe extern "C" fn(*mut ibv_context) -> c_int;
     let real = real!(ibv_close_device: Close);
     let called = STATE.lock().names.take(Kind::Context, context.addr());
+    alive::gone(Kind::Context, context.addr());
     // Before the call: the next device may be opened at this address as soon as this one is closed.
     STATE.lock().replaced.remove_context(context);
     call(

@@ -1,11 +1,11 @@
-//! The outcomes of a sweep in the format of JUnit, which CI systems read.
+//! The outcomes of runs with faults in the format of JUnit, which CI systems read.
 
 use std::fmt::Write;
 
-use super::sweep::Outcome;
+use super::outcome::Outcome;
 
-/// Returns the outcomes as a test suite with this name.
-pub fn report(name: &str, outcomes: &[Outcome]) -> String {
+/// Returns the outcomes as a test suite with this name; `class` groups the cases in reports.
+pub fn report(class: &str, name: &str, outcomes: &[Outcome]) -> String {
     let bad = outcomes.iter().filter(|one| one.verdict.is_bad()).count();
     let time: f64 = outcomes.iter().map(|one| one.seconds).sum();
     let mut text = format!(
@@ -17,8 +17,8 @@ pub fn report(name: &str, outcomes: &[Outcome]) -> String {
     for outcome in outcomes {
         let _ = write!(
             text,
-            "  <testcase classname=\"verbena faults sweep\" name=\"{}\" time=\"{:.3}\">",
-            escaped(&outcome.case.name()),
+            "  <testcase classname=\"{class}\" name=\"{}\" time=\"{:.3}\">",
+            escaped(&outcome.name),
             outcome.seconds,
         );
         let words = format!("{}: {}", outcome.verdict.words(), outcome.end);
@@ -57,24 +57,21 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sweep::{Case, End, Verdict};
+    use super::super::outcome::{End, Verdict};
     use super::*;
 
     #[test]
     fn failures_and_hostile_output_are_valid() {
         let outcome = |verdict, output: &str| Outcome {
-            case: Case {
-                rule: "ibv_reg_mr 1: ENOMEM".parse().unwrap(),
-                count: 1,
-                lasting: false,
-                process: "./a <x> \"&\"".into(),
-            },
+            name: "ibv_reg_mr 1: ENOMEM in ./a <x> \"&\"".into(),
             end: End::Exit(1),
             verdict,
+            leaked: String::new(),
             output: output.into(),
             seconds: 0.5,
         };
         let text = report(
+            "sweep",
             "a & b",
             &[
                 outcome(Verdict::Reported, ""),

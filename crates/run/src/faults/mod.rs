@@ -1,8 +1,14 @@
 //! Programs whose verbs calls and requests fail by rules: the rules' [`schedule`], the record of
-//! the failures, and the [`sweep`] that fails each call or request by itself.
+//! the failures, the [`sweep`] that fails each call or request by itself, random faults
+//! ([`explore`]) and the fewest that make a command fail ([`shrink`]).
 
+pub mod execution;
+pub mod explore;
 pub mod junit;
+pub mod leaks;
+pub mod outcome;
 pub mod schedule;
+pub mod shrink;
 pub mod sweep;
 
 use std::collections::BTreeMap;
@@ -10,13 +16,25 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use verbena_faults::alive::{self, Alive};
 use verbena_faults::firing::{self, Firing};
 use verbena_faults::rules::{self, Rules};
 
 use crate::environment::Environment;
 
+/// Reads the objects of each process from a record.
+///
+/// # Errors
+/// The system's.
+pub fn read_alive(record: &Path) -> io::Result<Vec<Alive>> {
+    let bytes = fs::read(record)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.lines().filter_map(Alive::read).collect())
+}
+
 /// Returns the environment in which tracer and adapter follow the rules, and append to the record.
-/// The tracer is there only for rules about calls.
+/// The tracer is there only for rules about calls, and to record the objects that each process has
+/// when it exits, if they are wanted.
 ///
 /// # Errors
 /// Fails if the rules cannot be passed on.
@@ -25,9 +43,14 @@ pub fn environment(
     tracer: &Path,
     rules: &Rules,
     record: &Path,
+    objects: bool,
 ) -> Result<Environment, rules::BadRules> {
-    let environment = match rules.are_about_calls() {
+    let environment = match rules.are_about_calls() || objects {
         true => environment.with_tracer(tracer),
+        false => environment,
+    };
+    let environment = match objects {
+        true => environment.with(alive::VARIABLE, "1"),
         false => environment,
     };
     Ok(environment

@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 use verbena_faults::firing::Firing;
-use verbena_faults::rule::{Action, Rule};
+use verbena_faults::rule::{Action, Rule, Trigger};
 use verbena_faults::rules::{Entry, Rules};
 
 /// The reason why a schedule is refused.
@@ -128,17 +128,47 @@ impl Schedule {
                 continue;
             }
             written.push(same);
-            let quoted = |text: &str| toml::Value::from(text).to_string();
-            let _ = write!(
-                text,
-                "\n[[fault]]\nname = {}\nprocess = {}\nat = {}\ndo = {}\n",
-                quoted(&fault.name),
-                quoted(&firing.command),
-                quoted(&fault.entry.rule.place(firing)),
-                quoted(&action.to_string()),
+            let place = fault.entry.rule.place(firing);
+            add_fault(
+                &mut text,
+                &[
+                    ("name", &fault.name),
+                    ("process", &firing.command),
+                    ("at", &place),
+                    ("do", &action.to_string()),
+                ],
             );
         }
         text
+    }
+}
+
+/// Returns rules as a file's text, with the seed if there is chance in them.
+pub fn text(rules: &Rules) -> String {
+    let mut text = String::from("# For `verbena run --faults FILE`.\n");
+    let has_chance = |entry: &Entry| matches!(entry.rule.trigger, Trigger::Chance(_));
+    if rules.entries.iter().any(has_chance) {
+        let _ = writeln!(text, "seed = {}", rules.seed);
+    }
+    for Entry { rule, process } in &rules.entries {
+        let place = format!("{}{}", rule.site, rule.trigger);
+        add_fault(
+            &mut text,
+            &[
+                ("process", process),
+                ("at", &place),
+                ("do", &rule.action.to_string()),
+            ],
+        );
+    }
+    text
+}
+
+/// Adds a fault with these keys; an empty value is left out.
+fn add_fault(to: &mut String, values: &[(&str, &str)]) {
+    to.push_str("\n[[fault]]\n");
+    for (key, value) in values.iter().filter(|(_, value)| !value.is_empty()) {
+        let _ = writeln!(to, "{key} = {}", toml::Value::from(*value));
     }
 }
 
@@ -174,6 +204,13 @@ mod tests {
         assert!(error("[[fault]]\nat = \"ibv_reg_mr\"").contains("missing field `do`"));
         let found = error("[[fault]]\nat = \"ibv_reg_mr x\"\ndo = \"ENOMEM\"");
         assert!(found.starts_with("fault 1: \"x\" is not"), "{found}");
+    }
+
+    #[test]
+    fn rules_are_written_as_they_are_read() {
+        let read = Schedule::read(TEXT).unwrap();
+        let again = Schedule::read(&text(&read.rules())).unwrap();
+        assert_eq!(again.rules(), read.rules());
     }
 
     #[test]

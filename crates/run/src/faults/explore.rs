@@ -1,0 +1,239 @@
+//! Random faults of a command, drawn from the calls and requests that it has made. The same seed
+//! draws the same faults of the same calls.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use verbena_faults::event::Event;
+use verbena_faults::firing::Firing;
+use verbena_faults::rule::{Action, Rule, Trigger};
+use verbena_faults::rules::{Entry, Rules};
+use verbena_faults::site::Site;
+
+/// Time for which a drawn fault takes a port down: within the retries of usual queue pairs.
+const DOWN: Duration = Duration::from_millis(50);
+
+/// One place at which a command can fail.
+#[derive(Debug, PartialEq)]
+struct Place {
+    site: Site,
+    /// The command line of its processes; empty if only one made such calls.
+    process: String,
+    /// How often the command was there.
+    count: u64,
+    actions: Vec<Action>,
+}
+
+/// The places at which a command can fail.
+#[derive(Debug)]
+pub struct Places {
+    /// Calls, requests and receives, and ports, each in an order that only the command's calls
+    /// decide. No group is empty.
+    groups: Vec<Vec<Place>>,
+}
+
+impl Places {
+    /// Returns the places of a survey of these sites, with the actions that are wanted there.
+    pub fn new(
+        sites: &[Site],
+        firings: &[Firing],
+        actions: impl Fn(Site) -> Vec<Action>,
+    ) -> Places {
+        let mut counts: BTreeMap<(usize, u32, &str), u64> = BTreeMap::new();
+        for firing in firings {
+            let place = (firing.rule, firing.object, firing.command.as_str());
+            let count = counts.entry(place).or_default();
+            *count = firing.count.max(*count);
+        }
+        let (mut calls, mut requests) = (Vec::new(), Vec::new());
+        let mut of_process: BTreeMap<&str, u64> = BTreeMap::new();
+        for (&(rule, object, command), &count) in &counts {
+            let Some(site) = sites.get(rule) else {
+                continue;
+            };
+            let same = |other: &&(usize, u32, &str)| (other.0, other.1) == (rule, object);
+            let is_alone = counts.keys().filter(same).count() == 1;
+            let place = Place {
+                site: site.at(object),
+                process: if is_alone { "" } else { command }.to_owned(),
+                count,
+                actions: actions(*site),
+            };
+            let group = match site {
+                Site::Call(_) => &mut calls,
+                Site::Requests(..) => {
+                    *of_process.entry(command).or_default() += count;
+                    &mut requests
+                }
+                Site::Receives(_) | Site::Port(_) => &mut requests,
+            };
+            if !place.actions.is_empty() {
+                group.push(place);
+            }
+        }
+        let is_alone = of_process.len() == 1;
+        let port = |(command, count): (&str, u64)| Place {
+            site: Site::Port(1),
+            process: if is_alone { "" } else { command }.to_owned(),
+            count,
+            actions: events(),
+        };
+        let ports = of_process.into_iter().map(port).collect();
+        let mut groups = vec![calls, requests, ports];
+        groups.retain(|group| !group.is_empty());
+        Places { groups }
+    }
+
+    /// Returns whether there is none.
+    pub fn are_none(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Draws 1 to `most` faults, fewer with a higher probability: each group, place, number and
+    /// action is as probable as the others.
+    pub fn draw(&self, seed: u64, most: u64) -> Vec<Entry> {
+        let draws = Draws {
+            rules: Rules {
+                seed,
+                entries: Vec::new(),
+            },
+            made: Cell::new(0),
+        };
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut number = 1;
+        while number < most && draws.below(2) == 0 {
+            number += 1;
+        }
+        for _ in 0..number {
+            let Some(entry) = self.one(&draws) else {
+                break;
+            };
+            if !entries.contains(&entry) {
+                entries.push(entry);
+            }
+        }
+        entries
+    }
+
+    fn one(&self, draws: &Draws) -> Option<Entry> {
+        let place = draws.of(draws.of(&self.groups)?)?;
+        let count = 1 + draws.below(place.count);
+        let action = *draws.of(&place.actions)?;
+        let trigger = match place.site {
+            Site::Port(_) => Trigger::AfterRequests(count),
+            // Memory that has run out stays so.
+            Site::Call(_) if draws.below(4) == 0 => Trigger::Range(count, u64::MAX),
+            _ => Trigger::Range(count, count),
+        };
+        Some(Entry {
+            rule: Rule {
+                site: place.site,
+                trigger,
+                action,
+            },
+            process: place.process.clone(),
+        })
+    }
+}
+
+/// The events of a port that are drawn.
+fn events() -> Vec<Action> {
+    let all = [
+        Event::Down(None),
+        Event::Down(Some(DOWN)),
+        Event::Lid,
+        Event::Pkey,
+        Event::SubnetManager,
+        Event::Gid,
+        Event::Reregister,
+    ];
+    all.map(Action::Raise).to_vec()
+}
+
+/// Numbers that a seed decides.
+struct Draws {
+    rules: Rules,
+    made: Cell<u64>,
+}
+
+impl Draws {
+    /// Returns a number from 0 to `limit` - 1.
+    fn below(&self, limit: u64) -> u64 {
+        self.made.set(self.made.get() + 1);
+        (self.rules.draw(0, "", 0, self.made.get()) * limit as f64) as u64
+    }
+
+    fn of<'a, T>(&self, all: &'a [T]) -> Option<&'a T> {
+        all.get(self.below(all.len() as u64) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use verbena_faults::status::Status;
+
+    fn places() -> Places {
+        let sites = [
+            Site::read("ibv_reg_mr").unwrap(),
+            Site::read("qp*.send").unwrap(),
+        ];
+        let firing = |rule, object, count, command: &str| Firing {
+            rule,
+            process: 1,
+            object,
+            count,
+            command: command.into(),
+        };
+        let firings = [
+            firing(0, 0, 1, "./a"),
+            firing(0, 0, 2, "./a"),
+            firing(1, 1, 1, "./a"),
+            firing(1, 1, 2, "./a"),
+            firing(1, 1, 1, "./b"),
+        ];
+        Places::new(&sites, &firings, |site| match site {
+            Site::Call(_) => vec![Action::Refuse(12), Action::Refuse(11)],
+            site => Status::possible(site).map(Action::End).collect(),
+        })
+    }
+
+    #[test]
+    fn seeds_repeat_and_reach_everything() {
+        let places = places();
+        let mut seen = HashSet::new();
+        let mut longest = 0;
+        for seed in 0..5000 {
+            let drawn = places.draw(seed, 3);
+            assert_eq!(drawn, places.draw(seed, 3));
+            assert!((1..=3).contains(&drawn.len()), "{drawn:?}");
+            longest = longest.max(drawn.len());
+            for Entry { rule, process } in drawn {
+                // The texts are read as the rules that were meant.
+                let text = rule.to_string();
+                assert_eq!(text.parse::<Rule>().unwrap(), rule);
+                seen.insert(format!("{text} in {process}"));
+            }
+        }
+        assert_eq!(longest, 3);
+        let has = |text: &str| assert!(seen.contains(text), "{text} of {seen:?}");
+        has("ibv_reg_mr 2: ENOMEM in ");
+        has("ibv_reg_mr 1: EAGAIN in ");
+        has("qp1.send 2: remote-operation in ./a");
+        has("qp1.send 1: flush in ./b");
+        has("port1 after 1 requests: down in ./b");
+        // Nothing that the command did not do.
+        for text in &seen {
+            let strange = text.contains("reg_mr 3") || text.contains("send 2: flush in ./b");
+            assert!(!strange, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_command_without_calls_has_no_places() {
+        let none = Places::new(&[], &[], |_| vec![Action::Pass]);
+        assert!(none.are_none() && none.draw(1, 3).is_empty());
+    }
+}
