@@ -15,6 +15,17 @@ with and without hardware.
 
     pytest --rdma --rdma-coverage --rdma-coverage-require RNR_RETRY_EXC
 
+    def test_a_refused_write(rdma_faults):
+        with rdma_faults("qp1.write 3: remote-access") as faults:
+            done = subprocess.run(["./client"], env=faults.env)
+        assert done.returncode == 1
+
+    @pytest.mark.rdma_sweep(calls=["ibv_reg_mr", "ibv_create_cq"], errno="ENOMEM", most=2)
+    def test_setup_reports_failures(rdma_fault):
+        assert subprocess.run(["./client"], env=rdma_fault.env).returncode == 1
+
+The second runs once for each of the first `most` calls, and skips those that the program does not make.
+
 `--rdma-coverage` lists the outcomes of verbs calls that the tests have seen, and those that they have never seen, as
 `verbena coverage` does.
 
@@ -27,10 +38,11 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Generator
+from typing import TYPE_CHECKING, Callable, Generator
 
 import pytest
 
+from .faults import Faults, NeverFired
 from .launch import environment
 from .outcomes import Outcomes
 from .refusals import Refusals
@@ -195,3 +207,42 @@ def rdma_devices() -> list[str]:
 def rdma_device(rdma_devices: list[str]) -> str:
     """Returns the name of the first device."""
     return rdma_devices[0]
+
+
+@pytest.fixture
+def rdma_faults() -> Callable[..., Faults]:
+    """Returns `verbena.Faults`: rules by which verbs calls and requests of programs fail that the test starts."""
+    if not on_the_adapter():
+        pytest.skip("faults are for the software adapter; run 'pytest --rdma'")
+    return Faults
+
+
+@pytest.fixture
+def rdma_fault(request: pytest.FixtureRequest, rdma_faults: Callable[..., Faults]) -> Generator[Faults, None, None]:
+    """Returns the faults of one case of `rdma_sweep`; the case is skipped if the programs do not make the call."""
+    if not hasattr(request, "param"):
+        raise pytest.UsageError("rdma_fault needs the marker rdma_sweep")
+    with rdma_faults(request.param, allow_unfired=True) as faults:
+        yield faults
+    try:
+        faults.check()
+    except NeverFired as error:
+        pytest.skip(str(error))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "rdma_sweep(calls, errno='ENOMEM', most=1): run the test once for each of the first calls of "
+                                       "these functions, which fails; the fixture rdma_fault has the environment")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One case for each call of `rdma_sweep`."""
+    marker = metafunc.definition.get_closest_marker("rdma_sweep")
+    if marker is None:
+        return
+    wanted = {**dict(zip(("calls", "errno", "most"), marker.args)), **marker.kwargs}
+    if "rdma_fault" not in metafunc.fixturenames or not wanted.get("calls") or set(wanted) - {"calls", "errno", "most"}:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: rdma_sweep(calls=[...], errno='ENOMEM', most=1), and the fixture rdma_fault")
+    rules = [f"{call} {number}: {wanted.get('errno', 'ENOMEM')}"
+             for call in wanted["calls"] for number in range(1, wanted.get("most", 1) + 1)]
+    metafunc.parametrize("rdma_fault", rules, ids=rules, indirect=True)

@@ -38,6 +38,17 @@ assert "verbena0" not in devices(os.environ)
 assert there["VERBENA_PATH"] == "ring" and there["HOME"] == os.environ["HOME"]
 assert verbena.environment(there) == there
 assert verbena.environment({"OF": "mine"})["OF"] == "mine" and "HOME" not in verbena.environment({"OF": "mine"})
+with verbena.Faults("ibv_alloc_pd: ENOMEM", "ibv_alloc_mw 3: EIO", allow_unfired=True) as faults:
+    assert subprocess.run(["ibv_rc_pingpong"], env=faults.env, capture_output=True).returncode == 1
+assert faults.counts == {"ibv_alloc_pd: ENOMEM": 1, "ibv_alloc_mw 3: EIO": 0} and faults.fired == 1, faults.counts
+for rule, error in (("ibv_alloc_mw: EIO", verbena.NeverFired), ("ibv_nothing: EIO", ValueError)):
+    try:
+        with verbena.Faults(rule):
+            pass
+    except error as caught:
+        assert rule.split(":")[0] in str(caught), caught
+    else:
+        raise AssertionError(rule)
 try:
     verbena.environment(path="none")
 except ValueError as error:
