@@ -10,7 +10,7 @@ pub enum Mode {
     Off,
     /// On connections that have sent some messages.
     Auto,
-    /// After the first message of a connection.
+    /// From the first message of a connection on.
     Always,
     /// As `Always`, and connections leave and enter their lanes at random: for tests.
     Shuffle,
@@ -44,7 +44,7 @@ impl Mode {
         match self {
             Mode::Off => u32::MAX,
             Mode::Auto => SOME,
-            Mode::Always | Mode::Shuffle => 1,
+            Mode::Always | Mode::Shuffle => 0,
         }
     }
 

@@ -105,7 +105,10 @@ impl<Q> LaneIn<Q> {
     /// is serving, the result may be stale, but that thread looks again before it stops.
     #[inline]
     pub fn has_message(&self, channel: &Channel) -> bool {
-        lane::is_published(&channel.lane(self.number), self.next.load(Ordering::Relaxed))
+        lane::is_published(
+            &channel.lane(self.number),
+            self.next.load(Ordering::Relaxed),
+        )
     }
 
     /// Returns whether a message is published that was already published at the last call. For the

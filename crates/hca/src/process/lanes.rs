@@ -50,7 +50,12 @@ impl Process {
     /// Serves the messages in a lane. `waits` tells whether to wait for a thread that does the same
     /// work.
     #[inline]
-    pub(super) fn serve_lane(&self, of: &InboundLane<Qp>, channels: &Channels, waits: bool) -> bool {
+    pub(super) fn serve_lane(
+        &self,
+        of: &InboundLane<Qp>,
+        channels: &Channels,
+        waits: bool,
+    ) -> bool {
         if !of.lane.has_message(&of.inbound.channel) {
             return false;
         }
@@ -168,7 +173,8 @@ impl Process {
         let Some(one) = serving.lanes.get(&source).cloned() else {
             return true;
         };
-        self.empty_lane(inbound, &one, serving, qp_cache, channels).1
+        self.empty_lane(inbound, &one, serving, qp_cache, channels)
+            .1
     }
 
     /// Serves all messages left in the lanes of a dead peer: they have arrived.
@@ -215,7 +221,8 @@ impl Process {
         serving.lanes.insert(route.source.number, one.clone());
         if is_new {
             let inbound = inbound.clone();
-            self.channels.add_inbound_lane(InboundLane { inbound, lane: one });
+            self.channels
+                .add_inbound_lane(InboundLane { inbound, lane: one });
         }
     }
 

@@ -277,7 +277,7 @@ impl Qp {
     /// expects the packet `psn`. None means that the packet counts as lost. Called inside a
     /// section, or as a preliminary check.
     #[inline]
-    fn responder<'a>(
+    pub(in crate::qp) fn responder<'a>(
         &self,
         send: &mut SendQueue,
         peer: &'a Peer,

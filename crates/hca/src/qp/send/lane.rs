@@ -158,6 +158,9 @@ impl Qp {
         send: &mut SendQueue,
         request: &SendRequest<'_>,
     ) -> Option<Result<()>> {
+        if send.messages_to_lane == 0 {
+            self.open_lane(send);
+        }
         let is_live = send.send_lane.as_ref()?.is_live;
         let has_immediate = request.opcode == IBV_WR_SEND_WITH_IMM;
         let length = self.lane_length(request, has_immediate)?;
@@ -177,8 +180,8 @@ impl Qp {
         let peer = &lane.out.via.peer;
         // SYNC POINT gate: the responder was found ready when the lane became live.
         let record = peer.contexts.queue_pair(send.destination);
-        let is_open = record.gate.load(Ordering::SeqCst) == lane.gate
-            || fault_injection::is(Fault::LaneGate);
+        let is_open =
+            record.gate.load(Ordering::SeqCst) == lane.gate || fault_injection::is(Fault::LaneGate);
         if !is_open || peer.is_ending() || peer.is_dead() || capture::is_on() {
             return None;
         }
@@ -321,14 +324,20 @@ impl Qp {
         if self.process.lanes == lanes::Mode::Off {
             return;
         }
-        let (Some(channel), Some(incarnations)) =
-            (send.channel.clone(), self.lane_incarnations(send))
-        else {
+        let Some(channel) = send.channel.clone() else {
+            send.channel = self.process.outbound_to_number(send.destination);
             return;
         };
         if !self.is_ready_for_lane(send, &channel) {
             return;
         }
+        if send.responder.is_none() && send.pending.is_empty() {
+            // The first message of the connection.
+            let _ = self.responder(send, &channel.peer, send.next_psn);
+        }
+        let Some(incarnations) = self.lane_incarnations(send) else {
+            return;
+        };
         let is_its = |lane: &SendLane| Arc::ptr_eq(&lane.out.via, &channel);
         if !send.send_lane.as_deref().is_some_and(is_its) || self.process.lanes.chance(4) {
             // Requests in flight in the old lane still await its acknowledgements.
@@ -476,7 +485,14 @@ impl Qp {
             let message = lane.at(position);
             if self.is_signalled(message.flags.into()) {
                 let (length, index) = (message.length.into(), lane.index(position));
-                self.push_send(send, message.wr_id, IBV_WR_SEND, length, index, IBV_WC_SUCCESS);
+                self.push_send(
+                    send,
+                    message.wr_id,
+                    IBV_WR_SEND,
+                    length,
+                    index,
+                    IBV_WC_SUCCESS,
+                );
             }
             position = position.wrapping_add(1);
         }
