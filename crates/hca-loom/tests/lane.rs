@@ -99,14 +99,14 @@ fn messages_arrive_whole_in_order_before_slots_are_reused() {
         });
         let mut position = 0;
         for _ in 0..3 {
-            if let Some(message) = lane::peek(&*model, position) {
+            if let Some(message) = lane::peek(&*model, position, 0) {
                 assert_eq!(message.header.psn, position);
                 position += 1;
                 lane::release(&*model, position);
             }
         }
         let published = producer.join().unwrap() as u32;
-        while let Some(message) = lane::peek(&*model, position) {
+        while let Some(message) = lane::peek(&*model, position, 0) {
             assert_eq!(message.header.psn, position);
             position += 1;
         }
@@ -197,6 +197,41 @@ fn records_are_served_after_older_messages() {
 #[should_panic(expected = "the record overtook the message")]
 fn without_the_look_at_the_lane_before_a_record() {
     order(Older::Ignored);
+}
+
+/// The lane goes over to another connection: the notice is in the channel before the message is in
+/// the lane, but the consumer looks at the lane first.
+fn reopening(generation: u16) {
+    loom::model(move || {
+        let model = Arc::new(Model::new());
+        let producer = thread::spawn({
+            let model = model.clone();
+            move || {
+                model.records.store(1, Ordering::Release);
+                let header = Header {
+                    generation,
+                    ..Header::default()
+                };
+                let fill = |_| Ok::<(), Infallible>(());
+                let Ok(()) = lane::publish(&*model, 0, header, fill);
+            }
+        });
+        let is_notified = model.records.load(Ordering::Acquire) == 1;
+        let is_found = lane::peek(&*model, 0, u16::from(is_notified)).is_some();
+        assert!(!is_found || is_notified, "served for the old connection");
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn messages_behind_a_notice_wait_for_it() {
+    reopening(1);
+}
+
+#[test]
+#[should_panic(expected = "served for the old connection")]
+fn without_a_new_generation() {
+    reopening(0);
 }
 
 #[derive(Clone, Copy, PartialEq)]

@@ -26,6 +26,11 @@
 //!   queue pair in the channel that is pushed after it, so the consumer empties the lane before it
 //!   serves a record of that queue pair. The other way round the producer sees to the order: it
 //!   uses the lane only while none of the queue pair's records is in progress in the channel.
+//! - SYNC POINT lane generation: the producer announces a lane by a notice in the channel, whenever
+//!   it begins to use it for a queue pair or an incarnation. The notice and the messages behind it
+//!   carry the same new generation. A message of another generation than the consumer knows waits
+//!   for its notice, before which all older messages are served. A channel holds far fewer notices
+//!   than there are generations.
 //! - Sleep ([`crate::sleep`]): the consumer's look covers its lanes as it covers its rings; the
 //!   producer's look takes the send queue's lock, under which messages are published.
 //!
@@ -50,11 +55,11 @@ pub const PAYLOAD: usize = SLOT - HEADER;
 #[repr(C)]
 pub struct Header {
     /// Bytes of payload.
-    pub length: u16,
-    /// Kind of the message.
-    pub kind: u8,
-    /// Modifiers of the kind.
+    pub length: u8,
+    /// Modifiers of the message.
     pub flags: u8,
+    /// Generation of the lane.
+    pub generation: u16,
     /// Packet sequence number.
     pub psn: u32,
 }
@@ -144,20 +149,22 @@ pub fn is_published(store: &impl Store, position: u32) -> bool {
     stamp == stamp_of(position, slots)
 }
 
-/// Returns the message at a position, if it is published.
+/// Returns the message at a position, if it is published in this generation of the lane.
 #[inline]
-pub fn peek(store: &impl Store, position: u32) -> Option<Message> {
+pub fn peek(store: &impl Store, position: u32, generation: u16) -> Option<Message> {
     if !is_published(store, position) {
         return None;
     }
     let slot = store.readable(position & (store.slots() - 1));
     // SAFETY: the slot is in bounds, and the Acquire load above makes it readable.
-    unsafe {
-        Some(Message {
+    let message = unsafe {
+        Message {
             header: slot.add(HEADER_AT).cast::<Header>().read_unaligned(),
             payload: slot.add(HEADER),
-        })
-    }
+        }
+    };
+    // SYNC POINT lane generation.
+    (message.header.generation == generation).then_some(message)
 }
 
 /// Releases the slots before `position`, whose messages are acknowledged by that.

@@ -16,29 +16,43 @@ pub struct LaneNumbers(Mutex<Numbers>);
 struct Numbers {
     /// The first number that was never used.
     next: u32,
-    /// Numbers of lanes that were given back, and their tails.
-    free: Vec<(u32, u32)>,
+    /// Lanes that were given back.
+    free: Vec<FreeLane>,
+}
+
+/// A lane that no queue pair sends by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeLane {
+    /// Its number.
+    pub number: u32,
+    /// Position behind the last message.
+    pub tail: u32,
+    /// Its last generation.
+    pub generation: u16,
 }
 
 impl LaneNumbers {
-    /// Takes a lane that is empty. Returns its number and position.
-    pub fn take(&self, channel: &Channel) -> Option<(u32, u32)> {
+    /// Takes a lane that is empty.
+    pub fn take(&self, channel: &Channel) -> Option<FreeLane> {
         let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_empty = |one: &(u32, u32)| lane::released(&channel.lane(one.0)) == one.1;
+        let is_empty = |one: &FreeLane| lane::released(&channel.lane(one.number)) == one.tail;
         if let Some(index) = numbers.free.iter().position(is_empty) {
             return Some(numbers.free.swap_remove(index));
         }
         let number = numbers.next;
         (number < LANES).then(|| {
             numbers.next += 1;
-            (number, 0)
+            FreeLane {
+                number,
+                ..FreeLane::default()
+            }
         })
     }
 
-    /// Gives back a lane with its tail. It is used again once the consumer has emptied it.
-    pub fn give_back(&self, number: u32, tail: u32) {
+    /// Gives back a lane. It is used again once the consumer has emptied it.
+    pub fn give_back(&self, lane: FreeLane) {
         let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        numbers.free.push((number, tail));
+        numbers.free.push(lane);
     }
 }
 
@@ -72,6 +86,8 @@ pub struct LaneState<Q> {
     pub number_in_channel: u32,
     /// Position of the next message.
     pub position: u32,
+    /// Generation of the lane, by the last notice.
+    pub generation: u16,
     /// The queue pair that sends.
     pub source: LaneEnd,
     /// The queue pair that receives.
@@ -93,6 +109,7 @@ impl<Q> LaneIn<Q> {
             state: Lock::new(LaneState {
                 number_in_channel: number,
                 position: 0,
+                generation: 0,
                 source: LaneEnd::default(),
                 destination: LaneEnd::default(),
                 queue_pair: None,

@@ -109,7 +109,11 @@ impl Process {
     ) -> u32 {
         let store = inbound.channel.lane(one.number);
         let mut count = 0;
-        while count < BATCH && lane::is_published(&store, state.position.wrapping_add(count)) {
+        let is_there = |count| {
+            let position = state.position.wrapping_add(count);
+            lane::peek(&store, position, state.generation).is_some()
+        };
+        while count < BATCH && is_there(count) {
             count += 1;
         }
         if count == 0 {
@@ -143,7 +147,7 @@ impl Process {
                 worked = true;
                 continue;
             }
-            if !lane::is_published(&store, state.position) {
+            if lane::peek(&store, state.position, state.generation).is_none() {
                 return (worked, true);
             }
             if !is_next_served(self, inbound, &mut state, serving, qp_cache) {
@@ -152,7 +156,8 @@ impl Process {
             one.note_position(&state);
             worked = true;
         }
-        (worked, !lane::is_published(&store, state.position))
+        let is_empty = lane::peek(&store, state.position, state.generation).is_none();
+        (worked, is_empty)
     }
 
     /// Serves the messages in the lane of a queue pair, which are older than its record at the
@@ -216,6 +221,7 @@ impl Process {
             state.source = end_of(route.source.number, route.source.incarnation);
             state.destination = end_of(route.destination.number, route.destination.incarnation);
             state.queue_pair = self.queue_pairs.find(route.destination.number);
+            state.generation = notice.generation;
             state.gates = None;
         }
         serving.lanes.insert(route.source.number, one.clone());

@@ -160,6 +160,8 @@ pub struct Faulty {
 pub struct LaneNotice {
     /// The lane's number.
     pub number: u32,
+    /// Its generation from now on.
+    pub generation: u16,
 }
 
 /// A short message in a lane: a plain message, perhaps with immediate data, which precedes the
@@ -599,6 +601,7 @@ impl LaneNotice {
         Header {
             kind: kind::LANE,
             immediate: self.number,
+            word: self.generation.into(),
             ..route.header()
         }
     }
@@ -607,6 +610,7 @@ impl LaneNotice {
     pub fn parse(header: &Header) -> Option<LaneNotice> {
         (header.kind == kind::LANE).then_some(LaneNotice {
             number: header.immediate,
+            generation: header.word as u16,
         })
     }
 }
@@ -622,11 +626,11 @@ impl LaneMessage {
 
     /// Encodes the message.
     #[inline]
-    pub fn emit(&self) -> lane::Header {
+    pub fn emit(&self, generation: u16) -> lane::Header {
         let prefix = LaneMessage::prefix(self.immediate.is_some());
         lane::Header {
-            length: self.length as u16 + prefix as u16,
-            kind: kind::SEND,
+            length: self.length as u8 + prefix as u8,
+            generation,
             flags: flag::when(self.solicited, flag::SOLICITED)
                 | flag::when(self.immediate.is_some(), flag::IMMEDIATE),
             psn: self.psn,
@@ -655,10 +659,8 @@ impl LaneMessage {
         let has_immediate = header.flags & flag::IMMEDIATE != 0;
         let prefix = LaneMessage::prefix(has_immediate);
         let length = usize::from(header.length);
-        let is_known = header.kind == kind::SEND
-            && header.flags & !LaneMessage::KNOWN == 0
-            && length <= lane::PAYLOAD
-            && length >= prefix;
+        let is_known =
+            header.flags & !LaneMessage::KNOWN == 0 && length <= lane::PAYLOAD && length >= prefix;
         is_known.then_some(LaneMessage {
             length: (length - prefix) as u32,
             immediate: has_immediate.then_some(0),

@@ -95,7 +95,7 @@ pub fn serve_plain_messages(
         if !is_open(state.gates) || !receive.message_state.is_plain(state.source.incarnation) {
             break;
         }
-        let Some(found) = lane::peek(store, state.position) else {
+        let Some(found) = lane::peek(store, state.position, state.generation) else {
             break;
         };
         let Some(message) = LaneMessage::parse(&found.header) else {
@@ -141,7 +141,7 @@ pub fn is_next_served(
     qp_cache: &mut QpCache,
 ) -> bool {
     let store = inbound.channel.lane(state.number_in_channel);
-    let Some(found) = lane::peek(&store, state.position) else {
+    let Some(found) = lane::peek(&store, state.position, state.generation) else {
         return true;
     };
     let Some(message) = LaneMessage::parse(&found.header) else {

@@ -13,6 +13,7 @@ use super::{Backoff, SendQueue, SendRequest};
 use crate::capture;
 use crate::lanes;
 use crate::process::Outbound;
+use crate::process::lane_ends::FreeLane;
 use crate::process::outbound_lane::LaneOut;
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
@@ -44,6 +45,8 @@ pub(super) struct SendLane {
     out: Arc<LaneOut<Qp>>,
     /// Incarnations of this queue pair and of the responder that the consumer was notified of.
     incarnations: (u32, u32),
+    /// Generation of the last notice.
+    generation: u16,
     /// Whether all requests in flight are messages in the lane.
     is_live: bool,
     /// The responder's gate while the lane is live.
@@ -212,7 +215,12 @@ impl Qp {
             }
             Ok::<(), Infallible>(())
         };
-        let Ok(()) = lane::publish(&lane.out.store(), position, header.emit(), fill);
+        let Ok(()) = lane::publish(
+            &lane.out.store(),
+            position,
+            header.emit(lane.generation),
+            fill,
+        );
         drop(section);
         lane.in_flight[(position % SLOTS) as usize] = InLane {
             wr_id: request.wr_id,
@@ -346,15 +354,17 @@ impl Qp {
                 return;
             }
             self.close_lane(send);
-            let Some((number, position)) = channel.lanes.take(&channel.channel) else {
+            let Some(free) = channel.lanes.take(&channel.channel) else {
                 return;
             };
-            let out = LaneOut::new(channel.clone(), number, position, self.clone());
+            let position = free.tail;
+            let out = LaneOut::new(channel.clone(), free.number, position, self.clone());
             let out = Arc::new(out);
             self.process.channels.add_outbound_lane(out.clone());
             send.send_lane = Some(Box::new(SendLane {
                 out,
                 incarnations,
+                generation: free.generation,
                 is_live: false,
                 gate: 0,
                 tail: position,
@@ -369,8 +379,10 @@ impl Qp {
         let Some(lane) = send.send_lane.as_deref_mut() else {
             return;
         };
+        lane.generation = lane.generation.wrapping_add(1);
         let notice = LaneNotice {
             number: lane.out.number,
+            generation: lane.generation,
         };
         let header = notice.emit(&self.route(send, send.next_psn));
         if channel.push_unawaited(header, 0, |_| Ok(())) {
@@ -389,7 +401,11 @@ impl Qp {
         send.settle();
         if let Some(lane) = send.send_lane.take() {
             self.process.channels.remove_outbound_lane(&lane.out);
-            lane.out.via.lanes.give_back(lane.out.number, lane.tail);
+            lane.out.via.lanes.give_back(FreeLane {
+                number: lane.out.number,
+                tail: lane.tail,
+                generation: lane.generation,
+            });
         }
     }
 
