@@ -32,6 +32,9 @@ impl<Q> Clone for InboundLane<Q> {
 pub struct Channels<Q> {
     /// Grows with each change.
     version: u64,
+    /// Length of the longest list.
+    most: usize,
+    has_lanes: bool,
     /// To processes that this one sends requests to.
     pub outbound: Vec<Arc<Outbound<Q>>>,
     /// From processes that send requests to this one.
@@ -46,8 +49,20 @@ impl<Q> Channels<Q> {
     /// Returns the length of the longest list.
     #[inline]
     pub(super) fn most(&self) -> usize {
-        let channels = self.inbound.len().max(self.outbound.len());
-        channels.max(self.lanes_in.len()).max(self.lanes_out.len())
+        self.most
+    }
+
+    /// Returns whether there are lanes.
+    #[inline]
+    pub(super) fn has_lanes(&self) -> bool {
+        self.has_lanes
+    }
+
+    fn count(mut self) -> Channels<Q> {
+        let lanes = self.lanes_in.len().max(self.lanes_out.len());
+        self.has_lanes = lanes > 0;
+        self.most = lanes.max(self.inbound.len()).max(self.outbound.len());
+        self
     }
 
     /// Returns whether a message is published in a lane.
@@ -71,7 +86,10 @@ impl<Q> Channels<Q> {
                 .filter(|of| is_one(&of.inbound.peer))
                 .cloned()
                 .collect(),
+            most: 0,
+            has_lanes: false,
         }
+        .count()
     }
 }
 
@@ -79,6 +97,8 @@ impl<Q> Default for Channels<Q> {
     fn default() -> Channels<Q> {
         Channels {
             version: 0,
+            most: 0,
+            has_lanes: false,
             outbound: Vec::new(),
             inbound: Vec::new(),
             lanes_out: Vec::new(),
@@ -91,6 +111,8 @@ impl<Q> Clone for Channels<Q> {
     fn clone(&self) -> Channels<Q> {
         Channels {
             version: self.version,
+            most: self.most,
+            has_lanes: self.has_lanes,
             outbound: self.outbound.clone(),
             inbound: self.inbound.clone(),
             lanes_out: self.lanes_out.clone(),
@@ -186,7 +208,7 @@ impl<Q> ChannelSet<Q> {
         change(&mut next);
         next.version = self.version.load(Ordering::Relaxed) + 1;
         let version = next.version;
-        *current = Arc::new(next);
+        *current = Arc::new(next.count());
         self.version.store(version, Ordering::Release);
     }
 

@@ -9,7 +9,7 @@ use crate::process::lane_ends::{LaneEnd, LaneIn};
 use crate::process::outbound_lane::LaneOut;
 use crate::process::{Channels, Inbound, Process, QpCache, Serving};
 use crate::qp::Qp;
-use crate::qp::responder::lane::{is_next_served, serve_plain_messages};
+use crate::qp::responder::lane::{is_next_served, is_plain_served};
 use crate::qp::ring_message::{LaneNotice, Route};
 use std::sync::Arc;
 use verbena_hca_memory::fault_injection::{self, Fault};
@@ -22,6 +22,21 @@ const BATCH: u32 = 16;
 type State = crate::process::lane_ends::LaneState<Qp>;
 
 impl Process {
+    /// Serves and completes messages in some of the lanes.
+    #[inline]
+    pub(super) fn progress_on_lanes(
+        &self,
+        channels: &Channels,
+        lanes_in: &[InboundLane<Qp>],
+        lanes_out: &[Arc<LaneOut<Qp>>],
+    ) -> bool {
+        let mut worked = false;
+        for of in lanes_in {
+            worked |= self.serve_lane(of, channels, false);
+        }
+        worked | self.complete_lanes(lanes_out)
+    }
+
     /// Completes the messages in lanes that peers have acknowledged.
     #[inline]
     pub(super) fn complete_lanes(&self, lanes: &[Arc<LaneOut<Qp>>]) -> bool {
@@ -108,22 +123,19 @@ impl Process {
         channels: &Channels,
     ) -> u32 {
         let store = inbound.channel.lane(one.number);
-        let mut count = 0;
-        let is_there = |count| {
-            let position = state.position.wrapping_add(count);
-            lane::peek(&store, position, state.generation).is_some()
-        };
-        while count < BATCH && is_there(count) {
-            count += 1;
+        let mut served = 0;
+        while served < BATCH
+            && let Some(found) = lane::peek(&store, state.position, state.generation)
+        {
+            lane::prefetch_head(&store);
+            // What the peer acknowledged before it sent the message is completed first.
+            self.complete_before(inbound);
+            self.complete_lanes(&channels.lanes_out);
+            if !is_plain_served(self, inbound, state, &store, &found) {
+                break;
+            }
+            served += 1;
         }
-        if count == 0 {
-            return 0;
-        }
-        lane::prefetch_head(&store);
-        // What the peer acknowledged before it sent these messages is completed first.
-        self.complete_before(inbound);
-        self.complete_lanes(&channels.lanes_out);
-        let served = serve_plain_messages(self, inbound, state, &store, count);
         one.note_position(state);
         served
     }

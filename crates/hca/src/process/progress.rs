@@ -2,10 +2,8 @@
 //! pairs whose deadline has passed.
 
 use crate::process::QpCache;
-use crate::process::channels::InboundLane;
 use crate::process::link::InFlight;
 use crate::process::moderated;
-use crate::process::outbound_lane::LaneOut;
 use crate::process::{Channels, Process, SeenChannels};
 use crate::process::{Completing, Inbound, Outbound, Serving};
 use crate::qp::Qp;
@@ -61,12 +59,15 @@ impl Process {
         // queue and polled it once more may then sleep.
         let turn = seen.turn;
         seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
-        self.progress_on_some(
+        self.progress_on_lanes(
+            channels,
+            some_of(&channels.lanes_in, turn),
+            some_of(&channels.lanes_out, turn),
+        );
+        self.progress_on_rings(
             channels,
             some_of(&channels.inbound, turn),
             some_of(&channels.outbound, turn),
-            some_of(&channels.lanes_in, turn),
-            some_of(&channels.lanes_out, turn),
         );
         self.activity.yield_to_thread(&mut seen.looks);
     }
@@ -78,35 +79,27 @@ impl Process {
 
     #[inline]
     fn progress_on(&self, channels: &Channels) -> bool {
-        self.progress_on_some(
-            channels,
-            &channels.inbound,
-            &channels.outbound,
-            &channels.lanes_in,
-            &channels.lanes_out,
-        )
+        let mut worked = false;
+        if channels.has_lanes() {
+            worked |= self.progress_on_lanes(channels, &channels.lanes_in, &channels.lanes_out);
+        }
+        worked | self.progress_on_rings(channels, &channels.inbound, &channels.outbound)
     }
 
     #[inline]
-    fn progress_on_some(
+    fn progress_on_rings(
         &self,
         channels: &Channels,
         inbound: &[Arc<Inbound>],
         outbound: &[Arc<Outbound>],
-        lanes_in: &[InboundLane<Qp>],
-        lanes_out: &[Arc<LaneOut<Qp>>],
     ) -> bool {
         let mut worked = false;
-        for of in lanes_in {
-            worked |= self.serve_lane(of, channels, false);
-        }
         for inbound in inbound {
             worked |= self.serve(inbound, channels);
         }
         for outbound in outbound {
             worked |= self.complete(outbound);
         }
-        worked |= self.complete_lanes(lanes_out);
         worked | Packets::of(self).receive() | self.wake_due()
     }
 
@@ -248,10 +241,12 @@ impl Process {
                     }
                     serving.requests.prefetch(&requests);
                     self.complete_before(inbound);
-                    self.complete_lanes(&channels.lanes_out);
-                    let source = record.header.source;
-                    if !self.serve_older(inbound, serving, &mut qp_cache, source, channels) {
-                        break;
+                    if channels.has_lanes() {
+                        self.complete_lanes(&channels.lanes_out);
+                        let source = record.header.source;
+                        if !self.serve_older(inbound, serving, &mut qp_cache, source, channels) {
+                            break;
+                        }
                     }
                     let position = &mut serving.requests;
                     let acknowledge = || {

@@ -62,67 +62,57 @@ fn open_gates(inbound: &Inbound, state: &mut LaneState<Qp>, own: &QpRecord, peer
     state.gates = (is_live && receives && !inbound.peer.is_dead()).then_some(gates);
 }
 
-/// Serves plain messages at the front of a lane, at most `count`, which are published. Returns
-/// their number.
+/// Serves the message at the front of a lane, if it is plain. Returns whether it was.
 #[inline]
-pub fn serve_plain_messages(
+pub fn is_plain_served(
     process: &Process,
     inbound: &Arc<Inbound>,
     state: &mut LaneState<Qp>,
     store: &Lane<'_>,
-    count: u32,
-) -> u32 {
-    if process.lanes.chance(8) {
-        return 0;
-    }
+    found: &lane::Message,
+) -> bool {
+    let contexts = process.memory.contexts();
+    let own = contexts.queue_pair(state.destination.number);
     let peer = inbound.peer.contexts.queue_pair(state.source.number);
-    let own = process
-        .memory
-        .contexts()
-        .queue_pair(state.destination.number);
     let is_open = |gates| gates == Some(gates_of(own, peer)) || is_left_open(gates);
     if !is_open(state.gates) {
         open_gates(inbound, state, own, peer);
     }
-    let Some(queue_pair) = state.queue_pair.as_deref() else {
-        return 0;
+    let (Some(queue_pair), Some(message)) = (
+        state.queue_pair.as_deref(),
+        LaneMessage::parse(&found.header),
+    ) else {
+        return false;
     };
-    let mut served = 0;
-    // Held until the completions are pushed, as on the fast path for records.
+    // SAFETY: a slot holds the immediate data and as many bytes more as `parse` has checked.
+    let (immediate, payload) = unsafe { message.parse_immediate(found.payload) };
+    let plain = PlainMessage {
+        source: state.source.number,
+        payload,
+        total: message.length,
+        solicited: message.solicited,
+        immediate,
+    };
+    // Held until the completion is pushed, as on the fast path for records.
     let mut receive = queue_pair.lock_receive();
-    while served < count {
-        // Checked under the lock that a reset holds while it empties the queue.
-        if !is_open(state.gates) || !receive.message_state.is_plain(state.source.incarnation) {
-            break;
-        }
-        let Some(found) = lane::peek(store, state.position, state.generation) else {
-            break;
-        };
-        let Some(message) = LaneMessage::parse(&found.header) else {
-            break;
-        };
-        let next = state.position.wrapping_add(1);
-        // SAFETY: a slot holds the immediate data and as many bytes more as `parse` has checked.
-        let (immediate, payload) = unsafe { message.parse_immediate(found.payload) };
-        let plain = PlainMessage {
-            source: state.source.number,
-            payload,
-            total: message.length,
-            solicited: message.solicited,
-            immediate,
-        };
-        if fault_injection::is(Fault::LaneHead) {
-            lane::release(store, next);
-            std::thread::yield_now();
-        }
-        let acknowledge = || lane::release(store, next);
-        if !deliver(inbound, queue_pair, &mut receive, &plain, acknowledge) {
-            break;
-        }
-        state.position = next;
-        served += 1;
+    // Checked under the lock that a reset holds while it empties the queue.
+    if !is_open(state.gates)
+        || !receive.message_state.is_plain(state.source.incarnation)
+        || process.lanes.chance(8)
+    {
+        return false;
     }
-    served
+    let next = state.position.wrapping_add(1);
+    if fault_injection::is(Fault::LaneHead) {
+        lane::release(store, next);
+        std::thread::yield_now();
+    }
+    let acknowledge = || lane::release(store, next);
+    let is_served = deliver(inbound, queue_pair, &mut receive, &plain, acknowledge);
+    if is_served {
+        state.position = next;
+    }
+    is_served
 }
 
 /// Returns whether gates that were open once count as open for ever, by a planted fault.

@@ -139,8 +139,9 @@ pub(super) fn deliver(
 }
 
 /// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive
-/// buffer. Returns false, without effect, if the receive is not plain.
-#[inline]
+/// buffer. Returns false, without effect, if the receive is not plain. Not inlined: its calls are
+/// inlined here, once for both kinds of message.
+#[inline(never)]
 fn store(
     inbound: &Inbound,
     queue_pair: &Qp,
