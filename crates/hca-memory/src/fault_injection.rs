@@ -25,7 +25,7 @@ pub enum Fault {
     RnrCount,
     /// The limit event of a shared receive queue is raised twice.
     SrqLimit,
-    /// Messages go by a lane, and are served from it, whatever has happened to the queue pairs.
+    /// Messages go by a lane, and are served from it, regardless of the queue pairs' states.
     LaneGate,
     /// A record is served before older messages in the queue pair's lane.
     LaneOrder,

@@ -6,7 +6,7 @@
 //! | slot: header, payload | producer | before its stamp | consumer, after the stamp |
 //! | slot: stamp | producer | last, Release | consumer, Acquire |
 //! | head | consumer | after its last use of a slot, Release | producer, Acquire |
-//! | gate (of a queue pair's record) | its process | after every other word of a change, SeqCst | peers |
+//! | gate of a queue pair | its process | after all other words of its record, SeqCst | peers |
 //!
 //! The protocol:
 //! - The producer writes a slot only if the consumer has released it: `tail - released < SLOTS`.
@@ -35,7 +35,7 @@
 //!   producer's look takes the send queue's lock, under which messages are published.
 //!
 //! Nothing read from a slot is trusted: the length is checked, the payload is only copied. A head
-//! outside of what is in flight ends the connection with the peer.
+//! past the last message ends the connection with the peer.
 
 use crate::sync::{AtomicU32, Ordering, prefetch_to_write};
 

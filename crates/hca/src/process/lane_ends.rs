@@ -16,7 +16,7 @@ pub struct LaneNumbers(Mutex<Numbers>);
 struct Numbers {
     /// The first number that was never used.
     next: u32,
-    /// Lanes that were given back.
+    /// Lanes that were released.
     free: Vec<FreeLane>,
 }
 
@@ -49,8 +49,8 @@ impl LaneNumbers {
         })
     }
 
-    /// Gives back a lane. It is used again once the consumer has emptied it.
-    pub fn give_back(&self, lane: FreeLane) {
+    /// Releases a lane. It is used again once the consumer has emptied it.
+    pub fn release(&self, lane: FreeLane) {
         let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         numbers.free.push(lane);
     }

@@ -128,7 +128,7 @@ impl Process {
             && let Some(found) = lane::peek(&store, state.position, state.generation)
         {
             lane::prefetch_head(&store);
-            // What the peer acknowledged before it sent the message is completed first.
+            // Requests that the peer acknowledged before it sent the message complete first.
             self.complete_before(inbound);
             self.complete_lanes(&channels.lanes_out);
             if !is_plain_served(self, inbound, state, &store, &found) {

@@ -141,7 +141,7 @@ fn case_refused_messages_arrive_and_complete_once() {
 }
 
 /// Messages that wait for their receiver when the sender is reset are not served any more, and the
-/// next connection of the two begins with a message of its own.
+/// next connection of the two begins with its own message.
 #[test]
 #[ignore = "run by path"]
 fn case_messages_of_a_reset_queue_pair_are_dropped() {

@@ -2,7 +2,7 @@
 //! work request each.
 //!
 //! A lane is *live* while every request in flight is a message in it. Only then messages are posted
-//! to it, and `pending` is empty. Whatever else happens to the queue pair takes the send queue's
+//! to it, and `pending` is empty. Any other call or event of the queue pair takes the send queue's
 //! lock by [`Qp::lock_send`], which first turns the messages in flight into pending requests
 //! ([`SendQueue::settle`]): from there on, all is as for messages in the channel. So this module
 //! decides nothing about order, retries, flushes or failures.
@@ -239,7 +239,7 @@ impl Qp {
         Some(Ok(()))
     }
 
-    /// Returns the bytes of a request if it may go by the lane: some bytes, inline or in one
+    /// Returns the bytes of a request if the lane can carry it: some bytes, inline or in one
     /// buffer, without flags that order it after others.
     #[inline]
     fn lane_length(&self, request: &SendRequest<'_>, has_immediate: bool) -> Option<u32> {
@@ -396,12 +396,12 @@ impl Qp {
         }
     }
 
-    /// Gives the lane back. Nothing in flight needs its acknowledgements.
+    /// Releases the lane. Nothing in flight needs its acknowledgements.
     pub(in crate::qp) fn close_lane(&self, send: &mut SendQueue) {
         send.settle();
         if let Some(lane) = send.send_lane.take() {
             self.process.channels.remove_outbound_lane(&lane.out);
-            lane.out.via.lanes.give_back(FreeLane {
+            lane.out.via.lanes.release(FreeLane {
                 number: lane.out.number,
                 tail: lane.tail,
                 generation: lane.generation,
