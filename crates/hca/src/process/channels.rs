@@ -159,7 +159,7 @@ impl<Q> Default for ChannelSet<Q> {
     fn default() -> ChannelSet<Q> {
         ChannelSet {
             current: RwLock::default(),
-            version: AtomicU64::new(1),
+            version: AtomicU64::new(0),
             outbound: RwLock::default(),
             requests: ConnectRequests::default(),
             handshakes: Handshakes::default(),

@@ -120,8 +120,8 @@ impl Qp {
             record.change_gate();
             self.close_lane(&mut send);
         }
-        self.process.forget_in_lanes(self.number);
         self.process.queue_pairs.set(self.number, None);
+        self.process.forget_in_lanes(self.number);
         self.memory.fence();
         self.for_each_cq(|cq| cq.detach(self.number));
         if let Some(pd) = &self.pd {
