@@ -2,10 +2,10 @@
 //! beside a call that ends the connection. An adapter may have a faster way for them once a
 //! connection has sent some, so they need programs that stay on one connection.
 
-use super::{Class, Generator, MOST_OUTSTANDING, RECEIVES};
+use super::{Class, Generator, MOST_OUTSTANDING, Pair, RECEIVES};
 use crate::program::{Action, Call, Flags, Operation, QpId, RecvWr, SendWr, Service, Sge, Step};
 use crate::program::{Key, ProcessId, Target};
-use crate::reference::object::State;
+use crate::reference::object::{Qp, State};
 
 /// Most bytes of a message.
 const LONGEST: u32 = 60;
@@ -28,6 +28,34 @@ impl Generator {
         };
         let peer = self.world.qps[&qp].peer.expect("it is connected");
         let (by, to) = (self.owner(qp), self.owner(peer));
+        self.burst((by, qp), (to, peer));
+        self.replace_after(qp, peer);
+    }
+
+    /// Replaces the connection behind a burst, sometimes, while the receiver is stopped: its next
+    /// connection finds a message of the old one.
+    fn replace_after(&mut self, qp: QpId, peer: QpId) {
+        let allowed = self.allows(Class::Pauses) && self.allows(Class::Resets);
+        let is_idle = |id: &QpId, queue: fn(&Qp) -> bool| {
+            let found = self.world.qps.get(id);
+            found.is_some_and(|qp| qp.state == State::Rts && queue(qp))
+        };
+        let are_idle = is_idle(&qp, |qp| qp.sq.is_empty())
+            && is_idle(&peer, |qp| qp.rq.is_empty() && qp.sq.is_empty());
+        if !allowed || self.lost || !are_idle || self.owner(qp) == self.owner(peer) {
+            return;
+        }
+        if self.random.percent(30) {
+            let pair = Pair {
+                first: qp,
+                second: peer,
+                service: Service::Rc,
+            };
+            self.replace(pair, Vec::new());
+        }
+    }
+
+    fn burst(&mut self, (by, qp): (ProcessId, QpId), (to, peer): (ProcessId, QpId)) {
         for _ in 0..1 + self.random.below(6) {
             let is_used = |qp: &QpId| match self.world.qps.get(qp) {
                 Some(qp) => qp.state != State::Rts || qp.sq.len() + 4 > MOST_OUTSTANDING,

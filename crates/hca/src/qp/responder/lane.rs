@@ -96,9 +96,8 @@ pub fn is_plain_served(
     // Held until the completion is pushed, as on the fast path for records.
     let mut receive = queue_pair.lock_receive();
     // Checked under the lock that a reset holds while it empties the queue.
-    if !is_open(state.gates)
-        || !receive.message_state.is_plain(state.source.incarnation)
-        || process.lanes.chance(8)
+    let is_plain = receive.message_state.is_plain(state.source.incarnation);
+    if !is_open(state.gates) || !(is_plain || is_left_open(state.gates)) || process.lanes.chance(8)
     {
         return false;
     }
