@@ -661,7 +661,7 @@ impl LaneMessage {
         let length = usize::from(header.length);
         let is_known =
             header.flags & !LaneMessage::KNOWN == 0 && length <= lane::PAYLOAD && length >= prefix;
-        is_known.then_some(LaneMessage {
+        is_known.then(|| LaneMessage {
             length: (length - prefix) as u32,
             immediate: has_immediate.then_some(0),
             solicited: header.flags & flag::SOLICITED != 0,
