@@ -6,7 +6,7 @@ use verbena_hca_os::errno::{Errno, Result};
 /// When messages go by lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Never.
+    /// Never: the default.
     Off,
     /// On connections that have sent some messages.
     Auto,
@@ -27,8 +27,8 @@ impl Mode {
     /// EINVAL, after a line on standard error, for an unknown mode.
     pub fn from_environment() -> Result<Mode> {
         match std::env::var("VERBENA_LANES").as_deref() {
-            Err(_) | Ok("" | "auto") => Ok(Mode::Auto),
-            Ok("off") => Ok(Mode::Off),
+            Err(_) | Ok("" | "off") => Ok(Mode::Off),
+            Ok("auto") => Ok(Mode::Auto),
             Ok("always") => Ok(Mode::Always),
             Ok("shuffle") => Ok(Mode::Shuffle),
             Ok(other) => {

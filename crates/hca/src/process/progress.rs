@@ -132,8 +132,8 @@ impl Process {
             }
         }
         worked |= self.complete_lanes(&channels.lanes_out);
-        // A thread that served a peer's channel before this one did may have opened a lane, in which
-        // a message waits.
+        // A thread that served a peer's channel before this one may have opened a lane, in which a
+        // message waits.
         worked |= self.channels.is_newer_than(&channels);
         worked | Packets::of(self).receive_before_sleep() | self.wake_due()
     }

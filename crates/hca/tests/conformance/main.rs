@@ -70,8 +70,8 @@ fn probed() {
 }
 
 #[test]
-fn mapped_without_lanes() {
-    run_with("mapped", Some("off"));
+fn mapped_with_lanes() {
+    run_with("mapped", Some("auto"));
 }
 
 #[test]
