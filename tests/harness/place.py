@@ -13,6 +13,8 @@ from . import build_tree
 from .process import Ended, Process, run
 
 
+# Variables of the adapter that the caller of the tests may set; cases do not.
+PASSED = ("VERBENA_LIBRARY_DIR", "VERBENA_LANES")
 # The path to peers of cases that name none; None leaves it to the adapter.
 DEFAULT_PATH: Optional[str] = None
 
@@ -36,7 +38,7 @@ class Place:
         """Returns the environment of a program of this case: this process' environment, with the case's runtime
         directory, its counters collected, and the path to peers forced if one is given."""
         environment = {name: value for name, value in os.environ.items()
-                       if not name.startswith("VERBENA_") or name == "VERBENA_LIBRARY_DIR"}
+                       if not name.startswith("VERBENA_") or name in PASSED}
         environment.update(VERBENA_RUNTIME_DIR=str(self.runtime), VERBENA_STATS_DIR=str(self.stats))
         if path := path or DEFAULT_PATH:
             environment["VERBENA_PATH"] = path

@@ -29,10 +29,11 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 28] = [
+const ALL: [Variable; 29] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
+    variable(Adapter, "VERBENA_LANES", "Send short messages by lanes: off, auto, always"),
     variable(Adapter, "VERBENA_PAGES", "Move registered pages: auto, in-place, shared (--pages)"),
     variable(Adapter, "VERBENA_LINK", "Make the ports infiniband or roce (--link)"),
     variable(Adapter, "VERBENA_DEVICES", "Give the adapter this many devices (--devices)"),

@@ -15,6 +15,8 @@ pub mod access;
 pub mod biased_lock;
 #[path = "../../hca-shm/src/flight.rs"]
 pub mod flight;
+#[path = "../../hca-shm/src/lane.rs"]
+pub mod lane;
 #[path = "../../hca-shm/src/ring.rs"]
 pub mod ring;
 #[path = "../../hca-shm/src/sleep.rs"]

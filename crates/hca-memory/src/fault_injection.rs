@@ -25,6 +25,16 @@ pub enum Fault {
     RnrCount,
     /// The limit event of a shared receive queue is raised twice.
     SrqLimit,
+    /// Messages go by a lane, and are served from it, regardless of the queue pairs' states.
+    LaneGate,
+    /// A record is served before older messages in the queue pair's lane.
+    LaneOrder,
+    /// A message in a lane is acknowledged before its bytes are in place.
+    LaneHead,
+    /// Messages in a lane count as acknowledged before answers are taken.
+    LaneAnswer,
+    /// A peer that may sleep is not woken for a message in a lane.
+    LaneWake,
 }
 
 /// Returns whether this fault is turned on: without the feature never, at compile time.
@@ -56,6 +66,11 @@ fn named(name: &str) -> Option<Fault> {
         "flush_order" => Fault::FlushOrder,
         "rnr_count" => Fault::RnrCount,
         "srq_limit" => Fault::SrqLimit,
+        "lane_gate" => Fault::LaneGate,
+        "lane_order" => Fault::LaneOrder,
+        "lane_head" => Fault::LaneHead,
+        "lane_answer" => Fault::LaneAnswer,
+        "lane_wake" => Fault::LaneWake,
         _ => panic!("VERBENA_PLANTED: no fault {name:?}"),
     })
 }

@@ -1,10 +1,11 @@
-//! The shared memory between a requesting and a responding process: two rings, and the marks of
-//! access sections.
+//! The shared memory between a requesting and a responding process: two rings, the marks of access
+//! sections, and lanes for short messages.
 //!
 //! One channel serves one direction. The requester creates it, pushes requests, and reads answers;
 //! the responder does the opposite. Answers have their own ring because consuming an answer
 //! never needs space to produce one: so no two processes can wait for each other's space.
 
+use crate::lane;
 use crate::ring::{CELL, Store};
 use crate::section::Sections;
 use std::os::fd::OwnedFd;
@@ -24,7 +25,13 @@ const REQUESTER_SECTIONS: usize = 8;
 const RESPONDER_SECTIONS_AT: usize = REQUESTER_SECTIONS_AT + REQUESTER_SECTIONS * CELL;
 const RESPONDER_SECTIONS: usize = 2;
 const _: () = assert!(RESPONDER_SECTIONS_AT + RESPONDER_SECTIONS * CELL <= CONTROL);
-const LENGTH: usize = CONTROL + (REQUEST_CELLS + ANSWER_CELLS) * CELL;
+const LANE_HEADS_AT: usize = CONTROL + (REQUEST_CELLS + ANSWER_CELLS) * CELL;
+/// Lanes of a channel: pages that no lane has used take no memory.
+pub const LANES: u32 = 256;
+const LANES_AT: usize = LANE_HEADS_AT + LANES as usize * CELL;
+const LANE: usize = lane::SLOTS as usize * lane::SLOT;
+const _: () = assert!(LANES_AT.is_multiple_of(4096) && LANE == 4096);
+const LENGTH: usize = LANES_AT + LANES as usize * LANE;
 /// Largest payload of one record in bytes. Several fit in either ring at once.
 pub const MAX_PAYLOAD: usize = 16 * 1024;
 
@@ -75,6 +82,15 @@ impl Channel {
     #[inline]
     pub fn answers(&self) -> Answers<'_> {
         Answers(&self.mapping)
+    }
+
+    /// Returns a lane for short messages; `number` is below [`LANES`].
+    #[inline]
+    pub fn lane(&self, number: u32) -> Lane<'_> {
+        Lane {
+            mapping: &self.mapping,
+            number: number as usize & (LANES as usize - 1),
+        }
     }
 
     /// Returns the marks of the requester, for access to the responder's memory and, on behalf of
@@ -148,5 +164,44 @@ unsafe impl Store for Answers<'_> {
         let index = index as usize & (ANSWER_CELLS - 1);
         // SAFETY: masked to the ring, which lies inside the mapping.
         unsafe { self.0.base().add(CONTROL + (REQUEST_CELLS + index) * CELL) }
+    }
+}
+
+/// A lane for short messages.
+pub struct Lane<'a> {
+    mapping: &'a Mapping,
+    number: usize,
+}
+
+// SAFETY: the constants above place LANES lanes of SLOTS slots each, a power of two, and the words
+// for their heads inside the mapping; the number of the lane is masked.
+unsafe impl lane::Store for Lane<'_> {
+    #[inline]
+    fn slots(&self) -> u32 {
+        lane::SLOTS
+    }
+    #[inline]
+    fn stamp(&self, index: u32) -> &AtomicU32 {
+        // SAFETY: a slot's first word is aligned and only accessed atomically.
+        unsafe { &*self.writable(index).cast::<AtomicU32>() }
+    }
+    #[inline]
+    fn head(&self) -> &AtomicU32 {
+        // SAFETY: inside the mapping, aligned, and only accessed atomically.
+        unsafe {
+            let at = LANE_HEADS_AT + self.number * CELL;
+            &*self.mapping.base().add(at).cast::<AtomicU32>()
+        }
+    }
+    #[inline]
+    fn readable(&self, index: u32) -> *const u8 {
+        self.writable(index)
+    }
+    #[inline]
+    fn writable(&self, index: u32) -> *mut u8 {
+        let index = (index & (lane::SLOTS - 1)) as usize;
+        let at = LANES_AT + self.number * LANE + index * lane::SLOT;
+        // SAFETY: masked to the lane, which lies inside the mapping.
+        unsafe { self.mapping.base().add(at) }
     }
 }

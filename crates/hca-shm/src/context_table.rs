@@ -66,6 +66,8 @@ pub struct QpRecord {
     pub rnr_timer: AtomicU32,
     /// The interfaces at both ends of its connection, an [`Interfaces`].
     pub interfaces: AtomicU64,
+    /// Changes after every change of another word ([`super::lane`]).
+    pub gate: AtomicU32,
 }
 
 /// The interfaces at the two ends of a connection, as one end sees it, by the kernel's numbers; 0
@@ -101,6 +103,15 @@ impl QpRecord {
     pub const PRESENT: u32 = 1 << 31;
     /// Set in `state` while the port is down: nothing reaches the queue pair.
     pub const CUT: u32 = 1 << 30;
+    /// Changes the gate, after the other words: peers that compare it check these anew. Called by
+    /// the record's process, under the send queue's lock.
+    #[inline]
+    pub fn change_gate(&self) {
+        // SYNC POINT gate.
+        let next = self.gate.load(Ordering::Relaxed).wrapping_add(1);
+        self.gate.store(next, Ordering::SeqCst);
+    }
+
     /// The state of a record of an XRC shared receive queue; then only `pd` and `xrcd` are valid.
     pub const XRC_SRQ: u32 = Self::PRESENT | 0xff00;
 

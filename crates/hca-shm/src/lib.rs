@@ -14,6 +14,7 @@ pub mod access;
 pub mod channel;
 pub mod context_table;
 pub mod flight;
+pub mod lane;
 pub mod registry;
 pub mod ring;
 #[cfg(test)]

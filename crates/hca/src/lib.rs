@@ -16,6 +16,7 @@ pub mod context;
 pub mod cq;
 pub mod describe;
 pub mod event;
+mod lanes;
 pub mod moderation;
 pub mod process;
 pub mod qp;

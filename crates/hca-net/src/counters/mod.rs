@@ -66,6 +66,10 @@ counters! {
     ring_path_operations,
     /// Bytes of payload in them.
     ring_path_bytes,
+    /// Messages sent by a lane.
+    lane_path_operations,
+    /// Bytes of them.
+    lane_path_bytes,
     /// Operations sent to a queue pair of another host, by packets.
     udp_path_operations,
     /// Bytes of them.
@@ -186,6 +190,14 @@ impl Shard {
         self.operation_bytes.add(bytes);
         self.ring_path_operations.add(1);
         self.ring_path_bytes.add(bytes);
+    }
+
+    /// Counts a message sent by a lane.
+    #[inline]
+    pub fn count_by_lane(&self, bytes: u64) {
+        self.operation_bytes.add(bytes);
+        self.lane_path_operations.add(1);
+        self.lane_path_bytes.add(bytes);
     }
 }
 

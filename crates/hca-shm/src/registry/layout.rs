@@ -23,8 +23,8 @@ pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
 /// Changes with every change of shared memory: the registry, context tables, records of channels. 3
-/// was the layout of version 0.1.0, 4 had no short records.
-pub(super) const LAYOUT: u64 = 5;
+/// was the layout of version 0.1.0, 4 had no short records, 5 no lanes.
+pub(super) const LAYOUT: u64 = 6;
 
 const MAGIC_AT: usize = 0;
 /// Hint: the block to try first.

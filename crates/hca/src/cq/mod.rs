@@ -579,7 +579,12 @@ impl<A: Adapter> Cq<A> {
         if let Some(number) = self.number.get() {
             self.adapter.forget_queue(*number);
         }
-        self.forget_channels();
+        match self.polled {
+            Polled::ByAny => self.forget_channels(),
+            // SAFETY: the program does not poll a queue that it destroys, and promises that only
+            // one thread does at all.
+            Polled::ByOne => unsafe { *self.view.of_one_thread() = A::View::default() },
+        }
         let cookie = self.cookie.load(Ordering::Acquire);
         if let Some(channel) = &self.channel {
             channel.forget(|of| *of == cookie);

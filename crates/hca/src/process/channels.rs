@@ -2,25 +2,107 @@
 
 use crate::process::channel_requests::ConnectRequests;
 use crate::process::handshake_descriptors::Handshakes;
+use crate::process::lane_ends::LaneIn;
 use crate::process::link::{Inbound, Outbound};
+use crate::process::outbound_lane::LaneOut;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
+use verbena_hca_memory::peer::Peer;
 use verbena_hca_shm::registry::Identity;
+
+/// A lane at its consumer, with its channel.
+pub struct InboundLane<Q> {
+    /// The channel.
+    pub inbound: Arc<Inbound<Q>>,
+    /// The lane.
+    pub lane: Arc<LaneIn<Q>>,
+}
+
+impl<Q> Clone for InboundLane<Q> {
+    fn clone(&self) -> InboundLane<Q> {
+        InboundLane {
+            inbound: self.inbound.clone(),
+            lane: self.lane.clone(),
+        }
+    }
+}
 
 /// A snapshot of the channels.
 pub struct Channels<Q> {
+    /// Grows with each change.
+    version: u64,
+    /// Length of the longest list.
+    most: usize,
+    has_lanes: bool,
     /// To processes that this one sends requests to.
     pub outbound: Vec<Arc<Outbound<Q>>>,
     /// From processes that send requests to this one.
     pub inbound: Vec<Arc<Inbound<Q>>>,
+    /// Lanes that this process sends by.
+    pub lanes_out: Vec<Arc<LaneOut<Q>>>,
+    /// Lanes that peers send by.
+    pub lanes_in: Vec<InboundLane<Q>>,
+}
+
+impl<Q> Channels<Q> {
+    /// Returns the length of the longest list.
+    #[inline]
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Returns whether there are lanes.
+    #[inline]
+    pub(super) fn has_lanes(&self) -> bool {
+        self.has_lanes
+    }
+
+    fn count(mut self) -> Channels<Q> {
+        let lanes = self.lanes_in.len().max(self.lanes_out.len());
+        self.has_lanes = lanes > 0;
+        self.most = lanes.max(self.inbound.len()).max(self.outbound.len());
+        self
+    }
+
+    /// Returns whether a message is published in a lane.
+    pub(super) fn has_message(&self) -> bool {
+        let has = |of: &InboundLane<Q>| of.lane.has_message(&of.inbound.channel);
+        self.lanes_in.iter().any(has)
+    }
+
+    /// Returns the channels that a condition on the peer selects.
+    pub(super) fn of_peers(&self, is_one: impl Fn(&Peer) -> bool) -> Channels<Q> {
+        let outbound = self.outbound.iter().filter(|one| is_one(&one.peer));
+        let inbound = self.inbound.iter().filter(|one| is_one(&one.peer));
+        let lanes_out = self.lanes_out.iter().filter(|one| is_one(&one.via.peer));
+        let lanes_in = self.lanes_in.iter();
+        Channels {
+            version: self.version,
+            outbound: outbound.cloned().collect(),
+            inbound: inbound.cloned().collect(),
+            lanes_out: lanes_out.cloned().collect(),
+            lanes_in: lanes_in
+                .filter(|of| is_one(&of.inbound.peer))
+                .cloned()
+                .collect(),
+            most: 0,
+            has_lanes: false,
+        }
+        .count()
+    }
 }
 
 impl<Q> Default for Channels<Q> {
     fn default() -> Channels<Q> {
         Channels {
+            version: 0,
+            most: 0,
+            has_lanes: false,
             outbound: Vec::new(),
             inbound: Vec::new(),
+            lanes_out: Vec::new(),
+            lanes_in: Vec::new(),
         }
     }
 }
@@ -28,8 +110,13 @@ impl<Q> Default for Channels<Q> {
 impl<Q> Clone for Channels<Q> {
     fn clone(&self) -> Channels<Q> {
         Channels {
+            version: self.version,
+            most: self.most,
+            has_lanes: self.has_lanes,
             outbound: self.outbound.clone(),
             inbound: self.inbound.clone(),
+            lanes_out: self.lanes_out.clone(),
+            lanes_in: self.lanes_in.clone(),
         }
     }
 }
@@ -72,7 +159,7 @@ impl<Q> Default for ChannelSet<Q> {
     fn default() -> ChannelSet<Q> {
         ChannelSet {
             current: RwLock::default(),
-            version: AtomicU64::new(1),
+            version: AtomicU64::new(0),
             outbound: RwLock::default(),
             requests: ConnectRequests::default(),
             handshakes: Handshakes::default(),
@@ -119,8 +206,10 @@ impl<Q> ChannelSet<Q> {
         let mut current = self.current.write().unwrap_or_else(|e| e.into_inner());
         let mut next = Channels::clone(&current);
         change(&mut next);
-        *current = Arc::new(next);
-        self.version.fetch_add(1, Ordering::AcqRel);
+        next.version = self.version.load(Ordering::Relaxed) + 1;
+        let version = next.version;
+        *current = Arc::new(next.count());
+        self.version.store(version, Ordering::Release);
     }
 
     pub(super) fn add_inbound(&self, inbound: Arc<Inbound<Q>>) {
@@ -133,6 +222,26 @@ impl<Q> ChannelSet<Q> {
             .unwrap_or_else(|e| e.into_inner())
             .insert(identity, outbound.clone());
         self.change(|channels| channels.outbound.push(outbound));
+    }
+
+    /// Returns whether the channels have changed since a snapshot was made.
+    #[inline]
+    pub(super) fn is_newer_than(&self, channels: &Channels<Q>) -> bool {
+        self.version.load(Ordering::Acquire) != channels.version
+    }
+
+    pub(super) fn add_inbound_lane(&self, lane: InboundLane<Q>) {
+        self.change(|channels| channels.lanes_in.push(lane));
+    }
+
+    pub(crate) fn add_outbound_lane(&self, lane: Arc<LaneOut<Q>>) {
+        self.change(|channels| channels.lanes_out.push(lane));
+    }
+
+    /// Stops looking for acknowledgements in a lane.
+    pub(crate) fn remove_outbound_lane(&self, lane: &Arc<LaneOut<Q>>) {
+        let is_other = |one: &Arc<LaneOut<Q>>| !Arc::ptr_eq(one, lane);
+        self.change(|channels| channels.lanes_out.retain(is_other));
     }
 
     /// Drops channels, on which nothing is in flight any more.
@@ -151,6 +260,14 @@ impl<Q> ChannelSet<Q> {
                 !all.any(|buried| Arc::ptr_eq(buried, inbound))
             });
             channels.outbound.retain(|outbound| !is_dead(outbound));
+            channels.lanes_out.retain(|lane| {
+                let mut all = dead.lanes_out.iter();
+                !all.any(|buried| Arc::ptr_eq(buried, lane))
+            });
+            channels.lanes_in.retain(|of| {
+                let mut all = dead.lanes_in.iter();
+                !all.any(|buried| Arc::ptr_eq(&buried.lane, &of.lane))
+            });
         });
     }
 

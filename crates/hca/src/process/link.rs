@@ -1,7 +1,9 @@
 //! The two ends of a channel: the private state of the requester and of the responder.
 
+use crate::process::lane_ends::{LaneIn, LaneNumbers};
 use crate::process::next_record::NextRecord;
 use crate::process::qp_cache::{Numbered, QpCache};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use verbena_hca_memory::fault_injection::{self, Fault};
@@ -47,6 +49,8 @@ pub struct Outbound<Q> {
     /// order is kept.
     pub(crate) completing: Lock<Completing<Q>>,
     flight: Flight,
+    /// Numbers of lanes in the channel.
+    pub(crate) lanes: LaneNumbers,
     next_answer: NextRecord,
     /// Stamp of the answer that the progress thread saw at its last look.
     seen_answer: AtomicPtr<AtomicU32>,
@@ -154,6 +158,7 @@ impl<Q: Numbered> Outbound<Q> {
             sending: Lock::default(),
             completing: Lock::default(),
             flight: Flight::default(),
+            lanes: LaneNumbers::default(),
             seen_answer: AtomicPtr::default(),
             seen_news: AtomicU64::new(NO_NEWS),
             private: OwnMarks::default(),
@@ -207,25 +212,28 @@ impl<Q: Numbered> Outbound<Q> {
         ChannelPush::Stored
     }
 
-    /// Publishes a record that needs no acknowledgement, if there is space.
+    /// Publishes a record that needs no acknowledgement, if there is space. Returns whether there
+    /// was.
     pub fn push_unawaited(
         &self,
         header: Header,
         length: usize,
         fill: impl FnOnce(*mut u8) -> Result<()>,
-    ) {
+    ) -> bool {
         let sending = &mut *self.sending();
         let requests = self.channel.requests();
         if sending.closed {
-            return;
+            return false;
         }
         let Some(space) = sending.producer.space(&requests, header.kind, length) else {
-            return;
+            return false;
         };
         self.flight.announce(space.end());
-        if space.publish(&requests, header, length, fill).is_err() {
+        let is_published = space.publish(&requests, header, length, fill).is_ok();
+        if !is_published {
             self.flight.announce(sending.producer.tail());
         }
+        is_published
     }
 
     /// Opens a section for access to the responder's memory under `key`, and to local memory on
@@ -275,6 +283,13 @@ impl<Q: Numbered> Outbound<Q> {
         };
         let is_left = self.seen_news.swap(news, Ordering::Relaxed) == news && news != NO_NEWS;
         is_left | self.next_answer.was_published(&self.seen_answer)
+    }
+
+    /// Returns whether an answer is published that was not processed yet, by one look. All answers
+    /// before it were processed.
+    #[inline]
+    pub(crate) fn has_answer(&self) -> bool {
+        self.next_answer.is_published()
     }
 
     /// Returns whether there is something to complete.
@@ -361,6 +376,8 @@ pub struct Serving<Q> {
     pub read_progress: u64,
     /// The queue pair that was served last.
     pub qp_cache: QpCache<Q>,
+    /// Lanes of the channel, by the number of the queue pair that sends.
+    pub lanes: HashMap<u32, Arc<LaneIn<Q>>>,
 }
 
 impl<Q> Default for Serving<Q> {
@@ -370,6 +387,7 @@ impl<Q> Default for Serving<Q> {
             answers: Producer::default(),
             read_progress: 0,
             qp_cache: QpCache::default(),
+            lanes: HashMap::new(),
         }
     }
 }

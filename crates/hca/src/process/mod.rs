@@ -19,11 +19,14 @@ pub mod fence;
 mod handshake_descriptors;
 mod idle_policy;
 mod join;
+pub(crate) mod lane_ends;
+mod lanes;
 pub mod link;
 pub(crate) mod membership;
 pub(crate) mod moderated;
 mod next_record;
 pub mod numbers;
+pub(crate) mod outbound_lane;
 mod outgoing_handshake;
 mod packets;
 pub(crate) mod poller;
@@ -38,6 +41,7 @@ pub mod watch;
 
 use crate::capture;
 use crate::counters::Counters;
+use crate::lanes::Mode;
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
 use crate::qp::multicast_groups::Groups;
@@ -88,6 +92,8 @@ pub struct Process {
     pub memory: Arc<ProcessMemory>,
     /// The path that the environment forces.
     pub forced: Option<Forced>,
+    /// When short messages go by lanes.
+    pub(crate) lanes: Mode,
     /// Queue pairs by number.
     pub queue_pairs: NumberTable<Qp>,
     /// XRC shared receive queues by number.
@@ -135,6 +141,7 @@ impl Process {
 
     fn create() -> Result<Process> {
         let forced = Forced::from_environment()?;
+        let lanes = Mode::from_environment()?;
         let memory = Arc::new(ProcessMemory::create()?);
         crate::link::chosen()?;
         crate::roce::allow::chosen()?;
@@ -144,6 +151,7 @@ impl Process {
         Ok(Process {
             memory,
             forced,
+            lanes,
             queue_pairs: NumberTable::default(),
             srqs: WeakTable::default(),
             groups: Groups::default(),

@@ -47,11 +47,11 @@ impl Process {
         self.activity.note_poll();
         self.channels.look(seen);
         let channels = &seen.channels;
-        let most = channels.inbound.len().max(channels.outbound.len());
+        let most = channels.most();
         let armings = self.activity.armings(Ordering::Relaxed);
         if most <= LOOKS || seen.armings != armings {
             seen.armings = armings;
-            self.progress_on(&channels.inbound, &channels.outbound);
+            self.progress_on(channels);
             return self.activity.yield_to_thread(&mut seen.looks);
         }
         // Among many peers, polls take turns: ready work is found after a few of them, as soon as
@@ -59,7 +59,13 @@ impl Process {
         // queue and polled it once more may then sleep.
         let turn = seen.turn;
         seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
-        self.progress_on(
+        self.progress_on_lanes(
+            channels,
+            some_of(&channels.lanes_in, turn),
+            some_of(&channels.lanes_out, turn),
+        );
+        self.progress_on_rings(
+            channels,
             some_of(&channels.inbound, turn),
             some_of(&channels.outbound, turn),
         );
@@ -68,15 +74,28 @@ impl Process {
 
     /// Serves, completes and wakes once. Returns whether there was anything to do.
     pub fn progress(&self) -> bool {
-        let channels = self.channels.snapshot();
-        self.progress_on(&channels.inbound, &channels.outbound)
+        self.progress_on(&self.channels.snapshot())
     }
 
     #[inline]
-    fn progress_on(&self, inbound: &[Arc<Inbound>], outbound: &[Arc<Outbound>]) -> bool {
+    fn progress_on(&self, channels: &Channels) -> bool {
+        let mut worked = false;
+        if channels.has_lanes() {
+            worked |= self.progress_on_lanes(channels, &channels.lanes_in, &channels.lanes_out);
+        }
+        worked | self.progress_on_rings(channels, &channels.inbound, &channels.outbound)
+    }
+
+    #[inline]
+    fn progress_on_rings(
+        &self,
+        channels: &Channels,
+        inbound: &[Arc<Inbound>],
+        outbound: &[Arc<Outbound>],
+    ) -> bool {
         let mut worked = false;
         for inbound in inbound {
-            worked |= self.serve(inbound);
+            worked |= self.serve(inbound, channels);
         }
         for outbound in outbound {
             worked |= self.complete(outbound);
@@ -86,11 +105,13 @@ impl Process {
 
     /// Completes all requests that peers on this host have acknowledged so far.
     pub(crate) fn complete_acknowledged(&self) {
-        for outbound in &self.channels.snapshot().outbound {
+        let channels = self.channels.snapshot();
+        for outbound in &channels.outbound {
             if !outbound.is_idle() {
                 self.complete_with(outbound, outbound.completing.lock());
             }
         }
+        self.complete_lanes(&channels.lanes_out);
     }
 
     /// As [`Process::progress`], but waits for a thread that does the same work instead of leaving
@@ -99,14 +120,21 @@ impl Process {
     pub fn progress_before_sleep(&self) -> bool {
         let channels = self.channels.snapshot();
         let mut worked = false;
+        for of in &channels.lanes_in {
+            worked |= self.serve_lane(of, &channels, true);
+        }
         for inbound in &channels.inbound {
-            worked |= self.serve_with(inbound, inbound.serving.lock());
+            worked |= self.serve_with(inbound, inbound.serving.lock(), &channels);
         }
         for outbound in &channels.outbound {
             if !outbound.is_idle() {
                 worked |= self.complete_with(outbound, outbound.completing.lock());
             }
         }
+        worked |= self.complete_lanes(&channels.lanes_out);
+        // A thread that served a peer's channel before this one may have opened a lane, in which a
+        // message waits.
+        worked |= self.channels.is_newer_than(&channels);
         worked | Packets::of(self).receive_before_sleep() | self.wake_due()
     }
 
@@ -122,6 +150,12 @@ impl Process {
         for outbound in &channels.outbound {
             left |= outbound.has_left_answer();
         }
+        for of in &channels.lanes_in {
+            left |= of.lane.has_left_message(&of.inbound.channel);
+        }
+        for lane in &channels.lanes_out {
+            left |= lane.has_left_news();
+        }
         left
     }
 
@@ -132,7 +166,9 @@ impl Process {
         const ROUNDS: usize = REQUEST_CELLS / BATCH + 1;
         let rounds = (0..ROUNDS).take_while(|_| self.progress()).count();
         let channels = self.channels.snapshot();
-        rounds > 1 || channels.inbound.iter().any(|inbound| inbound.has_request())
+        rounds > 1
+            || channels.inbound.iter().any(|inbound| inbound.has_request())
+            || channels.has_message()
     }
 
     /// Returns the present demand on the adapter.
@@ -142,7 +178,9 @@ impl Process {
         }
         let channels = self.channels.snapshot();
         let is_under_way = channels.outbound.iter().any(|outbound| !outbound.is_idle())
-            || channels.inbound.iter().any(|inbound| inbound.has_request());
+            || channels.inbound.iter().any(|inbound| inbound.has_request())
+            || channels.lanes_out.iter().any(|lane| !lane.is_idle())
+            || channels.has_message();
         match is_under_way {
             true => Demand::UnderWay,
             false => Demand::Nothing,
@@ -172,18 +210,23 @@ impl Process {
     }
 
     #[inline]
-    fn serve(&self, inbound: &Arc<Inbound>) -> bool {
+    fn serve(&self, inbound: &Arc<Inbound>, channels: &Channels) -> bool {
         if !inbound.has_request() {
             return false;
         }
         // Another thread that serves the same peer does this work.
         match inbound.serving.try_lock() {
-            Some(serving) => self.serve_with(inbound, serving),
+            Some(serving) => self.serve_with(inbound, serving, channels),
             None => false,
         }
     }
 
-    fn serve_with(&self, inbound: &Arc<Inbound>, mut serving: Guard<'_, Serving>) -> bool {
+    fn serve_with(
+        &self,
+        inbound: &Arc<Inbound>,
+        mut serving: Guard<'_, Serving>,
+        channels: &Channels,
+    ) -> bool {
         let serving: &mut Serving = &mut serving;
         let requests = inbound.channel.requests();
         let answered = serving.answers.tail();
@@ -194,8 +237,20 @@ impl Process {
         while served < BATCH {
             match serving.requests.peek(&requests) {
                 Ok(Some(record)) => {
+                    if self.channels.is_newer_than(channels) {
+                        // The record may answer a message in a lane that this view lacks.
+                        served += 1;
+                        break;
+                    }
                     serving.requests.prefetch(&requests);
                     self.complete_before(inbound);
+                    if channels.has_lanes() {
+                        self.complete_lanes(&channels.lanes_out);
+                        let source = record.header.source;
+                        if !self.serve_older(inbound, serving, &mut qp_cache, source, channels) {
+                            break;
+                        }
+                    }
                     let position = &mut serving.requests;
                     let acknowledge = || {
                         position.advance(&record);
@@ -239,7 +294,7 @@ impl Process {
     }
 
     /// Completes the requests that the peer consumed before it sent the request about to be served.
-    fn complete_before(&self, inbound: &Arc<Inbound>) {
+    pub(super) fn complete_before(&self, inbound: &Arc<Inbound>) {
         if inbound.reverse.get().is_none()
             && let Some(outbound) = self.channels.outbound_to(inbound.peer.identity)
         {
@@ -254,10 +309,14 @@ impl Process {
     fn serve_the_last(&self, inbound: &Arc<Inbound>) {
         const BATCHES: usize = REQUEST_CELLS / BATCH + 1;
         for _ in 0..BATCHES {
-            if !inbound.has_request() || !self.serve_with(inbound, inbound.serving.lock()) {
+            // Served records may open lanes.
+            let channels = self.channels.snapshot();
+            let serving = inbound.serving.lock();
+            if !inbound.has_request() || !self.serve_with(inbound, serving, &channels) {
                 break;
             }
         }
+        self.serve_last_of_lanes(inbound, &self.channels.snapshot());
     }
 
     #[inline]
@@ -271,7 +330,7 @@ impl Process {
         }
     }
 
-    fn complete_with(
+    pub(super) fn complete_with(
         &self,
         outbound: &Arc<Outbound>,
         mut completing: Guard<'_, Completing>,
@@ -348,7 +407,7 @@ impl Process {
     }
 
     /// Treats a peer that breaks the protocol as dead.
-    fn cut_off(&self, peer: &Peer, _reason: Corrupt) {
+    pub(super) fn cut_off(&self, peer: &Peer, _reason: Corrupt) {
         peer.declare_dead();
         self.activity.ring();
     }
@@ -357,8 +416,8 @@ impl Process {
     pub(crate) fn remove_dead_peers(&self) {
         // The set of dead peers is fixed here: a peer that dies later is handled and forgotten the
         // next time.
-        let dead = to_dead_peers(&self.channels.snapshot());
-        if peers_of(&dead).next().is_none() {
+        let mut dead = to_dead_peers(&self.channels.snapshot());
+        if dead.most() == 0 {
             return;
         }
         for inbound in &dead.inbound {
@@ -379,6 +438,14 @@ impl Process {
                 queue_pair.wake();
             }
         }
+        let is_of_dead = |peer: &Peer| peers_of(&dead).any(|one| std::ptr::eq(one, peer));
+        let with_lanes = self.channels.snapshot().of_peers(is_of_dead);
+        self.complete_lanes(&with_lanes.lanes_out);
+        for lane in &with_lanes.lanes_out {
+            lane.queue_pair.lane_lost(lane);
+        }
+        dead.lanes_out = with_lanes.lanes_out;
+        dead.lanes_in = with_lanes.lanes_in;
         self.channels.remove(&dead);
         self.moderated.for_each(|queue| queue.forget_channels());
         for inbound in &dead.inbound {
@@ -398,12 +465,7 @@ impl Process {
 
 /// Returns the channels to and from dead peers, as they are now.
 fn to_dead_peers(channels: &Channels) -> Channels {
-    let outbound = channels.outbound.iter();
-    let inbound = channels.inbound.iter();
-    Channels {
-        outbound: outbound.filter(|one| one.peer.is_dead()).cloned().collect(),
-        inbound: inbound.filter(|one| one.peer.is_dead()).cloned().collect(),
-    }
+    channels.of_peers(Peer::is_dead)
 }
 
 /// Returns the peers of channels.

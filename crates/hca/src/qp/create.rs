@@ -55,7 +55,11 @@ impl Qp {
                 cap,
                 ..ibv_qp_attr::default()
             }),
-            send: Lock::new(SendQueue::new(cap.max_send_wr, causes::Sends::of(object))),
+            send: Lock::new(SendQueue::new(
+                cap.max_send_wr,
+                causes::Sends::of(object),
+                process.lanes,
+            )),
             receive: Lock::new(ReceiveQueue {
                 ring: ReceiveRing::new(cap.max_recv_wr, cap.max_recv_sge),
                 message_state: MessageState::default(),
@@ -113,8 +117,11 @@ impl Qp {
             self.reset(&mut send);
             let record = self.memory.contexts().queue_pair(self.number);
             record.state.store(0, Ordering::SeqCst);
+            record.change_gate();
+            self.close_lane(&mut send);
         }
         self.process.queue_pairs.set(self.number, None);
+        self.process.forget_in_lanes(self.number);
         self.memory.fence();
         self.for_each_cq(|cq| cq.detach(self.number));
         if let Some(pd) = &self.pd {

@@ -209,8 +209,18 @@ impl Qp {
         self.attributes.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Locks the send queue, whose requests in flight are all pending then, also those that went
+    /// by a lane.
     #[inline]
     fn lock_send(&self) -> Guard<'_, SendQueue> {
+        let mut send = self.lock_send_unsettled();
+        send.settle();
+        send
+    }
+
+    /// Locks the send queue, of which messages in flight in a lane are no pending requests.
+    #[inline]
+    fn lock_send_unsettled(&self) -> Guard<'_, SendQueue> {
         self.send.lock()
     }
 

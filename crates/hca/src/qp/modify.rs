@@ -150,6 +150,7 @@ impl Qp {
         record
             .interfaces
             .store(interfaces.as_word(), Ordering::Relaxed);
+        record.change_gate();
     }
 
     /// Returns the current attributes.

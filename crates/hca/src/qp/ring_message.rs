@@ -5,6 +5,7 @@
 //! 9), in one record instead of many packets.
 
 use crate::qp::flush::Flush;
+use verbena_hca_shm::lane;
 use verbena_hca_shm::ring::{Header, SHORT};
 use verbena_transport::fault::Fault;
 use verbena_wire::aeth::NakCode;
@@ -153,6 +154,30 @@ pub struct Faulty {
     pub takes_receive: bool,
 }
 
+/// The notice that the queue pair on its route sends short messages by a lane of the channel from
+/// now on. It has no acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneNotice {
+    /// The lane's number.
+    pub number: u32,
+    /// Its generation from now on.
+    pub generation: u16,
+}
+
+/// A short message in a lane: a plain message, perhaps with immediate data, which precedes the
+/// payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneMessage {
+    /// Bytes of the message, without the immediate data.
+    pub length: u32,
+    /// Immediate data in network order. Of a decoded message: 0 if there are any.
+    pub immediate: Option<u32>,
+    /// Whether the receiver's event is solicited.
+    pub solicited: bool,
+    /// Packet sequence number.
+    pub psn: u32,
+}
+
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -240,6 +265,7 @@ mod kind {
     pub const FLUSH: u8 = 7;
     pub const DATAGRAM: u8 = 8;
     pub const FAULTY: u8 = 9;
+    pub const LANE: u8 = 10;
     /// A plain message: its length is that of the payload.
     pub const PLAIN: u8 = super::SHORT | SEND;
 
@@ -566,6 +592,113 @@ impl Faulty {
             fault: *Faulty::FAULTS.get(header.immediate as usize)?,
             takes_receive: header.flags & flag::SHARED != 0,
         })
+    }
+}
+
+impl LaneNotice {
+    /// Encodes the notice.
+    pub fn emit(&self, route: &Route) -> Header {
+        Header {
+            kind: kind::LANE,
+            immediate: self.number,
+            word: self.generation.into(),
+            ..route.header()
+        }
+    }
+
+    /// Decodes the notice; None for other kinds.
+    pub fn parse(header: &Header) -> Option<LaneNotice> {
+        (header.kind == kind::LANE).then_some(LaneNotice {
+            number: header.immediate,
+            generation: header.word as u16,
+        })
+    }
+}
+
+impl LaneMessage {
+    const KNOWN: u8 = flag::SOLICITED | flag::IMMEDIATE;
+
+    /// Returns the number of bytes before the payload.
+    #[inline]
+    pub fn prefix(has_immediate: bool) -> usize {
+        if has_immediate { size_of::<u32>() } else { 0 }
+    }
+
+    /// Encodes the message.
+    #[inline]
+    pub fn emit(&self, generation: u16) -> lane::Header {
+        let prefix = LaneMessage::prefix(self.immediate.is_some());
+        lane::Header {
+            length: self.length as u8 + prefix as u8,
+            generation,
+            flags: flag::when(self.solicited, flag::SOLICITED)
+                | flag::when(self.immediate.is_some(), flag::IMMEDIATE),
+            psn: self.psn,
+        }
+    }
+
+    /// Stores the immediate data, if any. Returns the address of the bytes.
+    ///
+    /// # Safety
+    /// There is space for it.
+    #[inline]
+    pub unsafe fn emit_immediate(&self, target: *mut u8) -> *mut u8 {
+        let Some(immediate) = self.immediate else {
+            return target;
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            target.cast::<u32>().write_unaligned(immediate);
+            target.add(size_of::<u32>())
+        }
+    }
+
+    /// Decodes the message, without the immediate data; None for others.
+    #[inline]
+    pub fn parse(header: &lane::Header) -> Option<LaneMessage> {
+        let has_immediate = header.flags & flag::IMMEDIATE != 0;
+        let prefix = LaneMessage::prefix(has_immediate);
+        let length = usize::from(header.length);
+        let is_known =
+            header.flags & !LaneMessage::KNOWN == 0 && length <= lane::PAYLOAD && length >= prefix;
+        is_known.then(|| LaneMessage {
+            length: (length - prefix) as u32,
+            immediate: has_immediate.then_some(0),
+            solicited: header.flags & flag::SOLICITED != 0,
+            psn: header.psn,
+        })
+    }
+
+    /// Returns the immediate data and the address of the bytes.
+    ///
+    /// # Safety
+    /// `payload` is that of a slot whose header was decoded to this message.
+    #[inline]
+    pub unsafe fn parse_immediate(&self, payload: *const u8) -> (Option<u32>, *const u8) {
+        match self.immediate {
+            None => (None, payload),
+            // SAFETY: `parse` has checked the length.
+            Some(_) => unsafe {
+                let immediate = payload.cast::<u32>().read_unaligned();
+                (Some(immediate), payload.add(size_of::<u32>()))
+            },
+        }
+    }
+
+    /// Returns the header of the record that the message stands for.
+    pub fn record(&self, route: &Route, immediate: Option<u32>) -> Header {
+        let message = Message {
+            place: Place::Only,
+            total: self.length,
+            body: Body::Here,
+            extra: immediate.map_or(Extra::None, Extra::Immediate),
+            solicited: self.solicited,
+            shared: None,
+        };
+        Header {
+            length: self.length as u16,
+            ..Request::Message(message).emit(route)
+        }
     }
 }
 

@@ -24,6 +24,7 @@ impl Qp {
             .queue_pair(self.number)
             .incarnation
             .store(self.incarnation(), Ordering::SeqCst);
+        self.memory.contexts().queue_pair(self.number).change_gate();
         self.clear(send);
     }
 
@@ -42,6 +43,7 @@ impl Qp {
         let cut = if is_cut { QpRecord::CUT } else { 0 };
         let word = QpRecord::PRESENT | cut | self.kind << 8 | self.state();
         record.state.store(word, Ordering::SeqCst);
+        record.change_gate();
     }
 
     /// Handles a port that was taken down or up.

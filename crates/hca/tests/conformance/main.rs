@@ -5,6 +5,7 @@
 mod atomics;
 mod datagrams;
 mod eviction;
+mod lanes;
 mod messages;
 mod one_sided;
 mod overrun;
@@ -21,10 +22,20 @@ fn path_under_test() -> Option<String> {
 }
 
 fn run_on(path: &str) {
+    run_with(path, None);
+}
+
+/// Runs the cases on a path, with the lanes in a mode, if it is given.
+fn run_with(path: &str, lanes: Option<&str>) {
+    let name = lanes.unwrap_or("lanes");
     let directory =
-        std::env::temp_dir().join(format!("verbena-conf-{}-{path}", std::process::id()));
+        std::env::temp_dir().join(format!("verbena-conf-{}-{path}-{name}", std::process::id()));
     let forced = if path == "probed" { "" } else { path };
-    let status = Command::new(std::env::current_exe().unwrap())
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    if let Some(lanes) = lanes {
+        command.env("VERBENA_LANES", lanes);
+    }
+    let status = command
         .args(["--include-ignored", "case_"])
         .env("VERBENA_CONFORMANCE", path)
         .env("VERBENA_PATH", forced)
@@ -56,4 +67,24 @@ fn ring() {
 #[test]
 fn probed() {
     run_on("probed");
+}
+
+#[test]
+fn mapped_with_lanes() {
+    run_with("mapped", Some("auto"));
+}
+
+#[test]
+fn mapped_with_lanes_always() {
+    run_with("mapped", Some("always"));
+}
+
+#[test]
+fn mapped_with_lanes_at_random() {
+    run_with("mapped", Some("shuffle"));
+}
+
+#[test]
+fn ring_with_lanes_at_random() {
+    run_with("ring", Some("shuffle"));
 }

@@ -14,6 +14,7 @@ impl Generator {
             return;
         }
         match self.random.below(100) {
+            0..=9 if self.allows(Class::Short) => self.short(),
             0..=49 => self.send(),
             50..=64 => self.receive(),
             65..=71 => self.change_state(),

@@ -57,6 +57,8 @@ classes! {
     Windows = "windows";
     /// Objects destroyed, even while in use.
     Destroy = "destroy";
+    /// Bursts of short messages.
+    Short = "short";
     /// Concurrent calls.
     Together = "together";
     /// Transfers of megabytes that are interrupted.

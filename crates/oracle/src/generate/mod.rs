@@ -6,6 +6,7 @@ mod class;
 mod objects;
 mod random;
 mod replace;
+mod short;
 mod together;
 mod transfer;
 

@@ -108,7 +108,7 @@ impl Generator {
 
     /// Adds one step: while the peer is stopped, `before` is executed, a message is sent, and both
     /// queue pairs are reconnected.
-    fn replace(&mut self, pair: Pair, before: Vec<Call>) {
+    pub(super) fn replace(&mut self, pair: Pair, before: Vec<Call>) {
         if self.world.qps[&pair.first].state != State::Rts {
             return;
         }

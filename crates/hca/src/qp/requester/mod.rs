@@ -277,7 +277,7 @@ impl Qp {
     /// expects the packet `psn`. None means that the packet counts as lost. Called inside a
     /// section, or as a preliminary check.
     #[inline]
-    fn responder<'a>(
+    pub(in crate::qp) fn responder<'a>(
         &self,
         send: &mut SendQueue,
         peer: &'a Peer,
@@ -325,7 +325,7 @@ impl Qp {
     /// Returns whether the record is of a queue pair of a live peer that is connected to ours and
     /// can receive.
     #[inline]
-    fn is_answered_by(&self, peer: &Peer, record: &QpRecord) -> bool {
+    pub(in crate::qp) fn is_answered_by(&self, peer: &Peer, record: &QpRecord) -> bool {
         let state = record.state.load(Ordering::SeqCst);
         let wanted = if self.kind == IBV_QPT_XRC_SEND {
             IBV_QPT_XRC_RECV
@@ -349,7 +349,7 @@ impl Qp {
     }
 
     #[inline]
-    fn route(&self, send: &SendQueue, psn: u32) -> Route {
+    pub(in crate::qp) fn route(&self, send: &SendQueue, psn: u32) -> Route {
         Route {
             destination: Endpoint {
                 number: send.destination,

@@ -58,7 +58,11 @@ impl Qp {
     /// Returns the address of a buffer in the local arena, valid while the section is open; None
     /// for other buffers.
     #[inline]
-    fn plain_source(&self, section: &Section<'_>, buffer: &ibv_sge) -> Option<*const u8> {
+    pub(in crate::qp) fn plain_source(
+        &self,
+        section: &Section<'_>,
+        buffer: &ibv_sge,
+    ) -> Option<*const u8> {
         let arena = self.memory.arena()?;
         let access_request = AccessRequest::to_buffer(buffer.lkey, self.pd_number(), 0);
         let key = self.memory.keys().record(buffer.lkey);

@@ -5,7 +5,7 @@ use super::Call;
 use super::failure::Failure;
 use crate::process::Serving;
 use crate::qp::Qp;
-use crate::qp::ring_message::Faulty;
+use crate::qp::ring_message::{Faulty, LaneNotice};
 use std::sync::Arc;
 use verbena_hca_os::refusal;
 use verbena_transport::fault::Fault;
@@ -16,6 +16,11 @@ impl Call<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn serve_no_request(&self, queue_pair: Option<&Arc<Qp>>, serving: &mut Serving) {
+        if let Some(notice) = LaneNotice::parse(&self.record.header) {
+            self.process
+                .open_lane(self.inbound, serving, &self.route, notice);
+            return;
+        }
         let Some(faulty) = Faulty::parse(&self.record.header) else {
             self.inbound.peer.declare_dead();
             return;

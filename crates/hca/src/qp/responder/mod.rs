@@ -16,6 +16,7 @@ mod faulty;
 mod fetch;
 mod flush;
 mod inbound_message;
+pub mod lane;
 pub mod message_state;
 pub(super) mod packet_responder;
 mod packets;

@@ -46,9 +46,6 @@ pub fn serve_plain(
 impl Call<'_> {
     #[inline]
     fn serve_plain(&self, queue_pair: &Qp, message: Plain, acknowledge: impl FnOnce()) -> bool {
-        let Some(cq) = queue_pair.recv_cq.as_deref() else {
-            return false;
-        };
         if !queue_pair.receives_plainly
             || queue_pair.state() == IBV_QPS_RTR
             || !self.is_from_live_requester()
@@ -58,84 +55,128 @@ impl Call<'_> {
         // Held until the completion is pushed, so that no later receive of the queue completes
         // earlier, successfully or flushed, and a reset finds it.
         let mut guard = queue_pair.lock_receive();
-        let ReceiveQueue {
-            ring,
-            message_state,
-            ..
-        } = &mut *guard;
         // Checked under the lock that a reset holds while it empties the queue.
         if !queue_pair.is_connected_to(&self.route)
-            || !message_state.is_plain(self.route.source.incarnation)
+            || !guard.message_state.is_plain(self.route.source.incarnation)
         {
             return false;
         }
-        let mut shared = queue_pair.srq.as_ref().map(|srq| (srq, srq.lock()));
-        let (ring, pd) = match &mut shared {
-            Some((srq, state)) => (&mut state.ring, srq.pd()),
-            None => (ring, queue_pair.pd_number()),
+        let plain = PlainMessage {
+            source: self.route.source.number,
+            payload: self.record.payload,
+            total: message.total,
+            solicited: message.solicited,
+            immediate: None,
         };
-        let Some(receive) = ring.front() else {
-            return false;
-        };
-        if !self.store_plain(queue_pair, pd, receive, message) {
-            return false;
-        }
-        let wr_id = receive.wr_id;
-        ring.remove_front();
-        if let Some((srq, state)) = shared {
-            srq.compare_with_limit(state);
-        }
-        let counters = self.process.counters.shard();
-        counters.receive_operations.add(1);
-        counters.receive_bytes.add(message.total.into());
-        acknowledge();
-        let wc = ibv_wc {
-            wr_id,
-            status: IBV_WC_SUCCESS,
-            opcode: IBV_WC_RECV,
-            byte_len: message.total,
-            qp_num: queue_pair.number,
-            src_qp: self.route.source.number,
-            slid: crate::device::LID,
-            ..ibv_wc::default()
-        };
-        cq.push(Completion::received(wc), message.solicited);
-        true
+        deliver(self.inbound, queue_pair, &mut guard, &plain, acknowledge)
     }
+}
 
-    /// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive
-    /// buffer. Returns false, without effect, if the receive is not plain.
-    #[inline]
-    fn store_plain(&self, queue_pair: &Qp, pd: u32, receive: &Receive, message: Plain) -> bool {
-        let [buffer] = receive.sges.as_slice() else {
-            return false;
-        };
-        if message.total > buffer.length {
-            return false;
-        }
-        if message.total == 0 {
-            return true;
-        }
-        let Some(arena) = queue_pair.memory.arena() else {
-            return false;
-        };
-        let access_request = AccessRequest::to_buffer(buffer.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
-        let section = self.inbound.section(0);
-        let record = queue_pair.memory.keys().record(buffer.lkey);
-        let granted = grant(
-            &section,
-            record,
-            access_request,
-            buffer.addr,
-            buffer.length.into(),
-        );
-        let range = granted.ok().map(|all| all.part(0, message.total.into()));
-        let Some(Piece::Arena { offset, length }) = range.and_then(|range| range.sole()) else {
-            return false;
-        };
-        // SAFETY: the record holds as many bytes of payload, checked by the ring; a piece lies
-        // inside the arena.
-        unsafe { copy::ordered_copy(self.record.payload, arena.pointer(offset), length) };
-        true
+/// A plain message that has arrived.
+pub(super) struct PlainMessage {
+    /// Number of the queue pair that sent it.
+    pub source: u32,
+    /// First of its bytes, which another process may change.
+    pub payload: *const u8,
+    /// Their number.
+    pub total: u32,
+    /// Whether the receiver's event is solicited.
+    pub solicited: bool,
+    /// Immediate data in network order.
+    pub immediate: Option<u32>,
+}
+
+/// Delivers a plain message to the front of the receive queue, whose lock is held. Calls
+/// `acknowledge` when the bytes are in place and before the receive completes. Returns false,
+/// without effect, if the receive is not plain.
+#[inline]
+pub(super) fn deliver(
+    inbound: &Inbound,
+    queue_pair: &Qp,
+    receive: &mut ReceiveQueue,
+    message: &PlainMessage,
+    acknowledge: impl FnOnce(),
+) -> bool {
+    let Some(cq) = queue_pair.recv_cq.as_deref() else {
+        return false;
+    };
+    let mut shared = queue_pair.srq.as_ref().map(|srq| (srq, srq.lock()));
+    let (ring, pd) = match &mut shared {
+        Some((srq, state)) => (&mut state.ring, srq.pd()),
+        None => (&mut receive.ring, queue_pair.pd_number()),
+    };
+    let Some(next) = ring.front() else {
+        return false;
+    };
+    if !store(inbound, queue_pair, pd, next, message) {
+        return false;
     }
+    let wr_id = next.wr_id;
+    ring.remove_front();
+    if let Some((srq, state)) = shared {
+        srq.compare_with_limit(state);
+    }
+    let counters = queue_pair.process.counters.shard();
+    counters.receive_operations.add(1);
+    counters.receive_bytes.add(message.total.into());
+    acknowledge();
+    let mut wc = ibv_wc {
+        wr_id,
+        status: IBV_WC_SUCCESS,
+        opcode: IBV_WC_RECV,
+        byte_len: message.total,
+        qp_num: queue_pair.number,
+        src_qp: message.source,
+        slid: crate::device::LID,
+        ..ibv_wc::default()
+    };
+    if let Some(imm_data) = message.immediate {
+        wc.wc_flags |= IBV_WC_WITH_IMM;
+        wc.imm = ibv_wc_imm { imm_data };
+    }
+    cq.push(Completion::received(wc), message.solicited);
+    true
+}
+
+/// Stores the bytes at the beginning of the receive's buffer, with the checks of any receive
+/// buffer. Returns false, without effect, if the receive is not plain. Not inlined: its calls are
+/// inlined here, once for both kinds of message.
+#[inline(never)]
+fn store(
+    inbound: &Inbound,
+    queue_pair: &Qp,
+    pd: u32,
+    receive: &Receive,
+    message: &PlainMessage,
+) -> bool {
+    let [buffer] = receive.sges.as_slice() else {
+        return false;
+    };
+    if message.total > buffer.length {
+        return false;
+    }
+    if message.total == 0 {
+        return true;
+    }
+    let Some(arena) = queue_pair.memory.arena() else {
+        return false;
+    };
+    let access_request = AccessRequest::to_buffer(buffer.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
+    let section = inbound.section(0);
+    let record = queue_pair.memory.keys().record(buffer.lkey);
+    let granted = grant(
+        &section,
+        record,
+        access_request,
+        buffer.addr,
+        buffer.length.into(),
+    );
+    let range = granted.ok().map(|all| all.part(0, message.total.into()));
+    let Some(Piece::Arena { offset, length }) = range.and_then(|range| range.sole()) else {
+        return false;
+    };
+    // SAFETY: the payload holds as many bytes, checked by ring or lane; a piece lies inside the
+    // arena.
+    unsafe { copy::ordered_copy(message.payload, arena.pointer(offset), length) };
+    true
 }

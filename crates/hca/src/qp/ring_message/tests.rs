@@ -138,6 +138,55 @@ proptest! {
     }
 
     #[test]
+    fn lane_notice_round_trips(number in any::<u32>(), generation in any::<u16>(), route in route()) {
+        let notice = LaneNotice { number, generation };
+        let header = notice.emit(&route);
+        prop_assert_eq!(LaneNotice::parse(&header), Some(notice));
+        prop_assert_eq!(Request::parse(&header), None);
+        prop_assert_eq!(Route::of(&header), route);
+    }
+
+    #[test]
+    fn message_in_a_lane_stands_for_a_record(
+        length in 0u32..49,
+        immediate in any::<Option<u32>>(),
+        solicited in any::<bool>(),
+        route in route(),
+    ) {
+        let psn = route.psn & 0xff_ffff;
+        let message = LaneMessage { length, immediate, solicited, psn };
+        let header = message.emit(7);
+        let mut slot = [0u8; lane::PAYLOAD];
+        // SAFETY: the slot has space for the immediate data.
+        let data = unsafe { message.emit_immediate(slot.as_mut_ptr()) };
+        let parsed = LaneMessage::parse(&header).unwrap();
+        // SAFETY: the slot has as many bytes as the header names.
+        let (found, payload) = unsafe { parsed.parse_immediate(slot.as_ptr()) };
+        prop_assert_eq!((found, payload), (immediate, data.cast_const()));
+        prop_assert_eq!((parsed.length, parsed.solicited, parsed.psn), (length, solicited, psn));
+        let record = parsed.record(&route, found);
+        let stands_for = Message {
+            extra: immediate.map_or(Extra::None, Extra::Immediate),
+            ..Plain { total: length, solicited }.message()
+        };
+        prop_assert_eq!(Request::parse(&record), Some(Request::Message(stands_for)));
+        prop_assert_eq!(u32::from(record.length), length);
+    }
+
+    #[test]
+    fn header_of_a_lane_names_no_byte_outside_of_its_slot(
+        length in any::<u8>(),
+        flags in any::<u8>(),
+        psn in any::<u32>(),
+    ) {
+        let header = lane::Header { length, flags, generation: 0, psn };
+        if let Some(message) = LaneMessage::parse(&header) {
+            let prefix = LaneMessage::prefix(message.immediate.is_some());
+            prop_assert!(prefix + message.length as usize <= lane::PAYLOAD);
+        }
+    }
+
+    #[test]
     fn plain_message_is_the_same_on_both_paths(
         total in any::<u16>(),
         solicited in any::<bool>(),

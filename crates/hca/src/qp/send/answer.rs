@@ -20,12 +20,17 @@ impl Qp {
         if self.complete_oldest(&mut send, index, epoch) {
             return;
         }
+        self.acknowledge(&mut send, index, epoch);
+    }
+
+    /// As [`Qp::acknowledged`], for any kind of request.
+    pub(super) fn acknowledge(self: &Arc<Qp>, send: &mut SendQueue, index: u64, epoch: u32) {
         let Some(position) = send.find_sent(index, epoch) else {
             return;
         };
         send.rnr_retries.reload();
         if capture::is_on() {
-            self.capture_acknowledged(&send, position);
+            self.capture_acknowledged(send, position);
         }
         let Some(one) = send.pending.get_mut(position) else {
             return;
@@ -33,7 +38,7 @@ impl Qp {
         if is_answered(one.opcode) && one.opcode != IBV_WR_FLUSH {
             // The position passes such a request only after its answer. A responder that omits the
             // answer violates the protocol.
-            self.fail(&mut send, position, IBV_WC_REM_OP_ERR);
+            self.fail(send, position, IBV_WC_REM_OP_ERR);
             return;
         }
         if self.kind == IBV_QPT_XRC_SEND
@@ -44,13 +49,13 @@ impl Qp {
             one.progress.is_placed = true;
             send.set_stage(position, RequestStage::Waiting);
             send.begun = send.begun.min(position);
-            self.transmit(&mut send);
+            self.transmit(send);
             return;
         }
         send.set_stage(position, RequestStage::Finished(IBV_WC_SUCCESS));
-        self.finish(&mut send);
+        self.finish(send);
         if send.begun < send.pending.len() {
-            self.transmit(&mut send);
+            self.transmit(send);
         }
     }
 

@@ -9,6 +9,7 @@ mod answer;
 mod capture;
 mod completion;
 mod datagrams;
+mod lane;
 pub(super) mod packet_requester;
 mod packets;
 pub mod post;
@@ -22,6 +23,7 @@ pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
 use crate::causes;
 use crate::cq::Retired;
+use crate::lanes;
 use crate::process::Outbound;
 use crate::qp::terms::{answer_to, request_kind};
 use crate::roce::path::Path;
@@ -78,6 +80,10 @@ pub struct SendQueue {
     previous_connection: Option<PreviousConnection>,
     /// Address of the channel with messages in flight: XRC uses several.
     pub(super) lane: usize,
+    /// Lane for short messages, once there were some.
+    send_lane: Option<Box<lane::SendLane>>,
+    /// Messages in the channel until the consumer is notified of a lane, u32::MAX for none.
+    messages_to_lane: u32,
     pub(super) destination: u32,
     pub(super) mtu: u32,
     /// Address vector of the responder, as the program set it.
@@ -112,7 +118,11 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    pub(super) fn new(capacity: u32, causes: Option<Box<causes::Sends>>) -> SendQueue {
+    pub(super) fn new(
+        capacity: u32,
+        causes: Option<Box<causes::Sends>>,
+        lanes: lanes::Mode,
+    ) -> SendQueue {
         SendQueue {
             capacity: u64::from(capacity),
             posted: 0,
@@ -126,6 +136,8 @@ impl SendQueue {
             responder: None,
             previous_connection: None,
             lane: 0,
+            send_lane: None,
+            messages_to_lane: lanes.threshold(),
             destination: 0,
             mtu: 4096,
             vector: ibv_ah_attr::default(),

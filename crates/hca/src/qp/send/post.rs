@@ -27,7 +27,7 @@ impl Qp {
     pub fn poster(self: &Arc<Qp>) -> Poster<'_> {
         Poster {
             queue_pair: self,
-            send: self.lock_send(),
+            send: self.lock_send_unsettled(),
         }
     }
 }
@@ -81,6 +81,10 @@ impl Drop for Poster<'_> {
 impl Qp {
     #[inline]
     fn post_one(self: &Arc<Qp>, send: &mut SendQueue, request: &SendRequest<'_>) -> Result<()> {
+        if let Some(posted) = self.post_by_lane(send, request) {
+            return posted;
+        }
+        send.settle();
         if let Some(posted) = self.post_plain(send, request) {
             return posted;
         }
@@ -184,6 +188,7 @@ impl Qp {
         send.next_psn = (psn + 1) & 0xff_ffff;
         if outcome == Outcome::Sent {
             send.append_sent(request, index, psn);
+            self.count_towards_lane(send);
         } else {
             send.pending.append().fill(request, index, psn);
             let position = send.begun;
@@ -270,7 +275,7 @@ fn not_ready(state: ibv_qp_state) -> Errno {
 
 #[cold]
 #[inline(never)]
-fn full(capacity: u64) -> Errno {
+pub(super) fn full(capacity: u64) -> Errno {
     refused!(
         ENOMEM,
         "{capacity} requests are posted and not polled, the queue pair's limit (cap.max_send_wr): \

@@ -1,0 +1,146 @@
+//! The private state of lanes at both ends ([`verbena_hca_shm::lane`]): which numbers are taken at
+//! the producer, and how far the consumer is.
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use verbena_hca_os::lock::Lock;
+use verbena_hca_shm::channel::{Channel, LANES};
+use verbena_hca_shm::lane;
+
+/// Lane numbers of a channel at its producer.
+#[derive(Default)]
+pub struct LaneNumbers(Mutex<Numbers>);
+
+#[derive(Default)]
+struct Numbers {
+    /// The first number that was never used.
+    next: u32,
+    /// Lanes that were released.
+    free: Vec<FreeLane>,
+}
+
+/// A lane that no queue pair sends by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeLane {
+    /// Its number.
+    pub number: u32,
+    /// Position behind the last message.
+    pub tail: u32,
+    /// Its last generation.
+    pub generation: u16,
+}
+
+impl LaneNumbers {
+    /// Takes a lane that is empty.
+    pub fn take(&self, channel: &Channel) -> Option<FreeLane> {
+        let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_empty = |one: &FreeLane| lane::released(&channel.lane(one.number)) == one.tail;
+        if let Some(index) = numbers.free.iter().position(is_empty) {
+            return Some(numbers.free.swap_remove(index));
+        }
+        let number = numbers.next;
+        (number < LANES).then(|| {
+            numbers.next += 1;
+            FreeLane {
+                number,
+                ..FreeLane::default()
+            }
+        })
+    }
+
+    /// Releases a lane. It is used again once the consumer has emptied it.
+    pub fn release(&self, lane: FreeLane) {
+        let mut numbers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        numbers.free.push(lane);
+    }
+}
+
+/// A queue pair in one incarnation, by number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneEnd {
+    /// Its number.
+    pub number: u32,
+    /// Its incarnation.
+    pub incarnation: u32,
+}
+
+/// A lane at its consumer.
+pub struct LaneIn<Q> {
+    /// Its number in the channel.
+    pub number: u32,
+    /// A hint for looks without the lock: the position that the consumer has reached.
+    next: AtomicU32,
+    /// Position of the message that the progress thread saw at its last look.
+    seen: AtomicU64,
+    /// The consumer's state; its lock admits one thread at a time, so order is kept.
+    pub state: Lock<LaneState<Q>>,
+}
+
+/// Value of `seen` when there was no message; positions never reach it.
+const NOTHING: u64 = u64::MAX;
+
+/// The consumer's state of a lane.
+pub struct LaneState<Q> {
+    /// The lane's number in the channel.
+    pub number_in_channel: u32,
+    /// Position of the next message.
+    pub position: u32,
+    /// Generation of the lane, by the last notice.
+    pub generation: u16,
+    /// The queue pair that sends.
+    pub source: LaneEnd,
+    /// The queue pair that receives.
+    pub destination: LaneEnd,
+    /// The same, until it is destroyed.
+    pub queue_pair: Option<std::sync::Arc<Q>>,
+    /// The gates of the receiving and the sending queue pair with which messages need no other
+    /// check of these two.
+    pub gates: Option<(u32, u32)>,
+}
+
+impl<Q> LaneIn<Q> {
+    /// Returns an unused lane.
+    pub fn new(number: u32) -> LaneIn<Q> {
+        LaneIn {
+            number,
+            next: AtomicU32::new(0),
+            seen: AtomicU64::new(NOTHING),
+            state: Lock::new(LaneState {
+                number_in_channel: number,
+                position: 0,
+                generation: 0,
+                source: LaneEnd::default(),
+                destination: LaneEnd::default(),
+                queue_pair: None,
+                gates: None,
+            }),
+        }
+    }
+
+    /// Returns whether a message is published, by one look and without the lock. If another thread
+    /// is serving, the result may be stale, but that thread looks again before it stops.
+    #[inline]
+    pub fn has_message(&self, channel: &Channel) -> bool {
+        lane::is_published(
+            &channel.lane(self.number),
+            self.next.load(Ordering::Relaxed),
+        )
+    }
+
+    /// Returns whether a message is published that was already published at the last call. For the
+    /// progress thread.
+    pub fn has_left_message(&self, channel: &Channel) -> bool {
+        let next = match self.has_message(channel) {
+            true => self.next.load(Ordering::Relaxed).into(),
+            false => NOTHING,
+        };
+        self.seen.swap(next, Ordering::Relaxed) == next && next != NOTHING
+    }
+
+    /// Notes the position that serving has reached.
+    #[inline]
+    pub fn note_position(&self, state: &LaneState<Q>) {
+        self.next.store(state.position, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,264 @@
+//! Progress on the lanes for short messages ([`verbena_hca_shm::lane`]): serves their messages and
+//! completes those that the peers have acknowledged.
+//!
+//! A message that is not plain in every respect is served as the record that it stands for, by the
+//! responder for channels. Its answer, if any, goes through the channel.
+
+use crate::process::channels::InboundLane;
+use crate::process::lane_ends::{LaneEnd, LaneIn};
+use crate::process::outbound_lane::LaneOut;
+use crate::process::{Channels, Inbound, Process, QpCache, Serving};
+use crate::qp::Qp;
+use crate::qp::responder::lane::{is_next_served, is_plain_served};
+use crate::qp::ring_message::{LaneNotice, Route};
+use std::sync::Arc;
+use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_shm::channel::LANES;
+use verbena_hca_shm::lane;
+
+/// Messages served before other work gets its turn.
+const BATCH: u32 = 16;
+
+type State = crate::process::lane_ends::LaneState<Qp>;
+
+impl Process {
+    /// Serves and completes messages in some of the lanes.
+    #[inline]
+    pub(super) fn progress_on_lanes(
+        &self,
+        channels: &Channels,
+        lanes_in: &[InboundLane<Qp>],
+        lanes_out: &[Arc<LaneOut<Qp>>],
+    ) -> bool {
+        let mut worked = false;
+        for of in lanes_in {
+            worked |= self.serve_lane(of, channels, false);
+        }
+        worked | self.complete_lanes(lanes_out)
+    }
+
+    /// Completes the messages in lanes that peers have acknowledged.
+    #[inline]
+    pub(super) fn complete_lanes(&self, lanes: &[Arc<LaneOut<Qp>>]) -> bool {
+        let mut worked = false;
+        for one in lanes {
+            if let Some(head) = one.news() {
+                self.complete_lane(one, head);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    fn complete_lane(&self, one: &Arc<LaneOut<Qp>>, head: u32) {
+        // SYNC POINT lane head: the consumer answers a message before its position passes it. So
+        // the position is loaded first, and the answers up to it are taken before the messages
+        // count as acknowledged.
+        if one.via.has_answer() && !fault_injection::is(Fault::LaneAnswer) {
+            self.complete_with(&one.via, one.via.completing.lock());
+        }
+        if let Err(corrupt) = one.queue_pair.lane_acknowledged(one, head) {
+            self.cut_off(&one.via.peer, corrupt);
+        }
+    }
+
+    /// Serves the messages in a lane. `waits` tells whether to wait for a thread that does the same
+    /// work.
+    #[inline]
+    pub(super) fn serve_lane(
+        &self,
+        of: &InboundLane<Qp>,
+        channels: &Channels,
+        waits: bool,
+    ) -> bool {
+        if !of.lane.has_message(&of.inbound.channel) {
+            return false;
+        }
+        self.serve_lane_with(of, channels, waits)
+    }
+
+    fn serve_lane_with(&self, of: &InboundLane<Qp>, channels: &Channels, waits: bool) -> bool {
+        if self.channels.is_newer_than(channels) {
+            // The message may answer one in a lane that this view lacks.
+            return true;
+        }
+        let state = match waits {
+            true => Some(of.lane.state.lock()),
+            false => of.lane.state.try_lock(),
+        };
+        let Some(mut state) = state else {
+            return false;
+        };
+        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, channels);
+        drop(state);
+        if served > 0 {
+            of.inbound.peer.wake();
+            return true;
+        }
+        let serving = match waits {
+            true => Some(of.inbound.serving.lock()),
+            false => of.inbound.serving.try_lock(),
+        };
+        let Some(mut serving) = serving else {
+            return false;
+        };
+        let mut qp_cache = std::mem::take(&mut serving.qp_cache);
+        let (worked, _) =
+            self.empty_lane(&of.inbound, &of.lane, &mut serving, &mut qp_cache, channels);
+        serving.qp_cache = qp_cache;
+        drop(serving);
+        if worked {
+            of.inbound.peer.wake();
+        }
+        worked
+    }
+
+    /// Serves plain messages at the front. Returns their number.
+    #[inline]
+    fn serve_plainly(
+        &self,
+        inbound: &Arc<Inbound>,
+        one: &LaneIn<Qp>,
+        state: &mut State,
+        channels: &Channels,
+    ) -> u32 {
+        let store = inbound.channel.lane(one.number);
+        let mut served = 0;
+        while served < BATCH
+            && let Some(found) = lane::peek(&store, state.position, state.generation)
+        {
+            lane::prefetch_head(&store);
+            // Requests that the peer acknowledged before it sent the message complete first.
+            self.complete_before(inbound);
+            self.complete_lanes(&channels.lanes_out);
+            if !is_plain_served(self, inbound, state, &store, &found) {
+                break;
+            }
+            served += 1;
+        }
+        one.note_position(state);
+        served
+    }
+
+    /// Serves all messages in a lane, plain or not. Returns whether there were any, and whether all
+    /// were served.
+    fn empty_lane(
+        &self,
+        inbound: &Arc<Inbound>,
+        one: &LaneIn<Qp>,
+        serving: &mut Serving,
+        qp_cache: &mut QpCache,
+        channels: &Channels,
+    ) -> (bool, bool) {
+        let mut state = one.state.lock();
+        let store = inbound.channel.lane(one.number);
+        let mut worked = false;
+        // As many as can be there, so that this ends.
+        for _ in 0..lane::SLOTS {
+            if self.serve_plainly(inbound, one, &mut state, channels) > 0 {
+                worked = true;
+                continue;
+            }
+            if lane::peek(&store, state.position, state.generation).is_none() {
+                return (worked, true);
+            }
+            if !is_next_served(self, inbound, &mut state, serving, qp_cache) {
+                return (worked, false);
+            }
+            one.note_position(&state);
+            worked = true;
+        }
+        let is_empty = lane::peek(&store, state.position, state.generation).is_none();
+        (worked, is_empty)
+    }
+
+    /// Serves the messages in the lane of a queue pair, which are older than its record at the
+    /// front of the channel. Returns whether all were served.
+    #[inline]
+    pub(super) fn serve_older(
+        &self,
+        inbound: &Arc<Inbound>,
+        serving: &mut Serving,
+        qp_cache: &mut QpCache,
+        source: u32,
+        channels: &Channels,
+    ) -> bool {
+        if serving.lanes.is_empty() || fault_injection::is(Fault::LaneOrder) {
+            return true;
+        }
+        // SYNC POINT lane order.
+        let Some(one) = serving.lanes.get(&source).cloned() else {
+            return true;
+        };
+        self.empty_lane(inbound, &one, serving, qp_cache, channels)
+            .1
+    }
+
+    /// Serves all messages left in the lanes of a dead peer: they have arrived.
+    pub(super) fn serve_last_of_lanes(&self, inbound: &Arc<Inbound>, channels: &Channels) {
+        for of in &channels.lanes_in {
+            if Arc::ptr_eq(&of.inbound, inbound) {
+                let mut rounds = 0..lane::SLOTS;
+                while rounds.next().is_some() && self.serve_lane(of, channels, true) {}
+            }
+        }
+    }
+
+    /// Begins to look at a lane, by the notice of its producer, or connects it to another queue
+    /// pair. The lane is empty: records of the new queue pair follow the messages of its former
+    /// lane, and a number is only given to another queue pair after the lane was emptied.
+    pub(crate) fn open_lane(
+        &self,
+        inbound: &Arc<Inbound>,
+        serving: &mut Serving,
+        route: &Route,
+        notice: LaneNotice,
+    ) {
+        if notice.number >= LANES {
+            inbound.peer.declare_dead();
+            return;
+        }
+        let known = self.channels.snapshot().lanes_in.iter().find_map(|of| {
+            let is_it = of.lane.number == notice.number && Arc::ptr_eq(&of.inbound, inbound);
+            is_it.then(|| of.lane.clone())
+        });
+        let is_new = known.is_none();
+        let one = known.unwrap_or_else(|| Arc::new(LaneIn::new(notice.number)));
+        {
+            let mut state = one.state.lock();
+            let former = serving.lanes.get(&state.source.number);
+            if former.is_some_and(|former| Arc::ptr_eq(former, &one)) {
+                serving.lanes.remove(&state.source.number);
+            }
+            state.source = end_of(route.source.number, route.source.incarnation);
+            state.destination = end_of(route.destination.number, route.destination.incarnation);
+            state.queue_pair = self.queue_pairs.find(route.destination.number);
+            state.generation = notice.generation;
+            state.gates = None;
+        }
+        serving.lanes.insert(route.source.number, one.clone());
+        if is_new {
+            let inbound = inbound.clone();
+            self.channels
+                .add_inbound_lane(InboundLane { inbound, lane: one });
+        }
+    }
+
+    /// Lets go of a queue pair that is destroyed: messages to it are refused from now on.
+    pub(crate) fn forget_in_lanes(&self, number: u32) {
+        for of in &self.channels.snapshot().lanes_in {
+            let mut state = of.lane.state.lock();
+            if state.destination.number == number {
+                state.queue_pair = None;
+                state.gates = None;
+            }
+        }
+    }
+}
+
+fn end_of(number: u32, incarnation: u32) -> LaneEnd {
+    LaneEnd {
+        number,
+        incarnation,
+    }
+}

@@ -1,0 +1,538 @@
+//! Short messages by a lane ([`verbena_hca_shm::lane`]): posted and completed without a pending
+//! work request each.
+//!
+//! A lane is *live* while every request in flight is a message in it. Only then messages are posted
+//! to it, and `pending` is empty. Any other call or event of the queue pair takes the send queue's
+//! lock by [`Qp::lock_send`], which first turns the messages in flight into pending requests
+//! ([`SendQueue::settle`]): from there on, all is as for messages in the channel. So this module
+//! decides nothing about order, retries, flushes or failures.
+
+use super::post::full;
+use super::request::RequestStage;
+use super::{Backoff, SendQueue, SendRequest};
+use crate::capture;
+use crate::lanes;
+use crate::process::Outbound;
+use crate::process::lane_ends::FreeLane;
+use crate::process::outbound_lane::LaneOut;
+use crate::qp::Qp;
+use crate::qp::inline_data::gather_inline;
+use crate::qp::ring_message::{LaneMessage, LaneNotice};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use verbena_abi::*;
+use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_os::copy;
+use verbena_hca_os::errno::Result;
+use verbena_hca_shm::lane::{self, SLOTS};
+use verbena_hca_shm::ring::Corrupt;
+
+const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
+
+/// A message in flight.
+#[derive(Clone, Copy, Default)]
+struct InLane {
+    wr_id: u64,
+    immediate: u32,
+    length: u8,
+    flags: u8,
+    has_immediate: bool,
+}
+
+/// The lane of a send queue.
+pub(super) struct SendLane {
+    out: Arc<LaneOut<Qp>>,
+    /// Incarnations of this queue pair and of the responder that the consumer was notified of.
+    incarnations: (u32, u32),
+    /// Generation of the last notice.
+    generation: u16,
+    /// Whether all requests in flight are messages in the lane.
+    is_live: bool,
+    /// The responder's gate while the lane is live.
+    gate: u32,
+    tail: u32,
+    acknowledged: u32,
+    /// Position, index and PSN of the first message since the lane became live, and the count of
+    /// go-backs since then.
+    first: u32,
+    first_index: u64,
+    first_psn: u32,
+    epoch: u32,
+    in_flight: [InLane; SLOTS as usize],
+}
+
+impl SendLane {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.tail == self.acknowledged
+    }
+
+    #[inline]
+    fn index(&self, position: u32) -> u64 {
+        self.first_index + u64::from(position.wrapping_sub(self.first))
+    }
+
+    #[inline]
+    fn at(&self, position: u32) -> &InLane {
+        &self.in_flight[(position % SLOTS) as usize]
+    }
+}
+
+impl SendQueue {
+    /// Turns messages in the lane into pending requests. While there are any, the lane takes no
+    /// others.
+    #[inline]
+    pub(in crate::qp) fn settle(&mut self) {
+        if self.send_lane.as_ref().is_some_and(|lane| lane.is_live) {
+            self.settle_live();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn settle_live(&mut self) {
+        let Some(mut lane) = self.send_lane.take() else {
+            return;
+        };
+        lane.is_live = false;
+        let mut position = lane.acknowledged;
+        while position != lane.tail {
+            let message = *lane.at(position);
+            let store = lane.out.store();
+            let skipped = LaneMessage::prefix(message.has_immediate);
+            let buffer = ibv_sge {
+                // The responder may write there, too, but it is the one that the bytes are for.
+                addr: lane::sent_payload(&store, position) as u64 + skipped as u64,
+                length: message.length.into(),
+                lkey: 0,
+            };
+            let request = SendRequest {
+                wr_id: message.wr_id,
+                opcode: opcode_of(message.has_immediate),
+                flags: u32::from(message.flags) | IBV_SEND_INLINE,
+                immediate: message.immediate,
+                sges: &[buffer],
+                remote_address: 0,
+                rkey: 0,
+                compare_add: 0,
+                swap: 0,
+                srq: 0,
+                address: None,
+                remote_qpn: 0,
+                remote_qkey: 0,
+                bind: None,
+            };
+            let passed = position.wrapping_sub(lane.first);
+            let psn = lane.first_psn.wrapping_add(passed) & 0xff_ffff;
+            let one = self.pending.append();
+            one.fill(&request, lane.index(position), psn);
+            one.epoch = lane.epoch;
+            one.is_started = true;
+            one.stage = RequestStage::Sent;
+            self.begun += 1;
+            self.sent += 1;
+            position = position.wrapping_add(1);
+        }
+        self.send_lane = Some(lane);
+    }
+
+    /// Returns the next message's slot, if the lane has one free.
+    #[inline]
+    fn has_free_slot(&self) -> bool {
+        let has_free = |lane: &SendLane| lane.tail.wrapping_sub(lane.acknowledged) < SLOTS;
+        self.send_lane.as_deref().is_some_and(has_free)
+    }
+}
+
+fn opcode_of(has_immediate: bool) -> ibv_wr_opcode {
+    match has_immediate {
+        true => IBV_WR_SEND_WITH_IMM,
+        false => IBV_WR_SEND,
+    }
+}
+
+impl Qp {
+    /// Posts a short message to the lane. Returns None, without effect, if the request must take
+    /// another way.
+    #[inline]
+    pub(super) fn post_by_lane(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Option<Result<()>> {
+        if send.messages_to_lane == 0 {
+            self.open_lane(send);
+        }
+        let is_live = send.send_lane.as_ref()?.is_live;
+        let has_immediate = request.opcode == IBV_WR_SEND_WITH_IMM;
+        let length = self.lane_length(request, has_immediate)?;
+        if self.process.lanes.chance(8) || !(is_live || self.enter_lane(send)) {
+            return None;
+        }
+        if send.posted - send.retired.position() >= send.capacity {
+            return Some(Err(full(send.capacity)));
+        }
+        if !send.has_free_slot() {
+            self.take_lane_acknowledgements(send);
+            if !send.has_free_slot() {
+                return None;
+            }
+        }
+        let lane = send.send_lane.as_deref_mut()?;
+        let peer = &lane.out.via.peer;
+        // SYNC POINT gate: the responder was found ready when the lane became live.
+        let record = peer.contexts.queue_pair(send.destination);
+        let is_open =
+            record.gate.load(Ordering::SeqCst) == lane.gate || fault_injection::is(Fault::LaneGate);
+        if !is_open || peer.is_ending() || peer.is_dead() || capture::is_on() {
+            return None;
+        }
+        let section = (!request.is_inline()).then(|| lane.out.via.section(0));
+        let granted = match &section {
+            Some(section) => Some(self.plain_source(section, request.sges.first()?)?),
+            None => None,
+        };
+        let header = LaneMessage {
+            length,
+            immediate: has_immediate.then_some(request.immediate),
+            solicited: request.is_solicited(),
+            psn: send.next_psn,
+        };
+        let (position, tail) = (lane.tail, lane.tail.wrapping_add(1));
+        lane.out.announce(tail);
+        let fill = |target: *mut u8| {
+            // SAFETY: a slot has space for the immediate data and `length` bytes more, the sum of
+            // the buffers, as `lane_length` has checked. A granted piece of `length` bytes lies
+            // inside the arena as long as the section is open; the application keeps inline data
+            // valid while it posts.
+            unsafe {
+                let target = header.emit_immediate(target);
+                match granted {
+                    Some(source) => copy::copy(source, target, length as usize),
+                    None => gather_inline(request.sges, 0, target, length as usize),
+                }
+            }
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = lane::publish(
+            &lane.out.store(),
+            position,
+            header.emit(lane.generation),
+            fill,
+        );
+        drop(section);
+        lane.in_flight[(position % SLOTS) as usize] = InLane {
+            wr_id: request.wr_id,
+            immediate: request.immediate,
+            length: length as u8,
+            flags: request.flags as u8,
+            has_immediate,
+        };
+        lane.tail = tail;
+        send.posted += 1;
+        send.next_psn = (send.next_psn + 1) & 0xff_ffff;
+        send.owes_wake = !fault_injection::is(Fault::LaneWake);
+        let counters = self.process.counters.shard();
+        counters.send_operations.add(1);
+        counters.count_by_lane(length.into());
+        Some(Ok(()))
+    }
+
+    /// Returns the bytes of a request if the lane can carry it: some bytes, inline or in one
+    /// buffer, without flags that order it after others.
+    #[inline]
+    fn lane_length(&self, request: &SendRequest<'_>, has_immediate: bool) -> Option<u32> {
+        if request.opcode != IBV_WR_SEND && !has_immediate {
+            return None;
+        }
+        let (buffers, is_inline) = (request.sges.len(), request.is_inline());
+        if buffers != 1 && (!is_inline || buffers > self.cap.max_send_sge as usize) {
+            return None;
+        }
+        let space = lane::PAYLOAD - LaneMessage::prefix(has_immediate);
+        let most = match is_inline {
+            true => (self.cap.max_inline_data as usize).min(space),
+            false => space,
+        };
+        let length = request.length();
+        let fits = request.flags & !FLAGS == 0 && length != 0 && length <= most as u64;
+        fits.then_some(length as u32)
+    }
+
+    /// Makes the lane live, if nothing is in flight, and the two queue pairs are in the states, and
+    /// the incarnations, that the consumer was notified of.
+    #[cold]
+    #[inline(never)]
+    fn enter_lane(&self, send: &mut SendQueue) -> bool {
+        let (Some(lane), Some(channel)) = (&send.send_lane, &send.channel) else {
+            return false;
+        };
+        if !send.pending.is_empty() || send.backoff != Backoff::None || !lane.is_empty() {
+            return false;
+        }
+        if !Arc::ptr_eq(channel, &lane.out.via)
+            || Some(lane.incarnations) != self.lane_incarnations(send)
+        {
+            // A notice follows after the next messages.
+            send.messages_to_lane = send.messages_to_lane.min(self.process.lanes.threshold());
+            return false;
+        }
+        // SYNC POINT gate: loaded before the words that are checked.
+        let record = channel.peer.contexts.queue_pair(send.destination);
+        let gate = record.gate.load(Ordering::SeqCst);
+        if self.state() != IBV_QPS_RTS
+            || !self.is_ready_for_lane(send, channel)
+            || Some(record.incarnation.load(Ordering::Relaxed)) != send.responder
+        {
+            return false;
+        }
+        let (first_index, first_psn, epoch) = (send.posted, send.next_psn, send.epoch);
+        if let Some(lane) = &mut send.send_lane {
+            (lane.is_live, lane.gate, lane.first) = (true, gate, lane.tail);
+            (lane.first_index, lane.first_psn) = (first_index, first_psn);
+            lane.epoch = epoch;
+        }
+        true
+    }
+
+    fn lane_incarnations(&self, send: &SendQueue) -> Option<(u32, u32)> {
+        Some((self.incarnation(), send.responder?))
+    }
+
+    /// Returns whether no rule, route or state of this queue pair or its peer keeps messages out of
+    /// a lane: the one place that decides it.
+    fn is_ready_for_lane(&self, send: &SendQueue, channel: &Arc<Outbound>) -> bool {
+        let record = channel.peer.contexts.queue_pair(send.destination);
+        self.kind == IBV_QPT_RC
+            && !send.is_off_path
+            && send.packets.is_none()
+            && !capture::is_on()
+            && !channel.peer.is_dead()
+            && self.is_answered_by(&channel.peer, record)
+    }
+
+    /// Counts a plain message in the channel: after some, messages go by a lane.
+    #[inline]
+    pub(super) fn count_towards_lane(self: &Arc<Qp>, send: &mut SendQueue) {
+        if send.messages_to_lane == u32::MAX {
+            return;
+        }
+        send.messages_to_lane = send.messages_to_lane.saturating_sub(1);
+        if send.messages_to_lane == 0 {
+            self.open_lane(send);
+        }
+    }
+
+    /// Takes a lane, or keeps the one that there is, and notifies the consumer.
+    #[cold]
+    #[inline(never)]
+    fn open_lane(self: &Arc<Qp>, send: &mut SendQueue) {
+        send.messages_to_lane = self.process.lanes.threshold();
+        if self.process.lanes == lanes::Mode::Off {
+            return;
+        }
+        let Some(channel) = send.channel.clone() else {
+            send.channel = self.process.outbound_to_number(send.destination);
+            return;
+        };
+        if !self.is_ready_for_lane(send, &channel) {
+            return;
+        }
+        if send.responder.is_none() && send.pending.is_empty() {
+            // The first message of the connection.
+            let _ = self.responder(send, &channel.peer, send.next_psn);
+        }
+        let Some(incarnations) = self.lane_incarnations(send) else {
+            return;
+        };
+        let is_its = |lane: &SendLane| Arc::ptr_eq(&lane.out.via, &channel);
+        if !send.send_lane.as_deref().is_some_and(is_its) || self.process.lanes.chance(4) {
+            // Requests in flight in the old lane still await its acknowledgements.
+            let is_empty = |lane: &SendLane| lane.is_empty() || send.pending.is_empty();
+            if !send.send_lane.as_deref().is_none_or(is_empty) {
+                return;
+            }
+            self.close_lane(send);
+            let Some(free) = channel.lanes.take(&channel.channel) else {
+                return;
+            };
+            let position = free.tail;
+            let out = LaneOut::new(channel.clone(), free.number, position, self.clone());
+            let out = Arc::new(out);
+            self.process.channels.add_outbound_lane(out.clone());
+            send.send_lane = Some(Box::new(SendLane {
+                out,
+                incarnations,
+                generation: free.generation,
+                is_live: false,
+                gate: 0,
+                tail: position,
+                acknowledged: position,
+                first: position,
+                first_index: 0,
+                first_psn: 0,
+                epoch: 0,
+                in_flight: [InLane::default(); SLOTS as usize],
+            }));
+        }
+        let Some(lane) = send.send_lane.as_deref_mut() else {
+            return;
+        };
+        lane.generation = lane.generation.wrapping_add(1);
+        let notice = LaneNotice {
+            number: lane.out.number,
+            generation: lane.generation,
+        };
+        let header = notice.emit(&self.route(send, send.next_psn));
+        if channel.push_unawaited(header, 0, |_| Ok(())) {
+            if let Some(lane) = &mut send.send_lane {
+                lane.incarnations = incarnations;
+            }
+            send.messages_to_lane = u32::MAX;
+            send.owes_wake = true;
+        } else {
+            self.close_lane(send);
+        }
+    }
+
+    /// Releases the lane. Nothing in flight needs its acknowledgements.
+    pub(in crate::qp) fn close_lane(&self, send: &mut SendQueue) {
+        send.settle();
+        if let Some(lane) = send.send_lane.take() {
+            self.process.channels.remove_outbound_lane(&lane.out);
+            lane.out.via.lanes.release(FreeLane {
+                number: lane.out.number,
+                tail: lane.tail,
+                generation: lane.generation,
+            });
+        }
+    }
+
+    /// Handles acknowledgements of messages in the lane: those before the consumer's position
+    /// `head`. The answers that precede it in the channel were handled.
+    ///
+    /// # Errors
+    /// [`Corrupt`] when `head` is past the last message: the consumer's position is invalid.
+    pub(crate) fn lane_acknowledged(
+        self: &Arc<Qp>,
+        out: &Arc<LaneOut<Qp>>,
+        head: u32,
+    ) -> std::result::Result<(), Corrupt> {
+        let mut send = self.lock_send_unsettled();
+        match send.send_lane.as_deref() {
+            Some(lane) if Arc::ptr_eq(&lane.out, out) => (),
+            _ => return Ok(()),
+        }
+        if capture::is_on() || self.process.lanes.chance(8) {
+            send.settle();
+        }
+        self.acknowledge_lane(&mut send, head)
+    }
+
+    /// As [`Qp::lane_acknowledged`], for a thread that posts. Does nothing if there are answers:
+    /// these come first.
+    #[cold]
+    #[inline(never)]
+    fn take_lane_acknowledgements(self: &Arc<Qp>, send: &mut SendQueue) {
+        let Some(lane) = send.send_lane.as_deref() else {
+            return;
+        };
+        // SYNC POINT lane head: loaded first.
+        let head = lane::released(&lane.out.store());
+        if !lane.out.via.has_answer() {
+            // A wrong position is found again by a thread that can cut off the peer.
+            let _ = self.acknowledge_lane(send, head);
+        }
+    }
+
+    #[inline]
+    fn acknowledge_lane(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        head: u32,
+    ) -> std::result::Result<(), Corrupt> {
+        let Some(mut lane) = send.send_lane.take() else {
+            return Ok(());
+        };
+        let ahead = head.wrapping_sub(lane.acknowledged);
+        // Another thread may have handled a later position.
+        let is_older = ahead.cast_signed() <= 0;
+        if !is_older && ahead <= lane.tail.wrapping_sub(lane.acknowledged) {
+            let from = std::mem::replace(&mut lane.acknowledged, head);
+            let out = match lane.is_live {
+                true => {
+                    self.complete_live(send, &lane, from, head);
+                    send.send_lane = Some(lane);
+                    None
+                }
+                false => {
+                    let out = lane.out.clone();
+                    let requests: Vec<u64> = (0..ahead)
+                        .map(|passed| lane.index(from.wrapping_add(passed)))
+                        .collect();
+                    let epoch = lane.epoch;
+                    // Back in its place first: completing may send requests.
+                    send.send_lane = Some(lane);
+                    for index in requests {
+                        self.acknowledge(send, index, epoch);
+                    }
+                    Some(out)
+                }
+            };
+            match (out, send.send_lane.as_deref()) {
+                (Some(out), _) => out.note_acknowledged(head),
+                (None, Some(lane)) => lane.out.note_acknowledged(head),
+                (None, None) => (),
+            }
+            return Ok(());
+        }
+        send.send_lane = Some(lane);
+        if is_older { Ok(()) } else { Err(Corrupt) }
+    }
+
+    /// Completes messages of a live lane, which are the oldest requests in flight.
+    #[inline]
+    fn complete_live(&self, send: &mut SendQueue, lane: &SendLane, from: u32, head: u32) {
+        send.rnr_retries.reload();
+        send.unanswered_since = None;
+        let mut position = from;
+        while position != head {
+            let message = lane.at(position);
+            if self.is_signalled(message.flags.into()) {
+                let (length, index) = (message.length.into(), lane.index(position));
+                self.push_send(
+                    send,
+                    message.wr_id,
+                    IBV_WR_SEND,
+                    length,
+                    index,
+                    IBV_WC_SUCCESS,
+                );
+            }
+            position = position.wrapping_add(1);
+        }
+    }
+
+    /// Handles the death of the peer: messages in flight time out like any other request without an
+    /// answer.
+    pub(crate) fn lane_lost(self: &Arc<Qp>, out: &Arc<LaneOut<Qp>>) {
+        let mut lost = Vec::new();
+        {
+            let mut send = self.lock_send();
+            let Some(lane) = send.send_lane.take_if(|lane| Arc::ptr_eq(&lane.out, out)) else {
+                return;
+            };
+            let mut position = lane.acknowledged;
+            while position != lane.tail {
+                lost.push((lane.index(position), lane.epoch));
+                position = position.wrapping_add(1);
+            }
+            out.note_acknowledged(lane.tail);
+            send.messages_to_lane = self.process.lanes.threshold();
+        }
+        for (index, epoch) in lost {
+            self.peer_died(index, epoch);
+        }
+    }
+}
