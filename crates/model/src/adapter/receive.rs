@@ -168,7 +168,7 @@ impl Pair {
         if let Some(translated) = adapter.translate(message.remote, message.bytes, true) {
             translated.await;
         }
-        let window = adapter.window();
+        let window = adapter.window(message.bytes);
         for chunk in adapter.chunks(message.bytes) {
             if let Some(paced) = &self.paced {
                 Box::pin(paced.pass(adapter, chunk.load)).await;

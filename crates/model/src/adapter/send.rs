@@ -113,7 +113,7 @@ impl Pair {
             if let Some(translated) = adapter.translate(request.local, request.bytes, true) {
                 translated.await;
             }
-            let window = adapter.window();
+            let window = adapter.window(request.bytes);
             for chunk in adapter.chunks(request.bytes) {
                 if let Some(paced) = &self.paced {
                     Box::pin(paced.pass(adapter, chunk.load)).await;

@@ -351,6 +351,11 @@ impl Sim {
         calendar.schedule(place, instant, task);
     }
 
+    /// Wakes the current task at `instant`, which must be in the future.
+    pub(crate) fn wake_at(&self, instant: Time) {
+        self.schedule(self.place(), instant);
+    }
+
     fn schedule(&self, place: PartitionNumber, instant: Time) {
         self.waits_in(place);
         let mut calendar = self.0.calendar.borrow_mut();

@@ -106,6 +106,42 @@ impl Space {
         enough
     }
 
+    /// Takes `amount` and returns `None`, or appends the current task to the queue and returns its
+    /// ticket. A task may hold several tickets.
+    pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
+        let amount = self.of(amount);
+        self.forget_past_look(sim.now());
+        let is_first = self.queue.borrow().is_empty();
+        if is_first && self.try_take(sim.now(), amount) {
+            return None;
+        }
+        let ticket = self.queue_up(sim, amount);
+        if is_first {
+            self.look_again(sim);
+        }
+        Some(ticket)
+    }
+
+    /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
+    /// task then has to try its next ticket.
+    pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
+        self.forget_past_look(sim.now());
+        if self.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
+            return false;
+        }
+        if !self.try_take(sim.now(), self.of(amount)) {
+            self.look_again(sim);
+            return false;
+        }
+        self.queue.borrow_mut().pop_front();
+        if let Some(next) = self.queue.borrow().front()
+            && next.task != sim.current()
+        {
+            sim.wake(next.task);
+        }
+        true
+    }
+
     /// Schedules the first waiter's next check at the next known return, if there is one.
     fn look_again(&self, sim: &Sim) {
         let returns = self.returns.borrow();
@@ -174,32 +210,18 @@ pub struct Take<'a> {
 impl Future for Take<'_> {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let Take {
-            space,
-            sim,
-            amount,
-            ticket,
-        } = *self;
-        space.forget_past_look(sim.now());
-        let ticket = match ticket {
-            Some(ticket) => ticket,
-            None if space.queue.borrow().is_empty() && space.try_take(sim.now(), amount) => {
-                return Poll::Ready(());
+        let (space, sim, amount) = (self.space, self.sim, self.amount);
+        let is_ready = match self.ticket {
+            Some(ticket) => space.come(sim, ticket, amount),
+            None => {
+                self.ticket = space.enter(sim, amount);
+                self.ticket.is_none()
             }
-            None => *self.ticket.insert(space.queue_up(sim, amount)),
         };
-        if space.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
-            return Poll::Pending;
+        match is_ready {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
-        if !space.try_take(sim.now(), amount) {
-            space.look_again(sim);
-            return Poll::Pending;
-        }
-        space.queue.borrow_mut().pop_front();
-        if let Some(next) = space.queue.borrow().front() {
-            sim.wake(next.task);
-        }
-        Poll::Ready(())
     }
 }
 
