@@ -219,13 +219,20 @@ impl Pair {
                     .sim
                     .spawn(async move { own.fetch_entry(entry, sooner).await })
             });
-            self.queue.borrow_mut().push_back(Box::new(Queued {
+            let queued = Queued {
                 request,
                 entry,
                 fetch,
-            }));
-            if !self.working.replace(true) {
-                adapter.sim.start(self.clone().work());
+            };
+            if adapter.serial() || self.working.get() {
+                self.queue.borrow_mut().push_back(Box::new(queued));
+                if !self.working.replace(true) {
+                    adapter.sim.start(self.clone().work(None));
+                }
+            } else {
+                // The queue of a pair that works is empty, or not looked at.
+                self.working.set(true);
+                adapter.sim.start(self.clone().work(Some(queued)));
             }
         }
     }

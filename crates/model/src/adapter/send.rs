@@ -27,9 +27,10 @@ pub(super) struct Turn {
 const TRAINS: u64 = 64;
 
 impl Pair {
-    /// Processes the send queue until it is empty.
-    pub(super) async fn work(self: Rc<Self>) {
-        while let Some(queued) = self.next_queued() {
+    /// Processes `first` and the send queue until it is empty.
+    pub(super) async fn work(self: Rc<Self>, first: Option<Queued>) {
+        let mut first = first;
+        while let Some(queued) = first.take().or_else(|| self.next_queued()) {
             let turn = self.take_turn(Work::Queued).await;
             self.execute(queued, turn).await;
         }
@@ -38,8 +39,8 @@ impl Pair {
         self.working.set(false);
     }
 
-    fn next_queued(&self) -> Option<Box<Queued>> {
-        self.queue.borrow_mut().pop_front()
+    fn next_queued(&self) -> Option<Queued> {
+        self.queue.borrow_mut().pop_front().map(|queued| *queued)
     }
 
     /// Waits for the turn at the sending side (serial scheduling) and loads the context.
@@ -77,7 +78,7 @@ impl Pair {
         }
     }
 
-    async fn execute(self: &Rc<Self>, queued: Box<Queued>, turn: Option<Turn>) {
+    async fn execute(self: &Rc<Self>, queued: Queued, turn: Option<Turn>) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         match queued.fetch {

@@ -101,9 +101,15 @@ impl<const N: usize> Reads<N> {
         let timer = self.requests[..self.number].iter().any(is_due);
         // Entries of one record for the same instant are one event.
         let mut last = None;
+        // Requests wait in order: behind one that waits on, others of its stage do so too.
+        let mut waits = Step::Ended;
         for number in 0..self.number {
             let request = &self.requests[number];
-            if timer && !is_due(request) || !timer && request.step.is_timed() {
+            let skipped = match timer {
+                true => !is_due(request),
+                false => request.step.is_timed() || request.step == waits,
+            };
+            if skipped {
                 continue;
             }
             if let Some(instant) = self.advance_one(number, now)
@@ -111,10 +117,9 @@ impl<const N: usize> Reads<N> {
             {
                 self.bus.sim.wake_at(instant);
             }
+            waits = self.requests[number].step;
         }
-        self.requests[..self.number]
-            .iter()
-            .all(|request| request.step == Step::Ended)
+        self.requests[self.number - 1].step == Step::Ended
     }
 
     /// Advances a request as far as it gets now; returns the end of its stage if that is known.

@@ -71,7 +71,6 @@ impl Space {
     fn queue_up(&self, sim: &Sim, amount: u64) -> u64 {
         let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
         self.place.set(sim.place());
-        sim.waits_in(sim.place());
         self.queue.borrow_mut().push_back(Waiting {
             ticket,
             task: sim.current(),
@@ -134,10 +133,16 @@ impl Space {
             return false;
         }
         self.queue.borrow_mut().pop_front();
-        if let Some(next) = self.queue.borrow().front()
-            && next.task != sim.current()
-        {
-            sim.wake(next.task);
+        let next = self
+            .queue
+            .borrow()
+            .front()
+            .map(|next| (next.task, next.wants));
+        match next {
+            Some((task, _)) if task == sim.current() => (),
+            Some((task, wants)) if self.free.get() >= u64::from(wants) => sim.wake(task),
+            Some(_) => self.look_again(sim),
+            None => (),
         }
         true
     }

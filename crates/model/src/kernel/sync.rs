@@ -107,8 +107,43 @@ impl Drop for Permit {
 
 struct MessageQueue<T> {
     sim: Sim,
-    letters: RefCell<VecDeque<T>>,
-    waiting: RefCell<VecDeque<TaskId>>,
+    letters: RefCell<Short<T>>,
+    waiting: RefCell<Short<TaskId>>,
+}
+
+/// A queue that is empty or of one element most of the time: the first needs no memory of its queue.
+struct Short<T> {
+    first: Option<T>,
+    /// Empty if there is no first.
+    others: VecDeque<T>,
+}
+
+impl<T> Short<T> {
+    const fn new() -> Short<T> {
+        Short {
+            first: None,
+            others: VecDeque::new(),
+        }
+    }
+
+    fn push(&mut self, element: T) {
+        match self.first {
+            None => self.first = Some(element),
+            Some(_) => self.others.push_back(element),
+        }
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let first = self.first.take();
+        if first.is_some() && !self.others.is_empty() {
+            self.first = self.others.pop_front();
+        }
+        first
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.others.len()
+    }
 }
 
 /// An unbounded queue of messages.
@@ -125,33 +160,33 @@ impl<T> Mailbox<T> {
     pub fn new(sim: &Sim) -> Mailbox<T> {
         Mailbox(Rc::new(MessageQueue {
             sim: sim.clone(),
-            letters: RefCell::new(VecDeque::new()),
-            waiting: RefCell::new(VecDeque::new()),
+            letters: RefCell::new(Short::new()),
+            waiting: RefCell::new(Short::new()),
         }))
     }
 
     /// Adds a message.
     pub fn send(&self, letter: T) {
-        self.0.letters.borrow_mut().push_back(letter);
-        if let Some(task) = self.0.waiting.borrow_mut().pop_front() {
+        self.0.letters.borrow_mut().push(letter);
+        if let Some(task) = self.0.waiting.borrow_mut().pop() {
             self.0.sim.wake(task);
         }
     }
 
     /// Takes the oldest message, if there is one.
     pub fn try_receive(&self) -> Option<T> {
-        self.0.letters.borrow_mut().pop_front()
+        self.0.letters.borrow_mut().pop()
     }
 
     /// Waits for a message.
     pub async fn receive(&self) -> T {
-        poll_fn(|_| match self.0.letters.borrow_mut().pop_front() {
+        poll_fn(|_| match self.0.letters.borrow_mut().pop() {
             Some(letter) => Poll::Ready(letter),
             None => {
                 let task = self.0.sim.current();
                 let mut waiting = self.0.waiting.borrow_mut();
-                if !waiting.contains(&task) {
-                    waiting.push_back(task);
+                if waiting.first != Some(task) && !waiting.others.contains(&task) {
+                    waiting.push(task);
                 }
                 Poll::Pending
             }
