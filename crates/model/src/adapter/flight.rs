@@ -53,9 +53,8 @@ impl Flight {
 
     /// Waits for its payload, and until all earlier chunks of the queue pair have been sent.
     pub async fn gather(&mut self, reading: Option<Reading>) {
-        let sim = &self.source.adapter.sim;
         if let Some(reading) = reading {
-            let start = sim.now();
+            let start = self.flow.head;
             self.flow = reading.done().await;
             if self.flow.tail > start {
                 self.source

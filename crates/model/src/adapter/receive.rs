@@ -188,9 +188,9 @@ impl Pair {
             let number = source.next_response.get();
             source.next_response.set(number + 1);
             let (own, source, message) = (self.clone(), source.clone(), message.clone());
-            sim.start(async move {
+            let start = sim.now();
+            let task = move |reading: Option<Reading>| async move {
                 let sim = &own.adapter.sim;
-                let start = sim.now();
                 let flow = match reading {
                     Some(reading) => reading.done().await,
                     None => Flow::at(start),
@@ -220,7 +220,11 @@ impl Pair {
                 own.leave(&mut left, flow.later(pipeline)).await;
                 let there = own.come(&source, &mut left).await;
                 source.take_response(message, chunk, number, there).await;
-            });
+            };
+            match reading {
+                Some(reading) => reading.start(task),
+                None => sim.start(task(None)),
+            }
             if let Some(issued) = issued {
                 let last = issued.receive().await;
                 adapter.sim.sleep_until(last).await;

@@ -169,11 +169,15 @@ impl Pair {
         let side = self.adapter.side(self.port);
         side.gathering.set(side.gathering.get() + 1);
         let mut flight = Flight::new(self, target, message, chunk);
-        self.adapter.sim.start(async move {
+        let task = |reading: Option<Reading>| async move {
             flight.gather(reading).await;
             flight.leave().await;
             flight.arrive().await;
-        });
+        };
+        match reading {
+            Some(reading) => reading.start(task),
+            None => self.adapter.sim.start(task(None)),
+        }
     }
 
     /// Reserves the sending engines for a chunk.

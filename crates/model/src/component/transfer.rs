@@ -118,6 +118,15 @@ impl Reading {
         self.issued.take()
     }
 
+    /// Starts a task of which the wait for this reading is the first; the task gets the reading.
+    pub fn start<F>(self, task: impl FnOnce(Option<Reading>) -> F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let parts = self.parts.clone();
+        parts.latch.start_then(task(Some(self)));
+    }
+
     /// Waits until the head of the load has arrived.
     pub async fn done(self) -> Flow {
         self.parts.latch.wait().await;

@@ -134,7 +134,7 @@ impl Calendar {
     /// Returns the number of the window of an instant: a division, which takes longer.
     fn number_of(&self, instant: Time) -> u64 {
         let length = self.lookahead.0;
-        let number = (instant.0 as f64 * self.reciprocal) as u64;
+        let number = (instant.0 as i64 as f64 * self.reciprocal) as i64 as u64;
         let offset = instant.0.wrapping_sub(number.wrapping_mul(length));
         match offset < length {
             true => number,

@@ -188,6 +188,11 @@ impl Sim {
         self.0.ready.borrow_mut().push_back(id);
     }
 
+    /// Adds a task that first runs when it is woken.
+    pub(super) fn hold(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.add(self.0.pool.boxed(future))
+    }
+
     /// Starts a task that first runs at `instant`, which must not be in the past: cheaper than a
     /// task that begins with a sleep.
     pub fn start_at(&self, instant: Time, future: impl Future<Output = ()> + 'static) {

@@ -22,20 +22,32 @@ struct Waiting {
     wants: u32,
 }
 
-/// Finite space.
+/// The state of a space that has been crowded.
+#[derive(Default)]
+struct Crowd {
+    /// Amounts that become free, by instant, after the first.
+    returns: BinaryHeap<Reverse<(Time, u64)>>,
+    queue: VecDeque<Waiting>,
+    next_ticket: u64,
+    /// The partition of the waiting tasks.
+    place: u32,
+    /// The task scheduled to check for free space and the instant of that check, while it lies
+    /// ahead.
+    look: Option<(TaskId, Time)>,
+}
+
+/// Finite space. A large system has many, of which few are ever crowded: these need no more memory
+/// than a cache line.
 pub struct Space {
     size: u64,
     free: Cell<u64>,
-    /// Amounts that become free, by instant.
-    returns: RefCell<BinaryHeap<Reverse<(Time, u64)>>>,
-    queue: RefCell<VecDeque<Waiting>>,
-    next_ticket: Cell<u64>,
-    /// The partition of the waiting tasks.
-    place: Cell<u32>,
-    /// The task scheduled to check for free space and the instant of that check, while it lies
-    /// ahead.
-    look: Cell<Option<(TaskId, Time)>>,
+    /// The first amount that becomes free; [`NEVER`] if none does.
+    first: Cell<(Time, u64)>,
+    crowd: RefCell<Option<Box<Crowd>>>,
 }
+
+/// No amount becomes free.
+const NEVER: (Time, u64) = (Time(u64::MAX), 0);
 
 impl Space {
     /// Creates a space that is entirely free.
@@ -43,11 +55,8 @@ impl Space {
         Space {
             size,
             free: Cell::new(size),
-            returns: RefCell::default(),
-            queue: RefCell::default(),
-            next_ticket: Cell::new(0),
-            place: Cell::new(0),
-            look: Cell::new(None),
+            first: Cell::new(NEVER),
+            crowd: RefCell::new(None),
         }
     }
 
@@ -67,32 +76,16 @@ impl Space {
         }
     }
 
-    /// Appends the current task to the queue and returns its ticket.
-    fn queue_up(&self, sim: &Sim, amount: u64) -> u64 {
-        let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
-        self.place.set(sim.place());
-        self.queue.borrow_mut().push_back(Waiting {
-            ticket,
-            task: sim.current(),
-            wants: u32::try_from(amount).unwrap_or(u32::MAX),
-        });
-        ticket
-    }
-
-    /// Clears a check that is due. Called only in the waiters' partition: the time of another
-    /// partition does not tell whether the check has happened.
-    fn forget_past_look(&self, now: Time) {
-        if self.look.get().is_some_and(|(_, look)| look <= now) {
-            self.look.set(None);
-        }
-    }
-
     /// Adds all amounts returned by `now` to the free space.
     fn take_back(&self, now: Time) {
-        let mut returns = self.returns.borrow_mut();
-        while let Some(Reverse((_, returned))) = returns.peek().filter(|r| r.0.0 <= now) {
+        while self.first.get().0 <= now {
+            let (_, returned) = self.first.replace(NEVER);
             self.free.set(self.free.get() + returned);
-            returns.pop();
+            if let Some(crowd) = &mut *self.crowd.borrow_mut()
+                && let Some(Reverse(next)) = crowd.returns.pop()
+            {
+                self.first.set(next);
+            }
         }
     }
 
@@ -105,18 +98,32 @@ impl Space {
         enough
     }
 
+    fn is_queue_empty(&self) -> bool {
+        let crowd = self.crowd.borrow();
+        crowd.as_ref().is_none_or(|crowd| crowd.queue.is_empty())
+    }
+
     /// Takes `amount` and returns `None`, or appends the current task to the queue and returns its
     /// ticket. A task may hold several tickets.
     pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
         let amount = self.of(amount);
-        self.forget_past_look(sim.now());
-        let is_first = self.queue.borrow().is_empty();
+        let is_first = self.is_queue_empty();
         if is_first && self.try_take(sim.now(), amount) {
             return None;
         }
-        let ticket = self.queue_up(sim, amount);
+        let mut crowd = self.crowd.borrow_mut();
+        let crowd = crowd.get_or_insert_default();
+        crowd.forget_past_look(sim.now());
+        let ticket = crowd.next_ticket;
+        crowd.next_ticket += 1;
+        crowd.place = sim.place();
+        crowd.queue.push_back(Waiting {
+            ticket,
+            task: sim.current(),
+            wants: u32::try_from(amount).unwrap_or(u32::MAX),
+        });
         if is_first {
-            self.look_again(sim);
+            crowd.look_again(sim, self.first.get().0);
         }
         Some(ticket)
     }
@@ -124,68 +131,60 @@ impl Space {
     /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
     /// task then has to try its next ticket.
     pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
-        self.forget_past_look(sim.now());
-        if self.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
+        let is_turn = |crowd: &mut Crowd| {
+            crowd.forget_past_look(sim.now());
+            crowd.queue.front().map(|first| first.ticket) == Some(ticket)
+        };
+        let mut crowd = self.crowd.borrow_mut();
+        if !crowd.as_deref_mut().is_some_and(is_turn) {
             return false;
         }
-        if !self.try_take(sim.now(), self.of(amount)) {
-            self.look_again(sim);
+        drop(crowd);
+        let takes = self.try_take(sim.now(), self.of(amount));
+        let mut crowd = self.crowd.borrow_mut();
+        let crowd = crowd.as_mut().expect("a ticket is of a crowd");
+        if !takes {
+            crowd.look_again(sim, self.first.get().0);
             return false;
         }
-        self.queue.borrow_mut().pop_front();
-        let next = self
-            .queue
-            .borrow()
-            .front()
-            .map(|next| (next.task, next.wants));
-        match next {
-            Some((task, _)) if task == sim.current() => (),
-            Some((task, wants)) if self.free.get() >= u64::from(wants) => sim.wake(task),
-            Some(_) => self.look_again(sim),
+        crowd.queue.pop_front();
+        match crowd.queue.front() {
+            Some(next) if next.task == sim.current() => (),
+            Some(next) if self.free.get() >= u64::from(next.wants) => sim.wake(next.task),
+            Some(_) => crowd.look_again(sim, self.first.get().0),
             None => (),
         }
         true
     }
 
-    /// Schedules the first waiter's next check at the next known return, if there is one.
-    fn look_again(&self, sim: &Sim) {
-        let returns = self.returns.borrow();
-        if let Some(Reverse((instant, _))) = returns.peek() {
-            self.wake_first(sim, (*instant).max(sim.now()));
-        }
-    }
-
-    /// Has the first waiter check at `instant`, or earlier if such a check is already scheduled.
-    /// One check at a time is enough, as each schedules the next; one per returned amount would
-    /// make a long queue's checks grow with the square of its length.
-    fn wake_first(&self, sim: &Sim, instant: Time) {
-        let queue = self.queue.borrow();
-        let Some(first) = queue.front() else {
-            return;
-        };
-        let is_settled = |(task, look): (TaskId, Time)| task == first.task && look <= instant;
-        if !self.look.get().is_some_and(is_settled) {
-            self.look.set(Some((first.task, instant)));
-            sim.wake_in(self.place.get(), instant, first.task);
-        }
-    }
-
     /// Returns a taken amount; it is free from `instant` on, which must not be in the past.
     pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
         let amount = self.of(amount);
-        self.returns.borrow_mut().push(Reverse((instant, amount)));
-        self.wake_first(sim, instant);
+        let (returned, first) = ((instant, amount), self.first.get());
+        if first == NEVER {
+            self.first.set(returned);
+        } else {
+            self.first.set(returned.min(first));
+            let mut crowd = self.crowd.borrow_mut();
+            let crowd = crowd.get_or_insert_default();
+            crowd.returns.push(Reverse(returned.max(first)));
+        }
+        if let Some(crowd) = &mut *self.crowd.borrow_mut() {
+            crowd.wake_first(sim, instant);
+        }
     }
 
     /// Returns the number of waiting tasks.
     pub fn waiting(&self) -> usize {
-        self.queue.borrow().len()
+        let crowd = self.crowd.borrow();
+        crowd.as_ref().map_or(0, |crowd| crowd.queue.len())
     }
 
     /// Returns the sum of all waiting tasks' amounts.
     pub fn wanted(&self) -> u64 {
-        let queue = self.queue.borrow();
-        queue.iter().map(|waiting| u64::from(waiting.wants)).sum()
+        let crowd = self.crowd.borrow();
+        let queue = crowd.iter().flat_map(|crowd| &crowd.queue);
+        queue.map(|waiting| u64::from(waiting.wants)).sum()
     }
 
     /// Returns the amount that is not free at `now`, which must be the present of this partition.
@@ -196,8 +195,41 @@ impl Space {
 
     /// Returns the amount held without a known instant of return.
     pub fn taken(&self) -> u64 {
-        let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
+        let crowd = self.crowd.borrow();
+        let others = crowd.iter().flat_map(|crowd| &crowd.returns);
+        let returned = self.first.get().1 + others.map(|r| r.0.1).sum::<u64>();
         self.size - self.free.get() - returned
+    }
+}
+
+impl Crowd {
+    /// Clears a check that is due. Called only in the waiters' partition: the time of another
+    /// partition does not tell whether the check has happened.
+    fn forget_past_look(&mut self, now: Time) {
+        if self.look.is_some_and(|(_, look)| look <= now) {
+            self.look = None;
+        }
+    }
+
+    /// Schedules the first waiter's next check at the next known return, if there is one.
+    fn look_again(&mut self, sim: &Sim, next: Time) {
+        if next != NEVER.0 {
+            self.wake_first(sim, next.max(sim.now()));
+        }
+    }
+
+    /// Has the first waiter check at `instant`, or earlier if such a check is already scheduled.
+    /// One check at a time is enough, as each schedules the next; one per returned amount would
+    /// make a long queue's checks grow with the square of its length.
+    fn wake_first(&mut self, sim: &Sim, instant: Time) {
+        let Some(first) = self.queue.front() else {
+            return;
+        };
+        let is_settled = |(task, look): (TaskId, Time)| task == first.task && look <= instant;
+        if !self.look.is_some_and(is_settled) {
+            self.look = Some((first.task, instant));
+            sim.wake_in(self.place, instant, first.task);
+        }
     }
 }
 

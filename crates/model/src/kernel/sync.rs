@@ -337,6 +337,15 @@ impl Latch {
         }
     }
 
+    /// Starts a task that first runs when no operation is in progress: cheaper than one that begins
+    /// with a wait. No other task may wait.
+    pub fn start_then(&self, task: impl Future<Output = ()> + 'static) {
+        match self.left.get() {
+            0 => self.sim.start(task),
+            _ => self.waiting.set(Some(self.sim.hold(task))),
+        }
+    }
+
     /// Waits until no operation is in progress.
     pub async fn wait(&self) {
         poll_fn(|_| match self.left.get() {
