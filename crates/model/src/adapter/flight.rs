@@ -75,9 +75,8 @@ impl Flight {
         let adapter = &self.source.adapter;
         let pipeline = adapter.profile.engines.pipeline.since(self.plan().sending);
         self.flow = self.source.book_sending(self.chunk.load, self.flow);
-        adapter.sim.sleep_until(self.flow.head).await;
-        self.source.sent.pass();
-        adapter.sim.sleep(pipeline).await;
+        self.source.sent.pass_at(self.flow.head);
+        adapter.sim.sleep_until(self.flow.head + pipeline).await;
         self.flow = self.flow.later(pipeline);
         self.source.leave(&mut self.left, self.flow).await;
         if self.source.transport != Transport::Reliable && self.chunk.last {

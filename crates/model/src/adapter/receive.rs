@@ -108,6 +108,9 @@ impl Pair {
         } else {
             let done = adapter.receive_engines.reserve(sim.now(), packet);
             adapter.let_go(held, done);
+            if message.completed.borrow().is_none() {
+                return;
+            }
             sim.sleep_until(done).await;
         }
         source.complete(message).await;
@@ -206,10 +209,9 @@ impl Pair {
                     placed();
                 }
                 let flow = own.book_sending(chunk.load, flow);
-                sim.sleep_until(flow.head).await;
-                source.responded.pass();
+                source.responded.pass_at(flow.head);
                 let pipeline = own.adapter.profile.engines.pipeline;
-                sim.sleep(pipeline).await;
+                sim.sleep_until(flow.head + pipeline).await;
                 let link = own.adapter.network.link();
                 let edge = match chunk.first || chunk.last {
                     true => link.acknowledgement_header.0,

@@ -2,6 +2,7 @@
 
 use super::calendar::TaskId;
 use super::executor::Sim;
+use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -255,10 +256,13 @@ impl Watch {
     }
 }
 
-/// Lets tasks pass in the order of their numbers: 0, 1, 2 and so on.
+/// Lets tasks pass in the order of their numbers: 0, 1, 2 and so on. A gate belongs to one partition
+/// of the simulation.
 pub struct Gate {
     sim: Sim,
     next: Cell<u64>,
+    /// When the next may pass.
+    from: Cell<Time>,
     waiting: RefCell<Vec<(u64, TaskId)>>,
 }
 
@@ -268,38 +272,43 @@ impl Gate {
         Gate {
             sim: sim.clone(),
             next: Cell::new(0),
+            from: Cell::new(Time::ZERO),
             waiting: RefCell::new(Vec::new()),
         }
     }
 
     /// Returns whether all lower numbers have passed.
     pub fn is_open(&self, number: u64) -> bool {
-        self.next.get() == number
+        self.next.get() == number && self.from.get() <= self.sim.now()
     }
 
     /// Waits until all lower numbers have passed.
     pub async fn enter(&self, number: u64) {
-        poll_fn(|_| {
-            if self.next.get() == number {
-                return Poll::Ready(());
-            }
-            let here = (number, self.sim.current());
-            let mut waiting = self.waiting.borrow_mut();
-            if !waiting.contains(&here) {
-                waiting.push(here);
-            }
-            Poll::Pending
-        })
-        .await;
+        if self.next.get() != number {
+            self.waiting.borrow_mut().push((number, self.sim.current()));
+            poll_fn(|_| match self.is_open(number) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            })
+            .await;
+        }
+        self.sim.sleep_until(self.from.get()).await;
     }
 
     /// Admits the next number.
     pub fn pass(&self) {
+        self.pass_at(self.sim.now());
+    }
+
+    /// Admits the next number at `instant`, which must not be in the past.
+    pub fn pass_at(&self, instant: Time) {
         let next = self.next.get() + 1;
         self.next.set(next);
+        self.from.set(instant);
         let mut waiting = self.waiting.borrow_mut();
         if let Some(place) = waiting.iter().position(|&(number, _)| number == next) {
-            self.sim.wake(waiting.swap_remove(place).1);
+            let (_, task) = waiting.swap_remove(place);
+            self.sim.wake_in(self.sim.place(), instant, task);
         }
     }
 }
@@ -395,7 +404,6 @@ impl Barrier {
 
 #[cfg(test)]
 mod tests {
-    use super::super::time::Time;
     use super::*;
 
     #[test]
