@@ -207,7 +207,7 @@ impl Pair {
 
     /// Queues the requests of a doorbell, and starts work on them unless the queue is in work.
     /// Returns a first request that needs no fetch: it is the caller's to work on.
-    fn take(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) -> Option<Queued> {
+    fn take(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) -> Option<Box<Queued>> {
         let mut own = None;
         let adapter = &self.adapter;
         if adapter.serial()
@@ -228,13 +228,13 @@ impl Pair {
                     .sim
                     .spawn(async move { own.fetch_entry(entry, sooner).await })
             });
-            let queued = Queued {
+            let queued = Box::new(Queued {
                 request,
                 entry,
                 fetch,
-            };
+            });
             if adapter.serial() || self.working.get() {
-                self.queue.borrow_mut().push_back(Box::new(queued));
+                self.queue.borrow_mut().push_back(queued);
                 if !self.working.replace(true) {
                     adapter.sim.start(self.clone().work(None));
                 }

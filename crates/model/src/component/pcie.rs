@@ -152,8 +152,10 @@ impl PcieModel {
     pub fn write(&self, load: Load, flow: Flow) -> Written {
         let p = &self.profile;
         let (packets, span) = self.writes(load.bytes);
-        let (_, head) = self.writes(load.first);
-        let (_, tail) = self.writes(load.last());
+        let (head, tail) = match load.packets {
+            1 => (span, span),
+            _ => (self.writes(load.first).1, self.writes(load.last()).1),
+        };
         let turn = self.up.reserve_train(flow.head, span, flow.tail, tail);
         self.down.reserve(flow.head, self.answered(packets));
         let memory = self.memory.carry(flow.head, load.bytes);
@@ -182,35 +184,32 @@ impl PcieModel {
             return read.await;
         }
         let reading = Reading::new(&self.sim);
-        self.read(
-            &reading,
-            &mut cuts(bytes, self.profile.read_request.0),
-            total,
-        );
+        self.read(&reading, bytes, total);
         reading.done().await;
     }
 
-    /// Starts the reads of requests that need no permit.
-    fn read(
-        self: &Rc<Self>,
-        reading: &Reading,
-        requests: &mut dyn Iterator<Item = u64>,
-        total: &Rc<Space>,
-    ) {
-        let mut requests = requests.peekable();
+    /// Starts reads of `bytes` that need no permit.
+    fn read(self: &Rc<Self>, reading: &Reading, bytes: u64, total: &Rc<Space>) {
+        let mut requests = cuts(bytes, self.profile.read_request.0).peekable();
         while requests.peek().is_some() {
             let mut reads = Reads::<TOGETHER>::new(self, total, Some(reading.begin()));
-            requests
-                .by_ref()
-                .take(TOGETHER)
-                .for_each(|bytes| reads.add(bytes, None));
+            let together = requests.by_ref().take(TOGETHER);
+            together.for_each(|bytes| reads.add(bytes, None));
             self.sim.start(reads);
         }
     }
 
-    /// Starts a read of the adapter from memory; the future completes when all its requests have
-    /// been issued. `window` limits the reads of one message, `total` those of the adapter.
-    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
+    /// Starts a read of the adapter from memory, if no request of it has to wait for the `window`
+    /// that limits the reads of its message; `total` limits those of the adapter.
+    pub fn begin(
+        self: &Rc<Self>,
+        load: Load,
+        window: &Window,
+        total: &Rc<Space>,
+    ) -> Option<Reading> {
+        if load.packets == 1 && !window.is_wide(&self.profile) {
+            return None;
+        }
         let reading = Reading::new(&self.sim);
         if load.packets > 1 {
             let (own, total) = (self.clone(), total.clone());
@@ -221,13 +220,16 @@ impl PcieModel {
             self.sim.start(async move {
                 part.end(own.read_stream(load, pace, &total, told).await);
             });
-            return reading.telling(issued);
+            return Some(reading.telling(issued));
         }
+        self.read(&reading, load.bytes, total);
+        Some(reading)
+    }
+
+    /// Starts the read of a packet; the future completes when all its requests have been issued.
+    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
+        let reading = Reading::new(&self.sim);
         let mut requests = cuts(load.bytes, self.profile.read_request.0).peekable();
-        if window.is_wide(&self.profile) {
-            self.read(&reading, &mut requests, total);
-            return reading;
-        }
         let permits = window.permits();
         while requests.peek().is_some() {
             let mut permit = Some(permits.acquire().await);
