@@ -77,20 +77,16 @@ impl Space {
     }
 
     /// Adds all amounts returned by `now` to the free space.
-    fn take_back(&self, now: Time) {
+    fn take_back(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
         while self.first.get().0 <= now {
-            let (_, returned) = self.first.replace(NEVER);
+            let next = crowd.as_mut().and_then(|crowd| crowd.returns.pop());
+            let (_, returned) = self.first.replace(next.map_or(NEVER, |next| next.0));
             self.free.set(self.free.get() + returned);
-            if let Some(crowd) = &mut *self.crowd.borrow_mut()
-                && let Some(Reverse(next)) = crowd.returns.pop()
-            {
-                self.first.set(next);
-            }
         }
     }
 
-    fn try_take(&self, now: Time, amount: u64) -> bool {
-        self.take_back(now);
+    fn try_take(&self, crowd: &mut Option<Box<Crowd>>, now: Time, amount: u64) -> bool {
+        self.take_back(crowd, now);
         let enough = self.free.get() >= amount;
         if enough {
             self.free.set(self.free.get() - amount);
@@ -98,22 +94,17 @@ impl Space {
         enough
     }
 
-    fn is_queue_empty(&self) -> bool {
-        let crowd = self.crowd.borrow();
-        crowd.as_ref().is_none_or(|crowd| crowd.queue.is_empty())
-    }
-
     /// Takes `amount` and returns `None`, or appends the current task to the queue and returns its
     /// ticket. A task may hold several tickets.
     pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
-        let amount = self.of(amount);
-        let is_first = self.is_queue_empty();
-        if is_first && self.try_take(sim.now(), amount) {
+        let (amount, now) = (self.of(amount), sim.now());
+        let mut crowd = self.crowd.borrow_mut();
+        let is_first = crowd.as_ref().is_none_or(|crowd| crowd.queue.is_empty());
+        if is_first && self.try_take(&mut crowd, now, amount) {
             return None;
         }
-        let mut crowd = self.crowd.borrow_mut();
         let crowd = crowd.get_or_insert_default();
-        crowd.forget_past_look(sim.now());
+        crowd.forget_past_look(now);
         let ticket = crowd.next_ticket;
         crowd.next_ticket += 1;
         crowd.place = sim.place();
@@ -131,17 +122,19 @@ impl Space {
     /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
     /// task then has to try its next ticket.
     pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
-        let is_turn = |crowd: &mut Crowd| {
-            crowd.forget_past_look(sim.now());
-            crowd.queue.front().map(|first| first.ticket) == Some(ticket)
-        };
+        let now = sim.now();
         let mut crowd = self.crowd.borrow_mut();
-        if !crowd.as_deref_mut().is_some_and(is_turn) {
+        let is_turn = |crowd: &mut Box<Crowd>| {
+            crowd.forget_past_look(now);
+            crowd
+                .queue
+                .front()
+                .is_some_and(|first| first.ticket == ticket)
+        };
+        if !crowd.as_mut().is_some_and(is_turn) {
             return false;
         }
-        drop(crowd);
-        let takes = self.try_take(sim.now(), self.of(amount));
-        let mut crowd = self.crowd.borrow_mut();
+        let takes = self.try_take(&mut crowd, now, self.of(amount));
         let crowd = crowd.as_mut().expect("a ticket is of a crowd");
         if !takes {
             crowd.look_again(sim, self.first.get().0);
@@ -159,17 +152,20 @@ impl Space {
 
     /// Returns a taken amount; it is free from `instant` on, which must not be in the past.
     pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
-        let amount = self.of(amount);
-        let (returned, first) = ((instant, amount), self.first.get());
-        if first == NEVER {
+        let (returned, first) = ((instant, self.of(amount)), self.first.get());
+        let mut crowd = self.crowd.borrow_mut();
+        if first.0 == NEVER.0 {
             self.first.set(returned);
         } else {
-            self.first.set(returned.min(first));
-            let mut crowd = self.crowd.borrow_mut();
+            let sooner = instant < first.0;
+            let later = if sooner { first } else { returned };
+            if sooner {
+                self.first.set(returned);
+            }
             let crowd = crowd.get_or_insert_default();
-            crowd.returns.push(Reverse(returned.max(first)));
+            crowd.returns.push(Reverse(later));
         }
-        if let Some(crowd) = &mut *self.crowd.borrow_mut() {
+        if let Some(crowd) = &mut *crowd {
             crowd.wake_first(sim, instant);
         }
     }
@@ -189,7 +185,7 @@ impl Space {
 
     /// Returns the amount that is not free at `now`, which must be the present of this partition.
     pub fn held(&self, now: Time) -> u64 {
-        self.take_back(now);
+        self.take_back(&mut self.crowd.borrow_mut(), now);
         self.size - self.free.get()
     }
 
