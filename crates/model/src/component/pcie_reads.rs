@@ -1,9 +1,9 @@
 //! Reads of the adapter over PCI Express, request by request.
 //!
 //! A request takes one of the adapter's reads, crosses the bus, takes a slot of the chipset, waits
-//! for memory and returns as a completion. Requests that start together are one record that advances
-//! from event to event; those that reach a stage at the same instant share its event. So a record
-//! does what an activity for each request would do, in the same order, with fewer events.
+//! for memory and returns as a completion. Requests that start together are one record that
+//! advances from event to event; those that reach a stage at the same instant share its event. A
+//! record equals an activity for each request, in the same order, with fewer events.
 
 use super::load::{Flow, Load};
 use super::pcie::PcieModel;

@@ -286,6 +286,48 @@ mod tests {
     }
 
     #[test]
+    fn tickets_of_one_task_are_served_in_order_with_those_of_others() {
+        let sim = Sim::new();
+        let space = Rc::new(Space::new(1));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for name in [10, 20] {
+            let (own, space, log) = (sim.clone(), space.clone(), log.clone());
+            let mut tickets = VecDeque::new();
+            let mut begun = false;
+            sim.start(std::future::poll_fn(move |_| {
+                let taken = |number| {
+                    log.borrow_mut().push((name + number, own.now()));
+                    space.give_back(&own, own.now() + Time(100), 1);
+                };
+                if !begun {
+                    begun = true;
+                    for number in 0..3 {
+                        match space.enter(&own, 1) {
+                            None => taken(number),
+                            Some(ticket) => tickets.push_back((number, ticket)),
+                        }
+                    }
+                }
+                while let Some(&(number, ticket)) = tickets.front()
+                    && space.come(&own, ticket, 1)
+                {
+                    taken(number);
+                    tickets.pop_front();
+                }
+                match tickets.is_empty() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            }));
+        }
+        sim.run();
+        let expected = [10, 11, 12, 20, 21, 22].iter().zip(0..);
+        let expected: Vec<_> = expected.map(|(n, t)| (*n, Time(t * 100))).collect();
+        assert_eq!(*log.borrow(), expected);
+        assert_eq!((space.taken(), space.waiting()), (0, 0));
+    }
+
+    #[test]
     fn a_waiter_resumes_at_a_return_time_given_later() {
         let sim = Sim::new();
         let space = Rc::new(Space::new(1));

@@ -1,8 +1,7 @@
-//! Synchronisation between tasks: permits, messages, changes. All are first come, first served.
+//! Synchronisation between tasks: permits, changes, ends. All are first come, first served.
 
 use super::calendar::TaskId;
 use super::executor::Sim;
-use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -106,106 +105,6 @@ impl Drop for Permit {
     }
 }
 
-struct MessageQueue<T> {
-    sim: Sim,
-    letters: RefCell<Short<T>>,
-    waiting: RefCell<Short<TaskId>>,
-}
-
-/// A queue that is empty or of one element most of the time: the first needs no memory of its queue.
-struct Short<T> {
-    first: Option<T>,
-    /// Empty if there is no first.
-    others: VecDeque<T>,
-}
-
-impl<T> Short<T> {
-    const fn new() -> Short<T> {
-        Short {
-            first: None,
-            others: VecDeque::new(),
-        }
-    }
-
-    fn push(&mut self, element: T) {
-        match self.first {
-            None => self.first = Some(element),
-            Some(_) => self.others.push_back(element),
-        }
-    }
-
-    fn pop(&mut self) -> Option<T> {
-        let first = self.first.take();
-        if first.is_some() && !self.others.is_empty() {
-            self.first = self.others.pop_front();
-        }
-        first
-    }
-
-    fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.others.len()
-    }
-}
-
-/// An unbounded queue of messages.
-pub struct Mailbox<T>(Rc<MessageQueue<T>>);
-
-impl<T> Clone for Mailbox<T> {
-    fn clone(&self) -> Self {
-        Mailbox(self.0.clone())
-    }
-}
-
-impl<T> Mailbox<T> {
-    /// Creates an empty mailbox.
-    pub fn new(sim: &Sim) -> Mailbox<T> {
-        Mailbox(Rc::new(MessageQueue {
-            sim: sim.clone(),
-            letters: RefCell::new(Short::new()),
-            waiting: RefCell::new(Short::new()),
-        }))
-    }
-
-    /// Adds a message.
-    pub fn send(&self, letter: T) {
-        self.0.letters.borrow_mut().push(letter);
-        if let Some(task) = self.0.waiting.borrow_mut().pop() {
-            self.0.sim.wake(task);
-        }
-    }
-
-    /// Takes the oldest message, if there is one.
-    pub fn try_receive(&self) -> Option<T> {
-        self.0.letters.borrow_mut().pop()
-    }
-
-    /// Waits for a message.
-    pub async fn receive(&self) -> T {
-        poll_fn(|_| match self.0.letters.borrow_mut().pop() {
-            Some(letter) => Poll::Ready(letter),
-            None => {
-                let task = self.0.sim.current();
-                let mut waiting = self.0.waiting.borrow_mut();
-                if waiting.first != Some(task) && !waiting.others.contains(&task) {
-                    waiting.push(task);
-                }
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    /// Returns the number of queued messages.
-    pub fn len(&self) -> usize {
-        self.0.letters.borrow().len()
-    }
-
-    /// Returns whether no message is queued.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 struct Watched {
     sim: Sim,
     version: Cell<u64>,
@@ -253,63 +152,6 @@ impl Watch {
             Poll::Pending
         })
         .await;
-    }
-}
-
-/// Lets tasks pass in the order of their numbers: 0, 1, 2 and so on. A gate belongs to one partition
-/// of the simulation.
-pub struct Gate {
-    sim: Sim,
-    next: Cell<u64>,
-    /// When the next may pass.
-    from: Cell<Time>,
-    waiting: RefCell<Vec<(u64, TaskId)>>,
-}
-
-impl Gate {
-    /// Creates a gate that opens for number 0 first.
-    pub fn new(sim: &Sim) -> Gate {
-        Gate {
-            sim: sim.clone(),
-            next: Cell::new(0),
-            from: Cell::new(Time::ZERO),
-            waiting: RefCell::new(Vec::new()),
-        }
-    }
-
-    /// Returns whether all lower numbers have passed.
-    pub fn is_open(&self, number: u64) -> bool {
-        self.next.get() == number && self.from.get() <= self.sim.now()
-    }
-
-    /// Waits until all lower numbers have passed.
-    pub async fn enter(&self, number: u64) {
-        if self.next.get() != number {
-            self.waiting.borrow_mut().push((number, self.sim.current()));
-            poll_fn(|_| match self.is_open(number) {
-                true => Poll::Ready(()),
-                false => Poll::Pending,
-            })
-            .await;
-        }
-        self.sim.sleep_until(self.from.get()).await;
-    }
-
-    /// Admits the next number.
-    pub fn pass(&self) {
-        self.pass_at(self.sim.now());
-    }
-
-    /// Admits the next number at `instant`, which must not be in the past.
-    pub fn pass_at(&self, instant: Time) {
-        let next = self.next.get() + 1;
-        self.next.set(next);
-        self.from.set(instant);
-        let mut waiting = self.waiting.borrow_mut();
-        if let Some(place) = waiting.iter().position(|&(number, _)| number == next) {
-            let (_, task) = waiting.swap_remove(place);
-            self.sim.wake_in(self.sim.place(), instant, task);
-        }
     }
 }
 
@@ -404,6 +246,7 @@ impl Barrier {
 
 #[cfg(test)]
 mod tests {
+    use super::super::time::Time;
     use super::*;
 
     #[test]
@@ -447,23 +290,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_keeps_message_order() {
+    fn a_task_that_follows_a_latch_runs_once_at_its_end() {
         let sim = Sim::new();
-        let mailbox = Mailbox::new(&sim);
-        let (own, sender) = (sim.clone(), mailbox.clone());
-        sim.start(async move {
-            for n in 0..4 {
-                own.sleep(Time(5)).await;
-                sender.send(n);
-            }
-        });
-        let got = sim.block_on(async move {
-            let mut got = Vec::new();
-            for _ in 0..4 {
-                got.push(mailbox.receive().await);
-            }
-            got
-        });
-        assert_eq!(got, Ok(vec![0, 1, 2, 3]));
+        let (latch, ran) = (Rc::new(Latch::new(&sim)), Rc::new(Cell::new(Time::ZERO)));
+        (0..3).for_each(|_| latch.begin());
+        let (own, at) = (sim.clone(), ran.clone());
+        latch.start_then(async move { at.set(own.now()) });
+        for ends in [30, 70, 50] {
+            let (own, latch) = (sim.clone(), latch.clone());
+            sim.start_at(Time(ends), async move {
+                latch.end();
+                assert!(own.now() <= Time(70));
+            });
+        }
+        sim.run();
+        assert_eq!((ran.get(), sim.events()), (Time(70), 4));
     }
 }
