@@ -476,9 +476,7 @@ impl Process {
         let pair = pair.clone();
         let end = rings.min(arrival);
         self.sim.span(stage::DOORBELL, self.node.number, rung, end);
-        self.sim.start_at(arrival, async move {
-            pair.ring(requests, carried);
-        });
+        self.sim.start_at(arrival, pair.ring(requests, carried));
     }
 
     /// Returns the corrected arrival of a doorbell, no earlier than that of the queue pair's

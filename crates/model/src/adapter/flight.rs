@@ -53,9 +53,8 @@ impl Flight {
 
     /// Waits for its payload, and until all earlier chunks of the queue pair have been sent.
     pub async fn gather(&mut self, reading: Option<Reading>) {
-        let sim = &self.source.adapter.sim;
         if let Some(reading) = reading {
-            let start = sim.now();
+            let start = self.flow.head;
             self.flow = reading.done().await;
             if self.flow.tail > start {
                 self.source
@@ -76,9 +75,8 @@ impl Flight {
         let adapter = &self.source.adapter;
         let pipeline = adapter.profile.engines.pipeline.since(self.plan().sending);
         self.flow = self.source.book_sending(self.chunk.load, self.flow);
-        adapter.sim.sleep_until(self.flow.head).await;
-        self.source.sent.pass();
-        adapter.sim.sleep(pipeline).await;
+        self.source.sent.pass_at(self.flow.head);
+        adapter.sim.sleep_until(self.flow.head + pipeline).await;
         self.flow = self.flow.later(pipeline);
         self.source.leave(&mut self.left, self.flow).await;
         if self.source.transport != Transport::Reliable && self.chunk.last {

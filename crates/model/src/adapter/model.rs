@@ -191,9 +191,11 @@ impl AdapterModel {
         self.profile.engines.change.unwrap_or_default()
     }
 
-    /// Creates the window of one message, limited only by the adapter's total DMA reads.
-    pub(super) fn window(&self) -> Window {
-        Window::new(&self.sim, self.profile.send.reads.0 as usize)
+    /// Creates the window of a message of `bytes`, limited only by the adapter's total DMA reads.
+    pub(super) fn window(&self, bytes: u64) -> Window {
+        let packets = bytes.div_ceil(self.network.link().mtu.0);
+        let reads = self.profile.send.reads.0 as usize;
+        Window::new(&self.sim, reads, (bytes, packets))
     }
 
     /// Reads context data from adapter or host memory.

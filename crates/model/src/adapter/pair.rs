@@ -198,8 +198,17 @@ impl Pair {
     }
 
     /// Handles a doorbell that announces `requests`; `carried` states whether the entry came inside
-    /// it.
-    pub fn ring(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) {
+    /// it. Must be the last that the current task does.
+    pub(crate) async fn ring(self: Rc<Self>, requests: Vec<Request>, carried: Carried) {
+        if let Some(first) = self.take(requests, carried) {
+            self.work(Some(first)).await;
+        }
+    }
+
+    /// Queues the requests of a doorbell, and starts work on them unless the queue is in work.
+    /// Returns a first request that needs no fetch: it is the caller's to work on.
+    fn take(self: &Rc<Self>, requests: Vec<Request>, carried: Carried) -> Option<Box<Queued>> {
+        let mut own = None;
         let adapter = &self.adapter;
         if adapter.serial()
             && !self.queue.borrow().is_empty()
@@ -219,15 +228,26 @@ impl Pair {
                     .sim
                     .spawn(async move { own.fetch_entry(entry, sooner).await })
             });
-            self.queue.borrow_mut().push_back(Box::new(Queued {
+            let queued = Box::new(Queued {
                 request,
                 entry,
                 fetch,
-            }));
-            if !self.working.replace(true) {
-                adapter.sim.start(self.clone().work());
+            });
+            if adapter.serial() || self.working.get() {
+                self.queue.borrow_mut().push_back(queued);
+                if !self.working.replace(true) {
+                    adapter.sim.start(self.clone().work(None));
+                }
+            } else {
+                // The queue of a pair that works is empty, or not looked at.
+                self.working.set(true);
+                match queued.fetch {
+                    None => own = Some(queued),
+                    Some(_) => adapter.sim.start(self.clone().work(Some(queued))),
+                }
             }
         }
+        own
     }
 
     /// Returns whether an entry is fetched at once: always with parallel scheduling, else only

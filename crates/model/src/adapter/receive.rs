@@ -108,6 +108,9 @@ impl Pair {
         } else {
             let done = adapter.receive_engines.reserve(sim.now(), packet);
             adapter.let_go(held, done);
+            if message.completed.borrow().is_none() {
+                return;
+            }
             sim.sleep_until(done).await;
         }
         source.complete(message).await;
@@ -168,7 +171,7 @@ impl Pair {
         if let Some(translated) = adapter.translate(message.remote, message.bytes, true) {
             translated.await;
         }
-        let window = adapter.window();
+        let window = adapter.window(message.bytes);
         for chunk in adapter.chunks(message.bytes) {
             if let Some(paced) = &self.paced {
                 Box::pin(paced.pass(adapter, chunk.load)).await;
@@ -188,9 +191,9 @@ impl Pair {
             let number = source.next_response.get();
             source.next_response.set(number + 1);
             let (own, source, message) = (self.clone(), source.clone(), message.clone());
-            sim.start(async move {
+            let start = sim.now();
+            let task = move |reading: Option<Reading>| async move {
                 let sim = &own.adapter.sim;
-                let start = sim.now();
                 let flow = match reading {
                     Some(reading) => reading.done().await,
                     None => Flow::at(start),
@@ -206,10 +209,9 @@ impl Pair {
                     placed();
                 }
                 let flow = own.book_sending(chunk.load, flow);
-                sim.sleep_until(flow.head).await;
-                source.responded.pass();
+                source.responded.pass_at(flow.head);
                 let pipeline = own.adapter.profile.engines.pipeline;
-                sim.sleep(pipeline).await;
+                sim.sleep_until(flow.head + pipeline).await;
                 let link = own.adapter.network.link();
                 let edge = match chunk.first || chunk.last {
                     true => link.acknowledgement_header.0,
@@ -220,7 +222,11 @@ impl Pair {
                 own.leave(&mut left, flow.later(pipeline)).await;
                 let there = own.come(&source, &mut left).await;
                 source.take_response(message, chunk, number, there).await;
-            });
+            };
+            match reading {
+                Some(reading) => reading.start(task),
+                None => sim.start(task(None)),
+            }
             if let Some(issued) = issued {
                 let last = issued.receive().await;
                 adapter.sim.sleep_until(last).await;

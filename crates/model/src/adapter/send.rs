@@ -27,9 +27,10 @@ pub(super) struct Turn {
 const TRAINS: u64 = 64;
 
 impl Pair {
-    /// Processes the send queue until it is empty.
-    pub(super) async fn work(self: Rc<Self>) {
-        while let Some(queued) = self.next_queued() {
+    /// Processes `first` and the send queue until it is empty.
+    pub(super) async fn work(self: Rc<Self>, first: Option<Box<Queued>>) {
+        let mut first = first;
+        while let Some(queued) = first.take().or_else(|| self.next_queued()) {
             let turn = self.take_turn(Work::Queued).await;
             self.execute(queued, turn).await;
         }
@@ -113,7 +114,7 @@ impl Pair {
             if let Some(translated) = adapter.translate(request.local, request.bytes, true) {
                 translated.await;
             }
-            let window = adapter.window();
+            let window = adapter.window(request.bytes);
             for chunk in adapter.chunks(request.bytes) {
                 if let Some(paced) = &self.paced {
                     Box::pin(paced.pass(adapter, chunk.load)).await;
@@ -168,11 +169,15 @@ impl Pair {
         let side = self.adapter.side(self.port);
         side.gathering.set(side.gathering.get() + 1);
         let mut flight = Flight::new(self, target, message, chunk);
-        self.adapter.sim.start(async move {
+        let task = |reading: Option<Reading>| async move {
             flight.gather(reading).await;
             flight.leave().await;
             flight.arrive().await;
-        });
+        };
+        match reading {
+            Some(reading) => reading.start(task),
+            None => self.adapter.sim.start(task(None)),
+        }
     }
 
     /// Reserves the sending engines for a chunk.

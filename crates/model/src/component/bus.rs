@@ -65,7 +65,11 @@ impl BusModel {
     /// issued. `window` limits the reads of one message, `total` those of the adapter.
     pub async fn issue(&self, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
         match self {
-            BusModel::Pcie(pcie) => pcie.issue(load, window, total).await,
+            BusModel::Pcie(pcie) => match pcie.begin(load, window, total) {
+                Some(reading) => reading,
+                // Boxed: keeps the many messages small that fit in their windows.
+                None => Box::pin(pcie.issue(load, window, total)).await,
+            },
             BusModel::Pcix(pcix) => pcix.fetch(load),
         }
     }

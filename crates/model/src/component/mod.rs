@@ -12,6 +12,7 @@ mod load;
 mod memory;
 mod network;
 mod pcie;
+mod pcie_reads;
 mod pcix;
 mod port;
 mod topology;

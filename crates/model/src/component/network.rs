@@ -58,6 +58,8 @@ pub struct PacketInFlight {
     /// When its first and its last byte leave the last port passed.
     begin: Time,
     end: Time,
+    /// How long it and its last packet occupy a link of the adapter's rate.
+    spans: (Time, Time),
     marked: bool,
 }
 
@@ -119,6 +121,8 @@ pub struct Network {
     egresses: Vec<Egress>,
     /// Rates of the egress ports' links.
     rates: Vec<Rate>,
+    /// Whether they are the same.
+    is_uniform: bool,
     lanes: u64,
     /// The buffers at the far ends of the egress ports' links, by port and lane.
     buffers: Vec<Space>,
@@ -159,6 +163,7 @@ impl Network {
             rates: (0..topology.egresses())
                 .map(|egress| rate(egress).unwrap_or(link.rate))
                 .collect(),
+            is_uniform: stated.is_none(),
             link: link.clone(),
             latency: switch.map_or(Time::ZERO, |s| s.latency),
             cable: Network::end_to_end(&system.cable),
@@ -189,6 +194,17 @@ impl Network {
         self.rates[egress]
             .time(bytes + packets * header)
             .scaled(1.0 + self.link.control.0)
+    }
+
+    /// Returns how long a load and its last packet occupy an egress port's link.
+    fn spans(&self, egress: usize, sent: Sent) -> (Time, Time) {
+        let Sent { load, header, .. } = sent;
+        let all = self.span(egress, load.bytes, load.packets, header);
+        let last = match load.packets {
+            1 => all,
+            _ => self.span(egress, load.last(), 1, header),
+        };
+        (all, last)
     }
 
     fn buffer(&self, egress: usize, lane: u64) -> usize {
@@ -241,6 +257,7 @@ impl Network {
             },
             begin: Time::ZERO,
             end: Time::ZERO,
+            spans: (Time::ZERO, Time::ZERO),
             marked: false,
         }
     }
@@ -253,9 +270,9 @@ impl Network {
         let (room, slot) = self.enter(own, in_flight.sent);
         in_flight.slot = slot;
         room.await;
-        let Sent { load, header, .. } = in_flight.sent;
-        let span = self.span(own, load.bytes, load.packets, header);
-        let tail = self.span(own, load.last(), 1, header);
+        let load = in_flight.sent.load;
+        in_flight.spans = self.spans(own, in_flight.sent);
+        let (span, tail) = in_flight.spans;
         let head = flow.head.max(self.sim.now());
         let turn = self.egresses[own].pass(load, head, span, (flow.tail, tail));
         (in_flight.begin, in_flight.end) = (turn.start, turn.end);
@@ -281,7 +298,10 @@ impl Network {
         }
         let Sent { load, header, .. } = in_flight.sent;
         let egress = in_flight.slot.buffer as usize / self.lanes as usize;
-        let first = self.span(egress, load.first, 1, header);
+        let first = match self.is_uniform && load.packets == 1 {
+            true => in_flight.spans.0,
+            false => self.span(egress, load.first, 1, header),
+        };
         let head = in_flight.begin + first + self.cable;
         self.sim.sleep_until(head).await;
         let tail = in_flight.end + self.cable;
@@ -308,10 +328,12 @@ impl Network {
     /// Passes an egress port that has buffer space behind it: the load moves from its previous
     /// buffer to `slot`.
     fn pass_port(&self, in_flight: &mut PacketInFlight, egress: usize, slot: Slot) {
-        let Sent { load, header, .. } = in_flight.sent;
+        let load = in_flight.sent.load;
         let entered = in_flight.begin + self.cable;
-        let span = self.span(egress, load.bytes, load.packets, header);
-        let tail = self.span(egress, load.last(), 1, header);
+        let (span, tail) = match self.is_uniform {
+            true => in_flight.spans,
+            false => self.spans(egress, in_flight.sent),
+        };
         let last = (in_flight.end + self.cable + self.latency).since(tail);
         let turn = self.egresses[egress].pass(load, self.sim.now(), span, (last, tail));
         self.release(in_flight.slot, turn.end);

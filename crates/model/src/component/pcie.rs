@@ -10,26 +10,33 @@
 use super::interconnect::Interconnect;
 use super::load::{Flow, Load};
 use super::memory::MemoryModel;
+use super::pcie_reads::Reads;
 use super::transfer::{Reading, Window, Written};
 use crate::kernel::{Mailbox, Server, Sim, Space, Time};
 use crate::profile::{Numa, Pcie};
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Most requests of one record: those of a packet of 2 KiB.
+const TOGETHER: usize = 4;
+
 /// The link between a host's chipset and its adapter.
 pub struct PcieModel {
-    sim: Sim,
-    profile: Arc<Pcie>,
-    memory: Rc<MemoryModel>,
-    up: Server,
-    down: Server,
-    slots: Space,
+    pub(super) sim: Sim,
+    pub(super) profile: Arc<Pcie>,
+    pub(super) memory: Rc<MemoryModel>,
+    pub(super) up: Server,
+    pub(super) down: Server,
+    pub(super) slots: Space,
     /// The slots as one server, for whole messages.
     stream: Server,
     /// Bytes of processor writes in flight.
     posted: Space,
     /// The socket interconnect, if adapter and memory are on different sockets.
-    sockets: Option<Box<Interconnect>>,
+    pub(super) sockets: Option<Box<Interconnect>>,
+    /// Times that a read request takes, and that one packet costs the opposite direction.
+    pub(super) asks: Time,
+    pub(super) answers: Time,
 }
 
 impl PcieModel {
@@ -39,7 +46,7 @@ impl PcieModel {
         (profile, numa): (&Arc<Pcie>, Option<&Numa>),
         memory: Rc<MemoryModel>,
     ) -> PcieModel {
-        PcieModel {
+        let mut model = PcieModel {
             sim: sim.clone(),
             memory,
             up: Server::new(),
@@ -49,17 +56,22 @@ impl PcieModel {
             posted: Space::new(profile.posted.0),
             sockets: numa.map(Interconnect::new).map(Box::new),
             profile: profile.clone(),
-        }
+            asks: Time::ZERO,
+            answers: Time::ZERO,
+        };
+        model.asks = model.span(profile.request_overhead.0 as f64);
+        model.answers = model.answered(1);
+        model
     }
 
     /// Returns the one-way latency between bus and memory, chipset excluded.
-    fn crossing(&self) -> Time {
+    pub(super) fn crossing(&self) -> Time {
         let sockets = self.sockets.as_ref();
         sockets.map_or(Time::ZERO, |sockets| sockets.latency())
     }
 
     /// Returns when data that are in memory as `flow` reach the bus; the latency is not included.
-    fn outwards(&self, flow: Flow, load: Load) -> Flow {
+    pub(super) fn outwards(&self, flow: Flow, load: Load) -> Flow {
         match &self.sockets {
             Some(sockets) => sockets.outwards(flow, (load.bytes, load.first)),
             None => flow,
@@ -91,7 +103,7 @@ impl PcieModel {
     }
 
     /// Returns the time that `packets` transaction packets cost the opposite direction.
-    fn answered(&self, packets: u64) -> Time {
+    pub(super) fn answered(&self, packets: u64) -> Time {
         let p = &self.profile;
         self.span(packets as f64 * 2.0 * p.link_packet.0 as f64 / p.acknowledged.0 as f64)
     }
@@ -103,7 +115,7 @@ impl PcieModel {
         (packets, span)
     }
 
-    fn completions(&self, bytes: u64) -> (u64, Time) {
+    pub(super) fn completions(&self, bytes: u64) -> (u64, Time) {
         let p = &self.profile;
         let packets = bytes.div_ceil(p.completion.0.min(p.payload.0)).max(1);
         let span = self.span((bytes + packets * p.completion_overhead.0) as f64);
@@ -140,8 +152,10 @@ impl PcieModel {
     pub fn write(&self, load: Load, flow: Flow) -> Written {
         let p = &self.profile;
         let (packets, span) = self.writes(load.bytes);
-        let (_, head) = self.writes(load.first);
-        let (_, tail) = self.writes(load.last());
+        let (head, tail) = match load.packets {
+            1 => (span, span),
+            _ => (self.writes(load.first).1, self.writes(load.last()).1),
+        };
         let turn = self.up.reserve_train(flow.head, span, flow.tail, tail);
         self.down.reserve(flow.head, self.answered(packets));
         let memory = self.memory.carry(flow.head, load.bytes);
@@ -165,26 +179,37 @@ impl PcieModel {
     /// arrived.
     pub async fn fetch(self: &Rc<Self>, bytes: u64, total: &Rc<Space>) {
         if bytes <= self.profile.read_request.0 {
-            return self.read_once(bytes, total).await;
+            let mut read = Reads::<1>::new(self, total, None);
+            read.add(bytes, None);
+            return read.await;
         }
         let reading = Reading::new(&self.sim);
-        let mut left = bytes;
-        while left > 0 {
-            let bytes = left.min(self.profile.read_request.0);
-            let (own, total) = (self.clone(), total.clone());
-            let part = reading.begin();
-            self.sim.start(async move {
-                own.read_once(bytes, &total).await;
-                part.end(Flow::at(own.sim.now()));
-            });
-            left -= bytes;
-        }
+        self.read(&reading, bytes, total);
         reading.done().await;
     }
 
-    /// Starts a read of the adapter from memory; the future completes when all its requests have
-    /// been issued. `window` limits the reads of one message, `total` those of the adapter.
-    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
+    /// Starts reads of `bytes` that need no permit.
+    fn read(self: &Rc<Self>, reading: &Reading, bytes: u64, total: &Rc<Space>) {
+        let mut requests = cuts(bytes, self.profile.read_request.0).peekable();
+        while requests.peek().is_some() {
+            let mut reads = Reads::<TOGETHER>::new(self, total, Some(reading.begin()));
+            let together = requests.by_ref().take(TOGETHER);
+            together.for_each(|bytes| reads.add(bytes, None));
+            self.sim.start(reads);
+        }
+    }
+
+    /// Starts a read of the adapter from memory, if no request of it has to wait for the `window`
+    /// that limits the reads of its message; `total` limits those of the adapter.
+    pub fn begin(
+        self: &Rc<Self>,
+        load: Load,
+        window: &Window,
+        total: &Rc<Space>,
+    ) -> Option<Reading> {
+        if load.packets == 1 && !window.is_wide(&self.profile) {
+            return None;
+        }
         let reading = Reading::new(&self.sim);
         if load.packets > 1 {
             let (own, total) = (self.clone(), total.clone());
@@ -195,59 +220,31 @@ impl PcieModel {
             self.sim.start(async move {
                 part.end(own.read_stream(load, pace, &total, told).await);
             });
-            return reading.telling(issued);
+            return Some(reading.telling(issued));
         }
-        let mut left = load.bytes;
-        while left > 0 {
-            let bytes = left.min(self.profile.read_request.0);
-            let permit = window.permits().acquire().await;
-            let (own, total) = (self.clone(), total.clone());
-            let part = reading.begin();
-            self.sim.start(async move {
-                own.read_once(bytes, &total).await;
-                drop(permit);
-                part.end(Flow::at(own.sim.now()));
-            });
-            left -= bytes;
+        self.read(&reading, load.bytes, total);
+        Some(reading)
+    }
+
+    /// Starts the read of a packet; the future completes when all its requests have been issued.
+    pub async fn issue(self: &Rc<Self>, load: Load, window: &Window, total: &Rc<Space>) -> Reading {
+        let reading = Reading::new(&self.sim);
+        let mut requests = cuts(load.bytes, self.profile.read_request.0).peekable();
+        let permits = window.permits();
+        while requests.peek().is_some() {
+            let mut permit = Some(permits.acquire().await);
+            let together = TOGETHER.min(1 + permits.free());
+            let mut reads = Reads::<TOGETHER>::new(self, total, Some(reading.begin()));
+            for bytes in requests.by_ref().take(together) {
+                let permit = match permit.take() {
+                    Some(first) => first,
+                    None => permits.acquire().await,
+                };
+                reads.add(bytes, Some(permit));
+            }
+            self.sim.start(reads);
         }
         reading
-    }
-
-    async fn read_once(&self, bytes: u64, total: &Space) {
-        let p = &self.profile;
-        total.take(&self.sim, 1).await;
-        self.up
-            .reserve(self.sim.now(), self.span(p.request_overhead.0 as f64));
-        self.down.reserve(self.sim.now(), self.answered(1));
-        // A request goes between the packets of a write in progress: it costs link time but does
-        // not wait for the whole write.
-        let gone = self.sim.now() + self.span(p.request_overhead.0 as f64);
-        self.sim.sleep_until(gone + p.propagation).await;
-        self.slots.take(&self.sim, 1).await;
-        let taken = self.sim.now();
-        let memory = self.memory.carry(self.sim.now(), bytes);
-        self.sim.sleep(p.read_latency + self.crossing() * 2).await;
-        if self.sockets.is_some() {
-            // Boxed: keeps reads small on single-socket hosts.
-            Box::pin(self.come_out(bytes)).await;
-        }
-        let (packets, span) = self.completions(bytes);
-        let answer = self.down.reserve(self.sim.now(), span);
-        self.up.reserve(self.sim.now(), self.answered(packets));
-        // The release times are known now, so no task has to wait to release them.
-        let left = answer.end.max(memory);
-        let released = left.max(taken + p.read_occupancy.unwrap_or_default());
-        self.slots.give_back(&self.sim, released, 1);
-        let there = left + p.propagation;
-        total.give_back(&self.sim, there, 1);
-        self.sim.sleep_until(there).await;
-    }
-
-    /// Waits until `bytes` have passed from memory to the bus.
-    async fn come_out(&self, bytes: u64) {
-        let now = Flow::at(self.sim.now());
-        let crossed = self.outwards(now, Load::single(bytes));
-        self.sim.sleep_until(crossed.tail).await;
     }
 
     /// Simulates the reads of a batch of packets as one: the first packet arrives after the
@@ -298,4 +295,9 @@ impl PcieModel {
         self.sim.sleep_until(head).await;
         Flow { head, tail }
     }
+}
+
+/// Cuts `bytes` into requests of at most `most`.
+fn cuts(bytes: u64, most: u64) -> impl Iterator<Item = u64> {
+    (0..bytes.div_ceil(most)).map(move |number| (bytes - number * most).min(most))
 }

@@ -2,6 +2,7 @@
 
 use super::load::Flow;
 use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
+use crate::profile::Pcie;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 
@@ -18,16 +19,19 @@ pub struct Written {
 pub struct Window {
     sim: Sim,
     reads: usize,
+    /// Bytes of the message, and the packets in which they are read.
+    message: (u64, u64),
     permits: OnceCell<Semaphore>,
     stream: OnceCell<Rc<Server>>,
 }
 
 impl Window {
-    /// Creates a window of `reads` reads.
-    pub fn new(sim: &Sim, reads: usize) -> Window {
+    /// Creates a window of `reads` reads of a message of so many bytes and packets.
+    pub fn new(sim: &Sim, reads: usize, message: (u64, u64)) -> Window {
         Window {
             sim: sim.clone(),
             reads,
+            message,
             permits: OnceCell::new(),
             stream: OnceCell::new(),
         }
@@ -35,6 +39,12 @@ impl Window {
 
     pub(super) fn reads(&self) -> usize {
         self.reads
+    }
+
+    /// Returns whether all reads of its message fit in it.
+    pub(super) fn is_wide(&self, bus: &Pcie) -> bool {
+        let (bytes, packets) = self.message;
+        bytes / bus.read_request.0 + packets <= self.reads as u64
     }
 
     /// Returns the permits, for reads that are simulated one by one.
@@ -106,6 +116,15 @@ impl Reading {
     /// happened.
     pub fn issued(&mut self) -> Option<Mailbox<Time>> {
         self.issued.take()
+    }
+
+    /// Starts a task of which the wait for this reading is the first; the task gets the reading.
+    pub fn start<F>(self, task: impl FnOnce(Option<Reading>) -> F)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        let parts = self.parts.clone();
+        parts.latch.start_then(task(Some(self)));
     }
 
     /// Waits until the head of the load has arrived.

@@ -38,8 +38,9 @@ struct Entry {
 }
 
 pub(super) struct Calendar {
-    /// Length of a window.
+    /// Length of a window, and its reciprocal.
     lookahead: Time,
+    reciprocal: f64,
     /// The current partition, and the end of its window.
     place: PartitionNumber,
     end: Time,
@@ -83,6 +84,7 @@ impl Calendar {
         assert!(lookahead > Time::ZERO, "places need a lookahead");
         Calendar {
             lookahead,
+            reciprocal: 1.0 / lookahead.0 as f64,
             place: 0,
             end: Time::ZERO,
             agenda: BinaryHeap::new(),
@@ -116,7 +118,8 @@ impl Calendar {
                 place,
                 task,
             };
-            self.window(instant.0 / self.lookahead.0).push(entry);
+            let number = self.number_of(instant);
+            self.window(number).push(entry);
         } else {
             assert!(
                 place == self.place,
@@ -125,6 +128,17 @@ impl Calendar {
             );
             self.agenda.push(Reverse((instant, self.sequence, task)));
             self.sequence += 1;
+        }
+    }
+
+    /// Returns the number of the window of an instant: a division, which takes longer.
+    fn number_of(&self, instant: Time) -> u64 {
+        let length = self.lookahead.0;
+        let number = (instant.0 as i64 as f64 * self.reciprocal) as i64 as u64;
+        let offset = instant.0.wrapping_sub(number.wrapping_mul(length));
+        match offset < length {
+            true => number,
+            false => instant.0 / length,
         }
     }
 

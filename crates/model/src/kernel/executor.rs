@@ -43,13 +43,15 @@ pub fn events_so_far() -> u64 {
     EVENTS.load(Ordering::Relaxed)
 }
 
+/// Tasks from which on the kernel prefetches: fewer stay in the caches.
+const FETCHED_FROM: usize = 4096;
+
 type Task = Pin<Box<dyn Activity>>;
 
 struct Slot {
     /// None while the task runs and after it has ended.
     task: Option<Task>,
-    /// The partition in which it last waited for the calendar; an event of another partition is
-    /// stale.
+    /// Its partition: where it started, or has travelled to. An event of another one is stale.
     waits_in: PartitionNumber,
 }
 
@@ -186,6 +188,11 @@ impl Sim {
         self.0.ready.borrow_mut().push_back(id);
     }
 
+    /// Adds a task that first runs when it is woken.
+    pub(super) fn hold(&self, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.add(self.0.pool.boxed(future))
+    }
+
     /// Starts a task that first runs at `instant`, which must not be in the past: cheaper than a
     /// task that begins with a sleep.
     pub fn start_at(&self, instant: Time, future: impl Future<Output = ()> + 'static) {
@@ -268,12 +275,13 @@ impl Sim {
     fn step(&self) -> bool {
         let inner = &*self.0;
         let ready = inner.ready.borrow_mut().pop_front();
+        let mut tasks = inner.tasks.borrow_mut();
         let id = match ready {
             Some(id) => id,
             None => {
                 let mut calendar = inner.calendar.borrow_mut();
-                let next = match inner.several {
-                    true => calendar.next(|stage, id| self.fetch(stage, id)),
+                let next = match tasks.len() > FETCHED_FROM {
+                    true => calendar.next(|stage, id| fetch(&tasks, stage, id)),
                     false => calendar.next(|_, _| ()),
                 };
                 let Some((instant, id)) = next else {
@@ -282,7 +290,7 @@ impl Sim {
                 inner.now.set(instant);
                 let place = calendar.place();
                 inner.place.set(place);
-                if inner.several && inner.tasks.borrow()[id as usize].waits_in != place {
+                if inner.several && tasks[id as usize].waits_in != place {
                     return true;
                 }
                 id
@@ -293,30 +301,20 @@ impl Sim {
         if events.is_multiple_of(PORTION) {
             EVENTS.fetch_add(PORTION, Ordering::Relaxed);
         }
-        let taken = inner.tasks.borrow_mut()[id as usize].task.take();
         // A task that has ended meanwhile may have been woken twice.
-        if let Some(mut task) = taken {
-            inner.current.set(id);
-            match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => inner.tasks.borrow_mut()[id as usize].task = Some(task),
-                Poll::Ready(()) => {
-                    task.end(&inner.pool);
-                    inner.free.borrow_mut().push(id);
-                }
+        let Some(mut task) = tasks[id as usize].task.take() else {
+            return true;
+        };
+        drop(tasks);
+        inner.current.set(id);
+        match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Pending => inner.tasks.borrow_mut()[id as usize].task = Some(task),
+            Poll::Ready(()) => {
+                task.end(&inner.pool);
+                inner.free.borrow_mut().push(id);
             }
         }
         true
-    }
-
-    /// Prefetches the state of an upcoming task: tasks of other partitions were last used a window
-    /// ago.
-    fn fetch(&self, stage: usize, id: TaskId) {
-        let slot = &self.0.tasks.borrow()[id as usize];
-        match (stage, &slot.task) {
-            (0, _) => prefetch::of(slot),
-            (_, Some(task)) => prefetch::of(&**task),
-            (_, None) => (),
-        }
     }
 
     pub(super) fn trace(&self) -> &Trace {
@@ -335,13 +333,6 @@ impl Sim {
         self.0.place.get()
     }
 
-    /// Records that the current task waits for the calendar in `place`.
-    pub(super) fn waits_in(&self, place: PartitionNumber) {
-        if self.0.several {
-            self.0.tasks.borrow_mut()[self.current() as usize].waits_in = place;
-        }
-    }
-
     /// Wakes a task of `place` at `instant`.
     pub(super) fn wake_in(&self, place: PartitionNumber, instant: Time, task: TaskId) {
         if place == self.place() && instant <= self.now() {
@@ -351,10 +342,27 @@ impl Sim {
         calendar.schedule(place, instant, task);
     }
 
+    /// Wakes the current task at `instant`, which must be in the future.
+    pub(crate) fn wake_at(&self, instant: Time) {
+        self.schedule(self.place(), instant);
+    }
+
     fn schedule(&self, place: PartitionNumber, instant: Time) {
-        self.waits_in(place);
+        if place != self.place() {
+            self.0.tasks.borrow_mut()[self.current() as usize].waits_in = place;
+        }
         let mut calendar = self.0.calendar.borrow_mut();
         calendar.schedule(place, instant, self.current());
+    }
+}
+
+/// Prefetches the state of an upcoming task: tasks of other partitions were last used a window ago.
+fn fetch(tasks: &[Slot], stage: usize, id: TaskId) {
+    let slot = &tasks[id as usize];
+    match (stage, &slot.task) {
+        (0, _) => prefetch::of(slot),
+        (_, Some(task)) => prefetch::of(&**task),
+        (_, None) => (),
     }
 }
 

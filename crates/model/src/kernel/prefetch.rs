@@ -8,8 +8,10 @@ const LINE: usize = 64;
 /// Prefetches the cache lines of `value` without waiting for them.
 pub(super) fn of<T: ?Sized>(value: &T) {
     let (start, bytes) = (std::ptr::from_ref(value).cast::<u8>(), size_of_val(value));
-    for offset in (0..bytes).step_by(LINE) {
+    let mut offset = 0;
+    while offset < bytes {
         line(start.wrapping_add(offset));
+        offset += LINE;
     }
 }
 

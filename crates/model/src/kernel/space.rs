@@ -22,20 +22,32 @@ struct Waiting {
     wants: u32,
 }
 
-/// Finite space.
+/// The state of a space that has been crowded.
+#[derive(Default)]
+struct Crowd {
+    /// Amounts that become free, by instant, after the first.
+    returns: BinaryHeap<Reverse<(Time, u64)>>,
+    queue: VecDeque<Waiting>,
+    next_ticket: u64,
+    /// The partition of the waiting tasks.
+    place: u32,
+    /// The task scheduled to check for free space and the instant of that check, while it lies
+    /// ahead.
+    look: Option<(TaskId, Time)>,
+}
+
+/// Finite space. A large system has many, of which few are ever crowded: these need no more memory
+/// than a cache line.
 pub struct Space {
     size: u64,
     free: Cell<u64>,
-    /// Amounts that become free, by instant.
-    returns: RefCell<BinaryHeap<Reverse<(Time, u64)>>>,
-    queue: RefCell<VecDeque<Waiting>>,
-    next_ticket: Cell<u64>,
-    /// The partition of the waiting tasks.
-    place: Cell<u32>,
-    /// The task scheduled to check for free space and the instant of that check, while it lies
-    /// ahead.
-    look: Cell<Option<(TaskId, Time)>>,
+    /// The first amount that becomes free; [`NEVER`] if none does.
+    first: Cell<(Time, u64)>,
+    crowd: RefCell<Option<Box<Crowd>>>,
 }
+
+/// No amount becomes free.
+const NEVER: (Time, u64) = (Time(u64::MAX), 0);
 
 impl Space {
     /// Creates a space that is entirely free.
@@ -43,11 +55,8 @@ impl Space {
         Space {
             size,
             free: Cell::new(size),
-            returns: RefCell::default(),
-            queue: RefCell::default(),
-            next_ticket: Cell::new(0),
-            place: Cell::new(0),
-            look: Cell::new(None),
+            first: Cell::new(NEVER),
+            crowd: RefCell::new(None),
         }
     }
 
@@ -67,38 +76,17 @@ impl Space {
         }
     }
 
-    /// Appends the current task to the queue and returns its ticket.
-    fn queue_up(&self, sim: &Sim, amount: u64) -> u64 {
-        let ticket = self.next_ticket.replace(self.next_ticket.get() + 1);
-        self.place.set(sim.place());
-        sim.waits_in(sim.place());
-        self.queue.borrow_mut().push_back(Waiting {
-            ticket,
-            task: sim.current(),
-            wants: u32::try_from(amount).unwrap_or(u32::MAX),
-        });
-        ticket
-    }
-
-    /// Clears a check that is due. Called only in the waiters' partition: the time of another
-    /// partition does not tell whether the check has happened.
-    fn forget_past_look(&self, now: Time) {
-        if self.look.get().is_some_and(|(_, look)| look <= now) {
-            self.look.set(None);
-        }
-    }
-
     /// Adds all amounts returned by `now` to the free space.
-    fn take_back(&self, now: Time) {
-        let mut returns = self.returns.borrow_mut();
-        while let Some(Reverse((_, returned))) = returns.peek().filter(|r| r.0.0 <= now) {
+    fn take_back(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
+        while self.first.get().0 <= now {
+            let next = crowd.as_mut().and_then(|crowd| crowd.returns.pop());
+            let (_, returned) = self.first.replace(next.map_or(NEVER, |next| next.0));
             self.free.set(self.free.get() + returned);
-            returns.pop();
         }
     }
 
-    fn try_take(&self, now: Time, amount: u64) -> bool {
-        self.take_back(now);
+    fn try_take(&self, crowd: &mut Option<Box<Crowd>>, now: Time, amount: u64) -> bool {
+        self.take_back(crowd, now);
         let enough = self.free.get() >= amount;
         if enough {
             self.free.set(self.free.get() - amount);
@@ -106,57 +94,138 @@ impl Space {
         enough
     }
 
+    /// Takes `amount` and returns `None`, or appends the current task to the queue and returns its
+    /// ticket. A task may hold several tickets.
+    pub fn enter(&self, sim: &Sim, amount: u64) -> Option<u64> {
+        let (amount, now) = (self.of(amount), sim.now());
+        let mut crowd = self.crowd.borrow_mut();
+        let is_first = crowd.as_ref().is_none_or(|crowd| crowd.queue.is_empty());
+        if is_first && self.try_take(&mut crowd, now, amount) {
+            return None;
+        }
+        let crowd = crowd.get_or_insert_default();
+        crowd.forget_past_look(now);
+        let ticket = crowd.next_ticket;
+        crowd.next_ticket += 1;
+        crowd.place = sim.place();
+        crowd.queue.push_back(Waiting {
+            ticket,
+            task: sim.current(),
+            wants: u32::try_from(amount).unwrap_or(u32::MAX),
+        });
+        if is_first {
+            crowd.look_again(sim, self.first.get().0);
+        }
+        Some(ticket)
+    }
+
+    /// Takes `amount` if it is the turn of `ticket`, of the current task, and enough is free. The
+    /// task then has to try its next ticket.
+    pub fn come(&self, sim: &Sim, ticket: u64, amount: u64) -> bool {
+        let now = sim.now();
+        let mut crowd = self.crowd.borrow_mut();
+        let is_turn = |crowd: &mut Box<Crowd>| {
+            crowd.forget_past_look(now);
+            crowd
+                .queue
+                .front()
+                .is_some_and(|first| first.ticket == ticket)
+        };
+        if !crowd.as_mut().is_some_and(is_turn) {
+            return false;
+        }
+        let takes = self.try_take(&mut crowd, now, self.of(amount));
+        let crowd = crowd.as_mut().expect("a ticket is of a crowd");
+        if !takes {
+            crowd.look_again(sim, self.first.get().0);
+            return false;
+        }
+        crowd.queue.pop_front();
+        match crowd.queue.front() {
+            Some(next) if next.task == sim.current() => (),
+            Some(next) if self.free.get() >= u64::from(next.wants) => sim.wake(next.task),
+            Some(_) => crowd.look_again(sim, self.first.get().0),
+            None => (),
+        }
+        true
+    }
+
+    /// Returns a taken amount; it is free from `instant` on, which must not be in the past.
+    pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
+        let (returned, first) = ((instant, self.of(amount)), self.first.get());
+        let mut crowd = self.crowd.borrow_mut();
+        if first.0 == NEVER.0 {
+            self.first.set(returned);
+        } else {
+            let sooner = instant < first.0;
+            let later = if sooner { first } else { returned };
+            if sooner {
+                self.first.set(returned);
+            }
+            let crowd = crowd.get_or_insert_default();
+            crowd.returns.push(Reverse(later));
+        }
+        if let Some(crowd) = &mut *crowd {
+            crowd.wake_first(sim, instant);
+        }
+    }
+
+    /// Returns the number of waiting tasks.
+    pub fn waiting(&self) -> usize {
+        let crowd = self.crowd.borrow();
+        crowd.as_ref().map_or(0, |crowd| crowd.queue.len())
+    }
+
+    /// Returns the sum of all waiting tasks' amounts.
+    pub fn wanted(&self) -> u64 {
+        let crowd = self.crowd.borrow();
+        let queue = crowd.iter().flat_map(|crowd| &crowd.queue);
+        queue.map(|waiting| u64::from(waiting.wants)).sum()
+    }
+
+    /// Returns the amount that is not free at `now`, which must be the present of this partition.
+    pub fn held(&self, now: Time) -> u64 {
+        self.take_back(&mut self.crowd.borrow_mut(), now);
+        self.size - self.free.get()
+    }
+
+    /// Returns the amount held without a known instant of return.
+    pub fn taken(&self) -> u64 {
+        let crowd = self.crowd.borrow();
+        let others = crowd.iter().flat_map(|crowd| &crowd.returns);
+        let returned = self.first.get().1 + others.map(|r| r.0.1).sum::<u64>();
+        self.size - self.free.get() - returned
+    }
+}
+
+impl Crowd {
+    /// Clears a check that is due. Called only in the waiters' partition: the time of another
+    /// partition does not tell whether the check has happened.
+    fn forget_past_look(&mut self, now: Time) {
+        if self.look.is_some_and(|(_, look)| look <= now) {
+            self.look = None;
+        }
+    }
+
     /// Schedules the first waiter's next check at the next known return, if there is one.
-    fn look_again(&self, sim: &Sim) {
-        let returns = self.returns.borrow();
-        if let Some(Reverse((instant, _))) = returns.peek() {
-            self.wake_first(sim, (*instant).max(sim.now()));
+    fn look_again(&mut self, sim: &Sim, next: Time) {
+        if next != NEVER.0 {
+            self.wake_first(sim, next.max(sim.now()));
         }
     }
 
     /// Has the first waiter check at `instant`, or earlier if such a check is already scheduled.
     /// One check at a time is enough, as each schedules the next; one per returned amount would
     /// make a long queue's checks grow with the square of its length.
-    fn wake_first(&self, sim: &Sim, instant: Time) {
-        let queue = self.queue.borrow();
-        let Some(first) = queue.front() else {
+    fn wake_first(&mut self, sim: &Sim, instant: Time) {
+        let Some(first) = self.queue.front() else {
             return;
         };
         let is_settled = |(task, look): (TaskId, Time)| task == first.task && look <= instant;
-        if !self.look.get().is_some_and(is_settled) {
-            self.look.set(Some((first.task, instant)));
-            sim.wake_in(self.place.get(), instant, first.task);
+        if !self.look.is_some_and(is_settled) {
+            self.look = Some((first.task, instant));
+            sim.wake_in(self.place, instant, first.task);
         }
-    }
-
-    /// Returns a taken amount; it is free from `instant` on, which must not be in the past.
-    pub fn give_back(&self, sim: &Sim, instant: Time, amount: u64) {
-        let amount = self.of(amount);
-        self.returns.borrow_mut().push(Reverse((instant, amount)));
-        self.wake_first(sim, instant);
-    }
-
-    /// Returns the number of waiting tasks.
-    pub fn waiting(&self) -> usize {
-        self.queue.borrow().len()
-    }
-
-    /// Returns the sum of all waiting tasks' amounts.
-    pub fn wanted(&self) -> u64 {
-        let queue = self.queue.borrow();
-        queue.iter().map(|waiting| u64::from(waiting.wants)).sum()
-    }
-
-    /// Returns the amount that is not free at `now`, which must be the present of this partition.
-    pub fn held(&self, now: Time) -> u64 {
-        self.take_back(now);
-        self.size - self.free.get()
-    }
-
-    /// Returns the amount held without a known instant of return.
-    pub fn taken(&self) -> u64 {
-        let returned: u64 = self.returns.borrow().iter().map(|r| r.0.1).sum();
-        self.size - self.free.get() - returned
     }
 }
 
@@ -174,32 +243,18 @@ pub struct Take<'a> {
 impl Future for Take<'_> {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let Take {
-            space,
-            sim,
-            amount,
-            ticket,
-        } = *self;
-        space.forget_past_look(sim.now());
-        let ticket = match ticket {
-            Some(ticket) => ticket,
-            None if space.queue.borrow().is_empty() && space.try_take(sim.now(), amount) => {
-                return Poll::Ready(());
+        let (space, sim, amount) = (self.space, self.sim, self.amount);
+        let is_ready = match self.ticket {
+            Some(ticket) => space.come(sim, ticket, amount),
+            None => {
+                self.ticket = space.enter(sim, amount);
+                self.ticket.is_none()
             }
-            None => *self.ticket.insert(space.queue_up(sim, amount)),
         };
-        if space.queue.borrow().front().map(|first| first.ticket) != Some(ticket) {
-            return Poll::Pending;
+        match is_ready {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
-        if !space.try_take(sim.now(), amount) {
-            space.look_again(sim);
-            return Poll::Pending;
-        }
-        space.queue.borrow_mut().pop_front();
-        if let Some(next) = space.queue.borrow().front() {
-            sim.wake(next.task);
-        }
-        Poll::Ready(())
     }
 }
 
@@ -228,6 +283,48 @@ mod tests {
         assert_eq!(space.taken(), 0);
         assert_eq!((space.wanted(), space.held(sim.now())), (0, 1));
         assert_eq!(space.held(Time(500)), 0);
+    }
+
+    #[test]
+    fn tickets_of_one_task_are_served_in_order_with_those_of_others() {
+        let sim = Sim::new();
+        let space = Rc::new(Space::new(1));
+        let log = Rc::new(RefCell::new(Vec::new()));
+        for name in [10, 20] {
+            let (own, space, log) = (sim.clone(), space.clone(), log.clone());
+            let mut tickets = VecDeque::new();
+            let mut begun = false;
+            sim.start(std::future::poll_fn(move |_| {
+                let taken = |number| {
+                    log.borrow_mut().push((name + number, own.now()));
+                    space.give_back(&own, own.now() + Time(100), 1);
+                };
+                if !begun {
+                    begun = true;
+                    for number in 0..3 {
+                        match space.enter(&own, 1) {
+                            None => taken(number),
+                            Some(ticket) => tickets.push_back((number, ticket)),
+                        }
+                    }
+                }
+                while let Some(&(number, ticket)) = tickets.front()
+                    && space.come(&own, ticket, 1)
+                {
+                    taken(number);
+                    tickets.pop_front();
+                }
+                match tickets.is_empty() {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                }
+            }));
+        }
+        sim.run();
+        let expected = [10, 11, 12, 20, 21, 22].iter().zip(0..);
+        let expected: Vec<_> = expected.map(|(n, t)| (*n, Time(t * 100))).collect();
+        assert_eq!(*log.borrow(), expected);
+        assert_eq!((space.taken(), space.waiting()), (0, 0));
     }
 
     #[test]

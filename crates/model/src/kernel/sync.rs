@@ -1,4 +1,4 @@
-//! Synchronisation between tasks: permits, messages, changes. All are first come, first served.
+//! Synchronisation between tasks: permits, changes, ends. All are first come, first served.
 
 use super::calendar::TaskId;
 use super::executor::Sim;
@@ -105,71 +105,6 @@ impl Drop for Permit {
     }
 }
 
-struct MessageQueue<T> {
-    sim: Sim,
-    letters: RefCell<VecDeque<T>>,
-    waiting: RefCell<VecDeque<TaskId>>,
-}
-
-/// An unbounded queue of messages.
-pub struct Mailbox<T>(Rc<MessageQueue<T>>);
-
-impl<T> Clone for Mailbox<T> {
-    fn clone(&self) -> Self {
-        Mailbox(self.0.clone())
-    }
-}
-
-impl<T> Mailbox<T> {
-    /// Creates an empty mailbox.
-    pub fn new(sim: &Sim) -> Mailbox<T> {
-        Mailbox(Rc::new(MessageQueue {
-            sim: sim.clone(),
-            letters: RefCell::new(VecDeque::new()),
-            waiting: RefCell::new(VecDeque::new()),
-        }))
-    }
-
-    /// Adds a message.
-    pub fn send(&self, letter: T) {
-        self.0.letters.borrow_mut().push_back(letter);
-        if let Some(task) = self.0.waiting.borrow_mut().pop_front() {
-            self.0.sim.wake(task);
-        }
-    }
-
-    /// Takes the oldest message, if there is one.
-    pub fn try_receive(&self) -> Option<T> {
-        self.0.letters.borrow_mut().pop_front()
-    }
-
-    /// Waits for a message.
-    pub async fn receive(&self) -> T {
-        poll_fn(|_| match self.0.letters.borrow_mut().pop_front() {
-            Some(letter) => Poll::Ready(letter),
-            None => {
-                let task = self.0.sim.current();
-                let mut waiting = self.0.waiting.borrow_mut();
-                if !waiting.contains(&task) {
-                    waiting.push_back(task);
-                }
-                Poll::Pending
-            }
-        })
-        .await
-    }
-
-    /// Returns the number of queued messages.
-    pub fn len(&self) -> usize {
-        self.0.letters.borrow().len()
-    }
-
-    /// Returns whether no message is queued.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 struct Watched {
     sim: Sim,
     version: Cell<u64>,
@@ -220,55 +155,6 @@ impl Watch {
     }
 }
 
-/// Lets tasks pass in the order of their numbers: 0, 1, 2 and so on.
-pub struct Gate {
-    sim: Sim,
-    next: Cell<u64>,
-    waiting: RefCell<Vec<(u64, TaskId)>>,
-}
-
-impl Gate {
-    /// Creates a gate that opens for number 0 first.
-    pub fn new(sim: &Sim) -> Gate {
-        Gate {
-            sim: sim.clone(),
-            next: Cell::new(0),
-            waiting: RefCell::new(Vec::new()),
-        }
-    }
-
-    /// Returns whether all lower numbers have passed.
-    pub fn is_open(&self, number: u64) -> bool {
-        self.next.get() == number
-    }
-
-    /// Waits until all lower numbers have passed.
-    pub async fn enter(&self, number: u64) {
-        poll_fn(|_| {
-            if self.next.get() == number {
-                return Poll::Ready(());
-            }
-            let here = (number, self.sim.current());
-            let mut waiting = self.waiting.borrow_mut();
-            if !waiting.contains(&here) {
-                waiting.push(here);
-            }
-            Poll::Pending
-        })
-        .await;
-    }
-
-    /// Admits the next number.
-    pub fn pass(&self) {
-        let next = self.next.get() + 1;
-        self.next.set(next);
-        let mut waiting = self.waiting.borrow_mut();
-        if let Some(place) = waiting.iter().position(|&(number, _)| number == next) {
-            self.sim.wake(waiting.swap_remove(place).1);
-        }
-    }
-}
-
 /// Counts operations in progress; one task waits until there are none.
 pub struct Latch {
     sim: Sim,
@@ -299,6 +185,15 @@ impl Latch {
             && let Some(task) = self.waiting.take()
         {
             self.sim.wake(task);
+        }
+    }
+
+    /// Starts a task that first runs when no operation is in progress: cheaper than one that begins
+    /// with a wait. No other task may wait.
+    pub fn start_then(&self, task: impl Future<Output = ()> + 'static) {
+        match self.left.get() {
+            0 => self.sim.start(task),
+            _ => self.waiting.set(Some(self.sim.hold(task))),
         }
     }
 
@@ -395,23 +290,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mailbox_keeps_message_order() {
+    fn a_task_that_follows_a_latch_runs_once_at_its_end() {
         let sim = Sim::new();
-        let mailbox = Mailbox::new(&sim);
-        let (own, sender) = (sim.clone(), mailbox.clone());
-        sim.start(async move {
-            for n in 0..4 {
-                own.sleep(Time(5)).await;
-                sender.send(n);
-            }
-        });
-        let got = sim.block_on(async move {
-            let mut got = Vec::new();
-            for _ in 0..4 {
-                got.push(mailbox.receive().await);
-            }
-            got
-        });
-        assert_eq!(got, Ok(vec![0, 1, 2, 3]));
+        let (latch, ran) = (Rc::new(Latch::new(&sim)), Rc::new(Cell::new(Time::ZERO)));
+        (0..3).for_each(|_| latch.begin());
+        let (own, at) = (sim.clone(), ran.clone());
+        latch.start_then(async move { at.set(own.now()) });
+        for ends in [30, 70, 50] {
+            let (own, latch) = (sim.clone(), latch.clone());
+            sim.start_at(Time(ends), async move {
+                latch.end();
+                assert!(own.now() <= Time(70));
+            });
+        }
+        sim.run();
+        assert_eq!((ran.get(), sim.events()), (Time(70), 4));
     }
 }

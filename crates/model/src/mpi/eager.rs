@@ -64,7 +64,7 @@ impl Rank {
             self.register(bytes).await;
         }
         self.take_credit(to).await;
-        let completions = Mailbox::new(self.process.sim());
+        let completions = (!copied).then(|| Mailbox::new(self.process.sim()));
         let first = self.first_piece(bytes);
         let rest = (first < bytes).then(|| Mailbox::new(self.process.sim()));
         let world = self.world.clone();
@@ -79,7 +79,7 @@ impl Rank {
             };
             world.arrive(to, origin, envelope);
         };
-        self.send_piece(to, first, copied, arrive, &completions)
+        self.send_piece(to, first, arrive, completions.as_ref())
             .await;
         for piece in self.further_pieces(bytes) {
             self.spend_on_piece(stage::SEND).await;
@@ -89,11 +89,11 @@ impl Rank {
                     rest.send(sent);
                 }
             };
-            self.send_piece(to, piece, copied, arrive, &completions)
+            self.send_piece(to, piece, arrive, completions.as_ref())
                 .await;
         }
         self.process.occupy(self.world.plan.after);
-        if !copied {
+        if let Some(completions) = completions {
             for _ in self.all_pieces(bytes) {
                 self.wait_for(&completions).await;
                 self.process.take_completion().await;
@@ -101,20 +101,23 @@ impl Rank {
         }
     }
 
+    /// Sends a piece: a copy, or one that is reported to `completions`.
     async fn send_piece(
         &self,
         to: usize,
         bytes: u64,
-        copied: bool,
         arrive: impl FnOnce(Cause) + 'static,
-        completions: &Mailbox<Cause>,
+        completions: Option<&Mailbox<Cause>>,
     ) {
         let whole = bytes + self.world.mpi.header.0;
-        if copied {
-            self.copy(stage::COPY_OUT, bytes).await;
-            self.deliver(to, whole, arrive).await;
-        } else {
-            self.deliver_and_tell(to, whole, arrive, completions).await;
+        match completions {
+            None => {
+                self.copy(stage::COPY_OUT, bytes).await;
+                self.deliver(to, whole, arrive).await;
+            }
+            Some(completions) => {
+                self.deliver_and_tell(to, whole, arrive, completions).await;
+            }
         }
     }
 

@@ -220,15 +220,15 @@ impl Topology {
     /// Returns the partition in which a load queues for its next egress port: the switch, or, for
     /// the last port, which serves it alone, the receiving node. Returns `None` if no port is left.
     pub fn place(&self, way: &PathPosition) -> Option<usize> {
-        match (way.stage, self) {
+        match (&way.stage, self) {
             (Stage::Along(route, passed), _) => {
-                let passed = usize::from(passed);
+                let passed = usize::from(*passed);
                 (passed < route.length()).then(|| route.hop(passed).place())
             }
             (
                 Stage::First(switch) | Stage::At(switch, _),
                 Topology::Wired { wiring, nodes, .. },
-            ) => Some(match wiring.switch_of(way.to.node) == switch {
+            ) => Some(match wiring.switch_of(way.to.node) == *switch {
                 true => way.to.node,
                 false => nodes + switch,
             }),
@@ -239,11 +239,12 @@ impl Topology {
     /// Passes the next egress port and returns it: among alternatives the one with the shortest
     /// queue, on a tie the first in the order that begins with the destination's own.
     pub fn pass(&self, way: &mut PathPosition, outlook: &impl Outlook) -> Choice {
+        if let Stage::Along(route, passed) = &mut way.stage {
+            let egress = route.hop(usize::from(*passed)).egress();
+            *passed += 1;
+            return Choice { egress, class: 0 };
+        }
         let (stage, choice) = match (way.stage, self) {
-            (Stage::Along(route, passed), _) => {
-                let egress = route.hop(usize::from(passed)).egress();
-                (Stage::Along(route, passed + 1), Choice { egress, class: 0 })
-            }
             (Stage::First(switch), Topology::Wired { wiring, .. }) => {
                 let leg = match wiring.routing().goes_around() {
                     true => self.first_leg(switch, way.to, outlook),
