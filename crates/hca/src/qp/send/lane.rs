@@ -7,7 +7,8 @@
 //! ([`SendQueue::settle`]): from there on, all is as for messages in the channel. So this module
 //! decides nothing about order, retries, flushes or failures.
 
-use super::post::full;
+use super::full::full;
+use super::lane_state::{InLane, SendLane};
 use super::request::RequestStage;
 use super::{Backoff, SendQueue, SendRequest};
 use crate::capture;
@@ -29,55 +30,6 @@ use verbena_hca_shm::lane::{self, SLOTS};
 use verbena_hca_shm::ring::Corrupt;
 
 const FLAGS: u32 = IBV_SEND_SIGNALED | IBV_SEND_INLINE | IBV_SEND_SOLICITED;
-
-/// A message in flight.
-#[derive(Clone, Copy, Default)]
-struct InLane {
-    wr_id: u64,
-    immediate: u32,
-    length: u8,
-    flags: u8,
-    has_immediate: bool,
-}
-
-/// The lane of a send queue.
-pub(super) struct SendLane {
-    out: Arc<LaneOut<Qp>>,
-    /// Incarnations of this queue pair and of the responder that the consumer was notified of.
-    incarnations: (u32, u32),
-    /// Generation of the last notice.
-    generation: u16,
-    /// Whether all requests in flight are messages in the lane.
-    is_live: bool,
-    /// The responder's gate while the lane is live.
-    gate: u32,
-    tail: u32,
-    acknowledged: u32,
-    /// Position, index and PSN of the first message since the lane became live, and the count of
-    /// go-backs since then.
-    first: u32,
-    first_index: u64,
-    first_psn: u32,
-    epoch: u32,
-    in_flight: [InLane; SLOTS as usize],
-}
-
-impl SendLane {
-    #[inline]
-    fn is_empty(&self) -> bool {
-        self.tail == self.acknowledged
-    }
-
-    #[inline]
-    fn index(&self, position: u32) -> u64 {
-        self.first_index + u64::from(position.wrapping_sub(self.first))
-    }
-
-    #[inline]
-    fn at(&self, position: u32) -> &InLane {
-        &self.in_flight[(position % SLOTS) as usize]
-    }
-}
 
 impl SendQueue {
     /// Turns messages in the lane into pending requests. While there are any, the lane takes no
@@ -140,7 +92,7 @@ impl SendQueue {
     /// Returns the next message's slot, if the lane has one free.
     #[inline]
     fn has_free_slot(&self) -> bool {
-        let has_free = |lane: &SendLane| lane.tail.wrapping_sub(lane.acknowledged) < SLOTS;
+        let has_free = |lane: &SendLane<Qp>| lane.tail.wrapping_sub(lane.acknowledged) < SLOTS;
         self.send_lane.as_deref().is_some_and(has_free)
     }
 }
@@ -346,10 +298,10 @@ impl Qp {
         let Some(incarnations) = self.lane_incarnations(send) else {
             return;
         };
-        let is_its = |lane: &SendLane| Arc::ptr_eq(&lane.out.via, &channel);
+        let is_its = |lane: &SendLane<Qp>| Arc::ptr_eq(&lane.out.via, &channel);
         if !send.send_lane.as_deref().is_some_and(is_its) || self.process.lanes.chance(4) {
             // Requests in flight in the old lane still await its acknowledgements.
-            let is_empty = |lane: &SendLane| lane.is_empty() || send.pending.is_empty();
+            let is_empty = |lane: &SendLane<Qp>| lane.is_empty() || send.pending.is_empty();
             if !send.send_lane.as_deref().is_none_or(is_empty) {
                 return;
             }
@@ -493,7 +445,7 @@ impl Qp {
 
     /// Completes messages of a live lane, which are the oldest requests in flight.
     #[inline]
-    fn complete_live(&self, send: &mut SendQueue, lane: &SendLane, from: u32, head: u32) {
+    fn complete_live(&self, send: &mut SendQueue, lane: &SendLane<Qp>, from: u32, head: u32) {
         send.rnr_retries.reload();
         send.unanswered_since = None;
         let mut position = from;

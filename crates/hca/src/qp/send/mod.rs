@@ -9,7 +9,9 @@ mod answer;
 mod capture;
 mod completion;
 mod datagrams;
+mod full;
 mod lane;
+mod lane_state;
 pub(super) mod packet_requester;
 mod packets;
 pub mod post;
@@ -81,7 +83,7 @@ pub struct SendQueue {
     /// Address of the channel with messages in flight: XRC uses several.
     pub(super) lane: usize,
     /// Lane for short messages, once there were some.
-    send_lane: Option<Box<lane::SendLane>>,
+    send_lane: Option<Box<lane_state::SendLane<crate::qp::Qp>>>,
     /// Messages in the channel until the consumer is notified of a lane, u32::MAX for none.
     messages_to_lane: u32,
     pub(super) destination: u32,

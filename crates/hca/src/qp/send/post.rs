@@ -1,5 +1,6 @@
 //! Posting of send requests: validation, and immediate execution where possible.
 
+use super::full::full;
 use super::request::{RequestProgress, SendRequest};
 use super::{Backoff, SendQueue};
 use crate::qp::Qp;
@@ -270,15 +271,5 @@ fn not_ready(state: ibv_qp_state) -> Errno {
         EINVAL,
         "the queue pair is in {}: move it to RTS with ibv_modify_qp before posting requests",
         state_name(state)
-    )
-}
-
-#[cold]
-#[inline(never)]
-pub(super) fn full(capacity: u64) -> Errno {
-    refused!(
-        ENOMEM,
-        "{capacity} requests are posted and not polled, the queue pair's limit (cap.max_send_wr): \
-         first poll a completion of one of them or of a later one"
     )
 }

@@ -1,0 +1,54 @@
+//! The state of a send queue's lane ([`super::lane`]).
+
+use crate::process::outbound_lane::LaneOut;
+use std::sync::Arc;
+use verbena_hca_shm::lane::SLOTS;
+
+/// A message in flight.
+#[derive(Clone, Copy, Default)]
+pub(super) struct InLane {
+    pub(super) wr_id: u64,
+    pub(super) immediate: u32,
+    pub(super) length: u8,
+    pub(super) flags: u8,
+    pub(super) has_immediate: bool,
+}
+
+/// The lane of a send queue.
+pub(super) struct SendLane<Q> {
+    pub(super) out: Arc<LaneOut<Q>>,
+    /// Incarnations of this queue pair and of the responder that the consumer was notified of.
+    pub(super) incarnations: (u32, u32),
+    /// Generation of the last notice.
+    pub(super) generation: u16,
+    /// Whether all requests in flight are messages in the lane.
+    pub(super) is_live: bool,
+    /// The responder's gate while the lane is live.
+    pub(super) gate: u32,
+    pub(super) tail: u32,
+    pub(super) acknowledged: u32,
+    /// Position, index and PSN of the first message since the lane became live, and the count of
+    /// go-backs since then.
+    pub(super) first: u32,
+    pub(super) first_index: u64,
+    pub(super) first_psn: u32,
+    pub(super) epoch: u32,
+    pub(super) in_flight: [InLane; SLOTS as usize],
+}
+
+impl<Q> SendLane<Q> {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.tail == self.acknowledged
+    }
+
+    #[inline]
+    pub(super) fn index(&self, position: u32) -> u64 {
+        self.first_index + u64::from(position.wrapping_sub(self.first))
+    }
+
+    #[inline]
+    pub(super) fn at(&self, position: u32) -> &InLane {
+        &self.in_flight[(position % SLOTS) as usize]
+    }
+}
