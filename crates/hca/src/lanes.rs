@@ -6,9 +6,9 @@ use verbena_hca_os::errno::{Errno, Result};
 /// When messages go by lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Never: the default.
+    /// Never.
     Off,
-    /// On connections that have sent some messages.
+    /// On connections that have sent some messages: the default.
     Auto,
     /// From the first message of a connection on.
     Always,
@@ -27,8 +27,8 @@ impl Mode {
     /// EINVAL, after a line on standard error, for an unknown mode.
     pub fn from_environment() -> Result<Mode> {
         match std::env::var("VERBENA_LANES").as_deref() {
-            Err(_) | Ok("" | "off") => Ok(Mode::Off),
-            Ok("auto") => Ok(Mode::Auto),
+            Err(_) | Ok("" | "auto") => Ok(Mode::Auto),
+            Ok("off") => Ok(Mode::Off),
             Ok("always") => Ok(Mode::Always),
             Ok("shuffle") => Ok(Mode::Shuffle),
             Ok(other) => {
