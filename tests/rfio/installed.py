@@ -27,8 +27,9 @@ def symbols_apart(programs: Path, program: str) -> str | None:
     sections = set(re.findall(r"\] (\.\S+)", shown.stdout))
     if sections & {".symtab", ".debug_info"} or ".gnu_debuglink" not in sections:
         return f"{program} is not stripped, or does not say where its symbols are"
+    # Behind the name are a checksum's bytes.
     link = subprocess.run(["readelf", "-W", "--string-dump=.gnu_debuglink", programs / program], capture_output=True, text=True,
-                          check=True)
+                          errors="replace", check=True)
     apart = programs / ".debug" / re.search(r"\]  (\S+\.debug)", link.stdout)[1]
     symbols = subprocess.run(["nm", "--demangle", apart], capture_output=True, text=True, check=True)
     return None if re.search(r" [tT] \S*main$", symbols.stdout, re.M) else f"{apart} has no symbols"

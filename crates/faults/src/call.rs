@@ -20,8 +20,10 @@ pub enum Returns {
 pub enum Class {
     /// Makes, changes or asks for an object.
     Control,
-    /// Posts or arms, or waits for an event: once for every message.
-    Data,
+    /// Posts or arms: once for every message.
+    Post,
+    /// Waits for an event, or asks whether there is one: as often as the time allows.
+    Wait,
 }
 
 /// A call that can be refused.
@@ -62,7 +64,7 @@ calls! {
         ibv_query_srq ibv_get_srq_num ibv_modify_qp ibv_query_qp ibv_modify_qp_rate_limit
         ibv_query_ece ibv_set_ece ibv_attach_mcast ibv_detach_mcast ibv_advise_mr ibv_modify_wq
         ibv_read_counters ibv_attach_counters_point_flow ibv_modify_flow_action_esp;
-    Number Data:
+    Number Post:
         ibv_post_send ibv_post_recv ibv_post_srq_recv ibv_post_srq_ops ibv_wr_complete ibv_bind_mw
         ibv_req_notify_cq;
     MinusOne Control:
@@ -72,7 +74,7 @@ calls! {
         rdma_listen rdma_accept rdma_reject rdma_reject_ece rdma_notify rdma_disconnect
         rdma_join_multicast rdma_join_multicast_ex rdma_leave_multicast rdma_set_option
         rdma_init_qp_attr rdma_set_local_ece rdma_get_remote_ece;
-    MinusOne Data:
+    MinusOne Wait:
         ibv_get_cq_event ibv_get_async_event rdma_get_cm_event rdma_get_request;
 }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use verbena_faults::call::CALLS;
+use verbena_faults::call::{CALLS, Class};
 use verbena_faults::firing::MOST;
 use verbena_faults::rule::Action;
 use verbena_faults::rules::{Entry, Rules};
@@ -48,7 +48,8 @@ pub(super) struct Explore {
 
     /// Calls that may fail, with `*` for any characters
     ///
-    /// May be repeated. By default each that can fail.
+    /// May be repeated. By default all but those that wait for events, which a program makes as
+    /// often as the time allows: the same seed draws the same faults of the same calls.
     #[arg(long, value_name = "PATTERN")]
     calls: Vec<String>,
 
@@ -225,7 +226,11 @@ impl Source {
             return Ok(survey.map(|_| Source::File(schedule)));
         }
         let mut sites: Vec<Site> = match &explore.calls[..] {
-            [] => CALLS.iter().map(|call| Site::Call(call.name)).collect(),
+            [] => CALLS
+                .iter()
+                .filter(|call| call.class != Class::Wait)
+                .map(|call| Site::Call(call.name))
+                .collect(),
             patterns => calls(patterns)?
                 .iter()
                 .map(|call| Site::Call(call.name))
