@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use verbena_faults::call::{CALLS, Class};
+use verbena_faults::call::{CALLS, Call, Class};
 use verbena_faults::firing::MOST;
 use verbena_faults::rule::Action;
 use verbena_faults::rules::{Entry, Rules};
@@ -123,21 +123,21 @@ pub(super) fn run(explore: &Explore) -> Result<Exit, Failure> {
         let fired = source.fired(&rules, &run)?;
         let kind = run.kind();
         let mut outcome = runs.judge(name(seed, &fired), run);
-        if !outcome.verdict.is_bad() {
+        let is_bad = outcome.verdict.is_bad();
+        if !is_bad {
             // Of a million runs only the outputs of failures are kept.
             outcome.output.clear();
         }
         outln!("{}", line(&outcome, 0));
         let mut value = json!({ "seed": seed, "faults": texts(&fired) });
         add_outcome(&mut value, &outcome);
-        if outcome.verdict.is_bad() {
+        if is_bad {
             match explore.examine(&runs, seed, fired, kind, &mut found)? {
                 Some(least) => value["fewest"] = least,
                 None => interrupted = true,
             }
         }
         values.push(value);
-        let is_bad = outcome.verdict.is_bad();
         outcomes.push(outcome);
         if interrupted || (is_bad && explore.fail_fast) {
             break;
@@ -225,17 +225,14 @@ impl Source {
             let survey = runs.survey(&[], MOST)?;
             return Ok(survey.map(|_| Source::File(schedule)));
         }
-        let mut sites: Vec<Site> = match &explore.calls[..] {
+        let possible: Vec<&Call> = match &explore.calls[..] {
             [] => CALLS
                 .iter()
                 .filter(|call| call.class != Class::Wait)
-                .map(|call| Site::Call(call.name))
                 .collect(),
-            patterns => calls(patterns)?
-                .iter()
-                .map(|call| Site::Call(call.name))
-                .collect(),
+            patterns => calls(patterns)?,
         };
+        let mut sites: Vec<Site> = possible.iter().map(|call| Site::Call(call.name)).collect();
         sites.extend(request_sites());
         let Some(survey) = runs.survey(&sites, MOST)? else {
             return Ok(None);

@@ -34,7 +34,12 @@ pub(super) struct Shrink {
 #[derive(Debug, clap::Args)]
 pub(super) struct Search {
     /// Runs with the same faults that have to end the same way
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::between::<u64>(1..=100))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = number::between::<u64>(1..=100)
+    )]
     repeats: u64,
 
     /// Stop a search for the fewest faults after N runs

@@ -138,7 +138,9 @@ proptest! {
     }
 
     #[test]
-    fn lane_notice_round_trips(number in any::<u32>(), generation in any::<u16>(), route in route()) {
+    fn lane_notice_round_trips(
+        number in any::<u32>(), generation in any::<u16>(), route in route()
+    ) {
         let notice = LaneNotice { number, generation };
         let header = notice.emit(&route);
         prop_assert_eq!(LaneNotice::parse(&header), Some(notice));
