@@ -229,17 +229,8 @@ pub fn request<'a>(opcode: ibv_wr_opcode, sges: &'a [ibv_sge]) -> SendRequest<'a
         wr_id: 7,
         opcode,
         flags: IBV_SEND_SIGNALED,
-        immediate: 0,
         sges,
-        remote_address: 0,
-        rkey: 0,
-        compare_add: 0,
-        swap: 0,
-        srq: 0,
-        address: None,
-        remote_qpn: 0,
-        remote_qkey: 0,
-        bind: None,
+        ..SendRequest::default()
     }
 }
 

@@ -193,17 +193,7 @@ pub fn message() -> SendRequest<'static> {
         wr_id: 2,
         opcode: IBV_WR_SEND,
         flags: IBV_SEND_SIGNALED,
-        immediate: 0,
-        sges: &[],
-        remote_address: 0,
-        rkey: 0,
-        compare_add: 0,
-        swap: 0,
-        srq: 0,
-        address: None,
-        remote_qpn: 0,
-        remote_qkey: 0,
-        bind: None,
+        ..SendRequest::default()
     }
 }
 

@@ -65,15 +65,7 @@ impl SendQueue {
                 flags: u32::from(message.flags) | IBV_SEND_INLINE,
                 immediate: message.immediate,
                 sges: &[buffer],
-                remote_address: 0,
-                rkey: 0,
-                compare_add: 0,
-                swap: 0,
-                srq: 0,
-                address: None,
-                remote_qpn: 0,
-                remote_qkey: 0,
-                bind: None,
+                ..SendRequest::default()
             };
             let passed = position.wrapping_sub(lane.first);
             let psn = lane.first_psn.wrapping_add(passed) & 0xff_ffff;

@@ -12,7 +12,7 @@ use verbena_hca_os::slots::Slot;
 
 /// A posted send work request (ibv_post_send(3)). The opcode determines which fields have a
 /// meaning.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct SendRequest<'a> {
     /// The application's identifier.
     pub wr_id: u64,
