@@ -426,6 +426,7 @@ def wrong(place: Place) -> Outcome:
         (sweep("--requests", "--", program()), "made no requests"),
         (run("--seed", 1, "--", "true"), "no fault is given"),
         (run("--faults", place.directory / "absent", "--", "true"), "absent"),
+        (run("--faults", "/dev/zero", "--", "true"), "larger than 1 MiB"),
         (run("--faults", place.directory, "--", "true"), "cannot use"),
         *((run("--faults", place.directory / name, "--", "true"), str(name)) for name in files),
         (sweep("--calls", "ibv_nothing*", "--", "true"), "ibv_nothing*"),

@@ -21,6 +21,8 @@ const HEADING: &str = "Faults";
 
 /// Largest schedule, in bytes.
 const LARGEST: u64 = 1 << 20;
+/// Most characters of a line of an error that are shown.
+const MOST_SHOWN: usize = 200;
 
 #[derive(Debug, clap::Args)]
 pub struct FaultOptions {
@@ -190,16 +192,26 @@ impl Faults {
 /// Names the file, and the line or fault that cannot be read.
 pub fn read(path: &Path) -> Result<Schedule, Failure> {
     let input = |error: &dyn std::fmt::Display| {
-        Failure::Input(format!("cannot use {}: {error}", path.display()))
+        // The parser repeats the wrong line, however long it is.
+        let text = error.to_string();
+        let lines = text.lines().map(|line| line.chars().take(MOST_SHOWN));
+        let lines: Vec<String> = lines.map(|line| line.collect()).collect();
+        let text = lines.join("\n");
+        Failure::Input(format!("cannot use {}: {text}", path.display()))
     };
+    let too_large = "larger than 1 MiB";
     let metadata = fs::metadata(path).map_err(|error| input(&error))?;
     if metadata.is_file() && metadata.len() > LARGEST {
-        return Err(input(&"larger than 1 MiB"));
+        return Err(input(&too_large));
     }
     let mut text = String::new();
     let file = fs::File::open(path).map_err(|error| input(&error))?;
-    let read = std::io::Read::read_to_string(&mut std::io::Read::take(file, LARGEST), &mut text);
+    let read =
+        std::io::Read::read_to_string(&mut std::io::Read::take(file, LARGEST + 1), &mut text);
     read.map_err(|error| input(&error))?;
+    if text.len() as u64 > LARGEST {
+        return Err(input(&too_large));
+    }
     let schedule = Schedule::read(&text).map_err(|error| input(&error))?;
     match schedule.faults.is_empty() {
         true => Err(input(&"it has no [[fault]]")),
