@@ -7,7 +7,9 @@
 //!
 //! Reliable services: if a queue pair fails as a responder, its requests in flight to the peer are
 //! flushed, and may have been executed or not (10.3.1.7: the effect of flushed requests is
-//! unknown). This applies within a step of concurrent calls.
+//! unknown). This applies within a step of concurrent calls. Such a message may also end in the
+//! middle: then the buffers of the next receive have some of its bytes, and the receive is still
+//! posted (its buffers are undefined until it completes).
 
 use super::choice::Choices;
 use super::memory::Bytes;
@@ -155,8 +157,25 @@ impl World {
             before = before.saturating_sub(1);
             !(is_before && other.from == from && other.to == to)
         });
+        let may_end = !begun && !matches!(self.qps[&to].service, Service::Ud | Service::Uc);
+        if may_end && choices.pick(2) == 1 {
+            return self.end_in_the_middle(from, to, &wr, choices);
+        }
         if begun || self.accept(from, to, &wr, true, choices).is_ok() {
             self.execute(from, to, &wr, &data, choices);
+        }
+    }
+}
+
+impl World {
+    /// Ends a message while it arrives: only memory may have changed, and no later message of the
+    /// sender arrives.
+    fn end_in_the_middle(&mut self, from: QpId, to: QpId, wr: &SendWr, choices: &mut Choices) {
+        self.overtake(from, to);
+        let mut begun = self.clone();
+        if begun.accept(from, to, wr, true, choices).is_ok() {
+            begun.disturb(to, wr);
+            self.memory = begun.memory;
         }
     }
 }
