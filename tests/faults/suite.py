@@ -17,7 +17,8 @@ from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
 TITLE = "verbena run --fault and verbena faults sweep"
-REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("rping", "rdmacm-utils")]
+REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("rping", "rdmacm-utils"),
+            Tool("ib_write_bw", "perftest")]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 120
@@ -51,6 +52,10 @@ def cases() -> list[Case]:
         *(Case("each status of a request", f"{way}, {queue} completion queue, {link}", partial(statuses, way, queue, link))
           for way in ("post", "wr") for queue in ("plain", "extended") for link in ("infiniband", "roce")),
         Case("events of ports", "", events),
+        Case("an adapter fails", "", fatal),
+        Case("an adapter fails", "the peer's requests have no answer", fatal_peer),
+        Case("events of connections", "infiniband", partial(connections, "infiniband")),
+        Case("events of connections", "roce", partial(connections, "roce")),
         Case("requests with chance are repeated", "", requests_repeated),
         Case("a sweep", "of every request", every_request),
         Case("no rule for the process", "", elsewhere),
@@ -183,6 +188,58 @@ def events(place: Place) -> Outcome:
     if ended.status != 1 or "never fired" not in ended.output:
         return failed(f"RoCE: {ended.describe()}", ended.evidence())
     return passed(f"{len(EVENTS)} rules")
+
+
+FAILED = ["event local catastrophic error", "event RDMA_CM_EVENT_DEVICE_REMOVAL", "completions 0", "post Input/output error 1", "region 1",
+          "port Input/output error", "modify Input/output error", "open 1", "destroyed"]
+
+
+def fatal(place: Place) -> Outcome:
+    """The request does not end, verbs and connection manager raise their events, calls are refused, and objects can be destroyed."""
+    fired = place.directory / "fired.toml"
+    program = c_program.compile_program(HERE / "fatal.c", LIBRARIES)
+    for words in (("--fault", "adapter after 2 requests: fatal", "--fired", fired), ("--faults", fired)):
+        ended = place.run("fatal", run(*words, "--", program), SECONDS)
+        lines = [line for line in ended.output.splitlines() if not line.startswith("verbena")]
+        if not ended.succeeded or lines != FAILED:
+            return failed(f"{ended.describe()}, {lines} is not {FAILED}", ended.evidence())
+    # An Ethernet adapter goes down with its interface.
+    ended = place.run("fatal", run("--link", "roce", "--fault", "adapter after 0 ms: fatal", "--", "ibv_devinfo"), SECONDS)
+    if ended.status != 1 or "never fired" not in ended.output:
+        return failed(f"RoCE: {ended.describe()}", ended.evidence())
+    return passed()
+
+
+def fatal_peer(place: Place) -> Outcome:
+    """A client whose adapter fails hangs, as it does not look at events; the writes of its server end without an answer."""
+    server = "ib_write_bw -b -s 64 -n 100000 > server 2>&1"
+    client = f"timeout 10 {VERBENA} run --fault 'adapter after 1000 requests: fatal' -- ib_write_bw -b -s 64 -n 100000 localhost > client 2>&1"
+    ended = place.run("pair", run("--", "sh", "-c", f"{server} & first=$!; sleep 1; {client} & wait $first"), SECONDS)
+    words = (place.directory / "server").read_text()
+    return passed() if "status 12" in words else failed(f"{ended.describe()}: {words}", ended.evidence())
+
+
+CONNECTIONS = ["rdma_resolve_addr 1: addr-error", "rdma_resolve_route 2: route-error", "rdma_connect 1: rejected",
+               "rdma_connect 2: unreachable", "rdma_join_multicast 1: multicast-error"]
+
+
+def connections(link: str, place: Place) -> Outcome:
+    """Each event comes in place of the call's success, once, and the call can be made again; a run is repeated from its file."""
+    fired = place.directory / "fired.toml"
+    program = c_program.compile_program(HERE / "connections.c", LIBRARIES)
+    groups = link == "infiniband"
+    resolved, route = ["RDMA_CM_EVENT_ADDR_RESOLVED 0"], ["RDMA_CM_EVENT_ROUTE_RESOLVED 0"]
+    wanted = ["RDMA_CM_EVENT_ADDR_ERROR -110", *resolved, *route, "RDMA_CM_EVENT_REJECTED 8",
+              *resolved, "RDMA_CM_EVENT_ROUTE_ERROR -110", *route, "RDMA_CM_EVENT_UNREACHABLE -110",
+              *resolved, *route, "RDMA_CM_EVENT_REJECTED 28",
+              *([*resolved, "RDMA_CM_EVENT_MULTICAST_ERROR -110", "RDMA_CM_EVENT_MULTICAST_JOIN 0"] if groups else [])]
+    rules = [word for rule in (CONNECTIONS if groups else CONNECTIONS[:-1]) for word in ("--fault", rule)]
+    for words in ((*rules, "--fired", fired), ("--faults", fired)):
+        ended = place.run("connections", run("--link", link, *words, "--", program, *(["group"] if groups else [])), SECONDS)
+        lines = [line for line in ended.output.splitlines() if line.startswith("RDMA")]
+        if not ended.succeeded or lines != wanted:
+            return failed(f"{ended.describe()}, {lines} is not {wanted}", ended.evidence())
+    return passed(f"{len(rules) // 2} events")
 
 
 def requests_repeated(place: Place) -> Outcome:
@@ -418,7 +475,8 @@ def wrong(place: Place) -> Outcome:
         (run("--fault", "ibv_reg_mr 0: ENOMEM", "--", "true"), "is not N"),
         (run("--fault", "ibv_reg_mr: NOMEM", "--", "true"), "not the name of an error"),
         (run("--fault", "qp1.writes: flush", "--", "true"), "is not qpN.OPERATION"),
-        (run("--fault", "port1 3: down", "--", "true"), "events of ports begin"),
+        (run("--fault", "port1 3: down", "--", "true"), "events begin"),
+        (run("--fault", "rdma_connect 1: addr-error", "--", "true"), "or an event of rdma_connect: rejected, unreachable"),
         (run("--fault", "port1 after 1 s: up", "--", "true"), "is not an event of a port"),
         (run("--fault", "qp0.write: flush", "--", "true"), "is not qpN.OPERATION"),
         (run("--fault", "qp1.send 2: remote-access", "--", "true"), "cannot end with"),

@@ -1,9 +1,9 @@
-//! Events of ports that rules bring about.
+//! Events of ports and of the adapter that rules bring about.
 
 use std::fmt;
 use std::time::Duration;
 
-/// An event of a port.
+/// An event of a port or of the adapter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The port goes down, for good or for a time: IBV_EVENT_PORT_ERR, then
@@ -19,16 +19,19 @@ pub enum Event {
     Gid,
     /// IBV_EVENT_CLIENT_REREGISTER.
     Reregister,
+    /// IBV_EVENT_DEVICE_FATAL: the adapter has failed for good.
+    Fatal,
 }
 
 impl Event {
     /// The names in rules of all but [`Event::Down`].
-    const NAMES: [(&'static str, Event); 5] = [
+    const NAMES: [(&'static str, Event); 6] = [
         ("lid-change", Event::Lid),
         ("pkey-change", Event::Pkey),
         ("sm-change", Event::SubnetManager),
         ("gid-change", Event::Gid),
         ("client-reregister", Event::Reregister),
+        ("fatal", Event::Fatal),
     ];
 
     /// Reads an event; none for another text.

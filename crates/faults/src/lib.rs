@@ -10,6 +10,7 @@
 
 pub mod alive;
 pub mod call;
+pub mod cm;
 pub mod event;
 pub mod firing;
 pub mod own;

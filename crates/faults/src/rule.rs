@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use verbena_coverage::errno;
 
+use crate::cm::CmEvent;
 use crate::event::{self, Event};
 use crate::firing::Firing;
 use crate::site::{Site, operation_names};
@@ -34,8 +35,10 @@ pub enum Action {
     Refuse(i32),
     /// Plants a cause by which the request ends with this status.
     End(Status),
-    /// Has the port raise an event.
+    /// Has the port or the adapter raise an event.
     Raise(Event),
+    /// Lets the call succeed, and has this event in place of its success.
+    Deliver(CmEvent),
     /// Records the call or request, and lets it pass.
     Pass,
 }
@@ -76,17 +79,20 @@ pub enum BadRule {
     )]
     Trigger(String),
     /// The error is unknown.
-    #[error("{0:?} is not the name of an error, as ENOMEM")]
-    Error(String),
+    #[error("{0:?} is not the name of an error, as ENOMEM{1}")]
+    Error(String, String),
     /// The event is unknown.
     #[error(
         "{0:?} is not an event of a port: down, down for N ms, lid-change, pkey-change, \
          sm-change, gid-change, client-reregister"
     )]
     Event(String),
+    /// The adapter has one event.
+    #[error("{0:?} is not an event of the adapter: fatal")]
+    AdapterEvent(String),
     /// Events are not counted, and others are.
     #[error(
-        "{0} [WHEN]: events of ports begin \"after N requests\" or \"after N ms\" (s), and only \
+        "{0} [WHEN]: events begin \"after N requests\" or \"after N ms\" (s), and only \
          these do"
     )]
     After(Site),
@@ -170,13 +176,17 @@ impl Rule {
         let site = Site::read(name)?;
         let action = match (action.trim(), site) {
             ("pass", _) => Action::Pass,
-            (word, Site::Call(_)) => {
-                let number = errno::number(word).ok_or_else(|| BadRule::Error(word.to_owned()))?;
-                Action::Refuse(number)
-            }
+            (word, Site::Call(call)) => match CmEvent::read(call, word) {
+                Some(event) => Action::Deliver(event),
+                None => Action::Refuse(errno::number(word).ok_or_else(|| bad_error(call, word))?),
+            },
             (word, Site::Port(_)) => {
-                let event = Event::read(word).ok_or_else(|| BadRule::Event(word.to_owned()))?;
-                Action::Raise(event)
+                let event = Event::read(word).filter(|event| *event != Event::Fatal);
+                Action::Raise(event.ok_or_else(|| BadRule::Event(word.to_owned()))?)
+            }
+            (word, Site::Adapter) => {
+                let event = Event::read(word).filter(|event| *event == Event::Fatal);
+                Action::Raise(event.ok_or_else(|| BadRule::AdapterEvent(word.to_owned()))?)
             }
             (word, _) => {
                 let status = Status::possible(site).find(|one| one.to_string() == word);
@@ -185,7 +195,7 @@ impl Rule {
         };
         let trigger = trigger.parse()?;
         let is_after = matches!(trigger, Trigger::AfterRequests(_) | Trigger::AfterTime(_));
-        if is_after != matches!(site, Site::Port(_)) {
+        if is_after != site.has_events() {
             return Err(BadRule::After(site));
         }
         Ok(Rule {
@@ -198,10 +208,20 @@ impl Rule {
     /// Returns the place of a firing, as a rule without chance names it.
     pub fn place(&self, firing: &Firing) -> String {
         match self.site {
-            Site::Port(_) => format!("{}{}", self.site, self.trigger),
+            site if site.has_events() => format!("{site}{}", self.trigger),
             site => format!("{} {}", site.at(firing.object), firing.count),
         }
     }
+}
+
+/// Returns the message for a word that is no failure of a call.
+fn bad_error(call: &str, word: &str) -> BadRule {
+    let events: Vec<String> = CmEvent::of(call).map(|event| event.to_string()).collect();
+    let hint = match events.is_empty() {
+        true => String::new(),
+        false => format!(", or an event of {call}: {}", events.join(", ")),
+    };
+    BadRule::Error(word.to_owned(), hint)
 }
 
 /// Returns the statuses that are possible at a place, for messages.
@@ -230,6 +250,7 @@ impl fmt::Display for Action {
         match self {
             Action::End(status) => write!(to, "{status}"),
             Action::Raise(event) => write!(to, "{event}"),
+            Action::Deliver(event) => write!(to, "{event}"),
             Action::Refuse(number) => to.write_str(&errno::name(*number)),
             Action::Pass => to.write_str("pass"),
         }
@@ -260,6 +281,10 @@ mod tests {
             "port1 after 100 requests: down for 50 ms",
             "port2 after 1500 ms: down",
             "port1 after 0 ms: client-reregister",
+            "adapter after 100 requests: fatal",
+            "rdma_resolve_addr 2: addr-error",
+            "rdma_connect: rejected",
+            "rdma_connect 3..: ETIMEDOUT",
         ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
@@ -312,6 +337,10 @@ mod tests {
         ] {
             assert!(error(rule).contains("and only these do"), "{rule}");
         }
+        assert!(error("adapter: fatal").contains("and only these do"));
+        assert!(error("adapter after 1 s: down").contains("of the adapter: fatal"));
+        assert!(error("port1 after 1 s: fatal").contains("is not an event of a port"));
+        assert!(error("rdma_connect: addr-error").ends_with("rdma_connect: rejected, unreachable"));
         assert!(error("port0 after 1 s: down").contains("is not a call"));
         assert!(error("port1 after 1 h: down").contains("is not N"));
         // Statuses that such a request never has.

@@ -95,10 +95,11 @@ impl Rules {
         Ok(Rules { seed, entries })
     }
 
-    /// Returns whether a rule is about calls, which the tracer refuses.
-    pub fn are_about_calls(&self) -> bool {
-        let is_of_call = |entry: &Entry| matches!(entry.rule.site, Site::Call(_));
-        self.entries.iter().any(is_of_call)
+    /// Returns whether a rule needs the tracer: it refuses calls, also those of an adapter that has
+    /// failed.
+    pub fn need_the_tracer(&self) -> bool {
+        let refuses = |entry: &Entry| matches!(entry.rule.site, Site::Call(_) | Site::Adapter);
+        self.entries.iter().any(refuses)
     }
 
     /// Returns a number from 0 to 1 for rule `number` in a process with this command line: for call

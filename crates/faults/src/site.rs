@@ -82,10 +82,15 @@ pub enum Site {
     Receives(Objects),
     /// A port, which counts nothing.
     Port(u8),
+    /// The adapter with all of its devices, which counts nothing.
+    Adapter,
 }
 
 /// The name of receives in rules.
 const RECEIVES: &str = "recv";
+
+/// The name of the adapter in rules.
+const ADAPTER: &str = "adapter";
 
 impl Site {
     /// Reads it.
@@ -98,6 +103,9 @@ impl Site {
             .and_then(|number| number.parse().ok());
         if let Some(port @ 1..) = port {
             return Ok(Site::Port(port));
+        }
+        if text == ADAPTER {
+            return Ok(Site::Adapter);
         }
         let Some((object, operation)) = text.split_once('.') else {
             return call::named(text)
@@ -120,10 +128,15 @@ impl Site {
         Ok(Site::Requests(objects, *operation))
     }
 
+    /// Returns whether events happen there, which are not counted.
+    pub fn has_events(self) -> bool {
+        matches!(self, Site::Port(_) | Site::Adapter)
+    }
+
     /// Returns the same place at one object; a call has none.
     pub fn at(self, number: u32) -> Site {
         match self {
-            Site::Call(_) | Site::Port(_) => self,
+            Site::Call(_) | Site::Port(_) | Site::Adapter => self,
             Site::Requests(_, operation) => Site::Requests(Objects::One(number), operation),
             Site::Receives(_) => Site::Receives(Objects::One(number)),
         }
@@ -135,6 +148,7 @@ impl fmt::Display for Site {
         match self {
             Site::Call(name) => to.write_str(name),
             Site::Port(number) => write!(to, "port{number}"),
+            Site::Adapter => to.write_str(ADAPTER),
             Site::Receives(objects) => write!(to, "qp{objects}.{RECEIVES}"),
             Site::Requests(objects, operation) => {
                 let named = Operation::NAMES.iter().find(|(_, one)| one == operation);

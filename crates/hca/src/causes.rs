@@ -56,7 +56,9 @@ impl Rules {
                 operation: of_queue(rule.site)?,
                 status: match rule.action {
                     Action::End(status) => Some(status),
-                    Action::Pass | Action::Refuse(_) | Action::Raise(_) => None,
+                    Action::Pass | Action::Refuse(_) | Action::Raise(_) | Action::Deliver(_) => {
+                        None
+                    }
                 },
                 count: 0,
             })
@@ -135,7 +137,7 @@ pub struct Sends {
 }
 
 impl Sends {
-    /// Returns the rules about a queue pair; none if there are none, and events of ports do not
+    /// Returns the rules about a queue pair; none if there are none, and events do not
     /// count requests.
     pub fn of(object: u32) -> Option<Box<Sends>> {
         let rules = Rules::of(object, |site| match site {

@@ -51,6 +51,7 @@ pub mod qp_create;
 pub mod qp_ex;
 pub mod query;
 pub mod rate;
+mod rules;
 pub mod srq;
 pub mod strings;
 pub mod sysfs;

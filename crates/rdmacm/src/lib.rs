@@ -40,6 +40,7 @@ pub mod abi;
 pub mod address;
 pub mod alarm;
 pub mod at_exit;
+pub mod causes;
 pub mod channel;
 mod closed_port;
 pub mod command;

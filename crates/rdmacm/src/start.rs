@@ -1,12 +1,14 @@
 //! The start of a process's connection manager, at its first use.
 
 use crate::at_exit;
+use crate::causes;
 use crate::inbox::Inbox;
 use crate::service::{CURRENT, Service};
 use crate::state::State;
 use crate::thread;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
+use verbena_hca::process::watch::on_failure;
 use verbena_hca_net::link;
 use verbena_hca_net::roce::management::{Agent, set_agent};
 use verbena_hca_os::errno::{Errno, Result};
@@ -51,6 +53,7 @@ impl Service {
         let service = Service::existing().ok_or(Errno::EIO)?;
         if result.is_ok() {
             set_agent(AGENT);
+            on_failure(causes::adapter_has_failed);
             service.open_to_other_hosts()?;
             at_exit::register();
         }

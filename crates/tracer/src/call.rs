@@ -9,6 +9,7 @@ use verbena_faults::call::Returns;
 use crate::lock::survive_forks;
 use crate::names::Kind;
 use crate::record::{Idle, Record};
+use crate::refusals::Verdict;
 use crate::state::STATE;
 use crate::{alive, counters, refusals, sender, text, words};
 
@@ -167,9 +168,10 @@ pub fn call_or<R: Refusable>(
     // The header's inline functions call some exports by a name of their own.
     let verb = name.strip_prefix('_').unwrap_or(name);
     let start = if text { now() } else { 0 };
-    let result = match refusals::refusal(verb) {
-        None => make(),
-        Some(refusal) => {
+    let result = match refusals::verdict(verb) {
+        Verdict::Made => make(),
+        Verdict::Fails(planned) => refusals::with_event(planned, make),
+        Verdict::Refused(refusal) => {
             refuse();
             let result = R::refused(refusal.returns, refusal.errno);
             set_errno(refusal.errno);

@@ -1,12 +1,15 @@
-//! InfiniBand ports that were taken down (`verbena port`). An Ethernet port goes down with its
-//! interface.
+//! InfiniBand ports that were taken down (`verbena port`), and an adapter that has failed by a
+//! rule. An Ethernet port goes down with its interface.
 
 use super::{FIRST_PORT, PortChange, is_ethernet, ports};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A bit for each port that is down, the first in the lowest.
 static DOWN: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the adapter of this process has failed.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 /// The causes of [`DOWN`], which is changed under this lock.
 static CAUSES: Mutex<Causes> = Mutex::new(Causes {
@@ -43,6 +46,24 @@ pub fn plant_down(port: u8, is_down: bool) -> bool {
         false => causes.planted &= !bit(port),
     });
     now & bit(port) != 0
+}
+
+/// Has the adapter of this process fail, for a rule: all InfiniBand ports are down for good.
+pub fn plant_failure() {
+    HAS_FAILED.store(true, Ordering::Relaxed);
+    change(|causes| causes.planted = u64::MAX);
+}
+
+/// Returns whether the adapter of this process has failed.
+#[inline]
+pub fn has_failed() -> bool {
+    HAS_FAILED.load(Ordering::Relaxed)
+}
+
+/// Forgets all that rules have done to the ports, for a child of fork(2), whose rules begin anew.
+pub fn forget_planted() {
+    HAS_FAILED.store(false, Ordering::Relaxed);
+    change(|causes| causes.planted = 0);
 }
 
 /// Returns the bit of a port in the registry's word.

@@ -22,7 +22,7 @@ mod interface;
 mod latest;
 mod multicast;
 
-pub use down::{bit, is_down, learn_down, plant_down};
+pub use down::{bit, forget_planted, has_failed, is_down, learn_down, plant_down, plant_failure};
 pub use interface::{GIDS, GidEntry, Interface, is_link_local};
 pub use latest::{Latest, PortChange};
 pub use multicast::{group, ip_group};

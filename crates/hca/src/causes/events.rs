@@ -1,7 +1,10 @@
-//! Events of ports that rules bring about: `port1 after 100 requests: down for 50 ms`.
+//! Events of ports and of the adapter that rules bring about: `port1 after 100 requests: down for
+//! 50 ms`, `adapter after 2 s: fatal`.
 //!
 //! A port that goes down does so at once, before the next request begins; a separate thread tells
 //! the peers and the program, and takes the port up again. It exists only if there are such rules.
+//! An adapter that fails stops as a port does, and for good: requests that have not begun stay in
+//! their queues, and the tracer refuses the program's calls.
 
 use super::own;
 use crate::device::Device;
@@ -16,7 +19,7 @@ use verbena_faults::rule::{Action, Trigger};
 use verbena_faults::site::Site;
 use verbena_hca_os::start::start;
 
-/// A rule about a port.
+/// A rule about a port, or about the adapter, whose port is 0.
 struct Planned {
     number: usize,
     port: u8,
@@ -34,7 +37,7 @@ struct Events {
     thread: Mutex<Option<Sender<(usize, Instant)>>>,
 }
 
-/// Returns the rules about ports; none if there are none.
+/// Returns the rules about events; none if there are none.
 fn events() -> Option<&'static Events> {
     static EVENTS: OnceLock<Option<Events>> = OnceLock::new();
     EVENTS.get_or_init(Events::named).as_ref()
@@ -59,13 +62,15 @@ pub fn count() {
     }
 }
 
-/// Starts the thread, if there are rules about ports and the process has none yet.
+/// Starts the thread, if there are rules about events and the process has none yet.
 pub fn follow(process: &Arc<Process>) {
     let Some(events) = events() else {
         return;
     };
-    if events.process.swap(std::process::id(), Ordering::SeqCst) == std::process::id() {
-        return;
+    match events.process.swap(std::process::id(), Ordering::SeqCst) {
+        before if before == std::process::id() => return,
+        0 => {}
+        _ => link::forget_planted(),
     }
     events.requests.store(0, Ordering::Relaxed);
     for one in &events.planned {
@@ -89,7 +94,12 @@ impl Events {
     fn named() -> Option<Events> {
         let mut planned = Vec::new();
         for (number, rule) in own()?.rules() {
-            if let (Site::Port(port), Action::Raise(event)) = (rule.site, rule.action) {
+            let port = match rule.site {
+                Site::Port(port) => port,
+                Site::Adapter => 0,
+                Site::Call(_) | Site::Requests(..) | Site::Receives(_) => continue,
+            };
+            if let Action::Raise(event) = rule.action {
                 planned.push(Planned {
                     number,
                     port,
@@ -112,11 +122,12 @@ impl Events {
     }
 
     /// Begins an event, once. Its port must exist, and not be an Ethernet interface if it is to go
-    /// down.
+    /// down or to fail.
     fn begin(&self, position: usize) {
         let one = &self.planned[position];
-        let is_possible = link::has_port(one.port.into())
-            && !(link::is_ethernet() && matches!(one.event, Event::Down(_)));
+        let exists = one.event == Event::Fatal || link::has_port(one.port.into());
+        let stops = matches!(one.event, Event::Down(_) | Event::Fatal);
+        let is_possible = exists && !(link::is_ethernet() && stops);
         if one.is_begun.swap(true, Ordering::SeqCst) || !is_possible {
             return;
         }
@@ -124,8 +135,10 @@ impl Events {
         let Some(thread) = &*thread else {
             return;
         };
-        if let Event::Down(_) = one.event {
-            link::plant_down(one.port, true);
+        match one.event {
+            Event::Down(_) => drop(link::plant_down(one.port, true)),
+            Event::Fatal => link::plant_failure(),
+            _ => {}
         }
         if let Some(own) = own() {
             let count = match one.trigger {
@@ -176,7 +189,7 @@ impl Events {
                 }
             }
             ends.retain(|(end, port)| {
-                if *end <= now && !link::plant_down(*port, false) {
+                if *end <= now && !link::has_failed() && !link::plant_down(*port, false) {
                     process.port_has_changed(*port, PortChange::Active);
                 }
                 *end > now
@@ -194,6 +207,7 @@ fn raise(process: &Arc<Process>, one: &Planned) {
         Event::SubnetManager => verbena_abi::IBV_EVENT_SM_CHANGE,
         Event::Gid => verbena_abi::IBV_EVENT_GID_CHANGE,
         Event::Reregister => verbena_abi::IBV_EVENT_CLIENT_REREGISTER,
+        Event::Fatal => return process.adapter_has_failed(),
     };
     let (device, number) = Device::of_port(one.port);
     process.ports.watch().raise(device, number, kind);

@@ -45,6 +45,13 @@ impl Watch {
         }
     }
 
+    /// Sends IBV_EVENT_DEVICE_FATAL to all contexts.
+    pub(crate) fn raise_fatal(&self) {
+        for device in Device::all() {
+            self.raise(device, 0, IBV_EVENT_DEVICE_FATAL);
+        }
+    }
+
     /// Notes that a thread follows the interfaces. Returns whether one did already.
     pub(super) fn begin(&self) -> bool {
         self.has_thread.swap(true, Ordering::Relaxed)

@@ -8,8 +8,8 @@
 use crate::link::{self, PortChange};
 use crate::port_switch;
 use crate::process::{CURRENT, Process};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 use verbena_hca_os::monitor::Monitor;
 use verbena_hca_os::start::start;
 use verbena_hca_shm::registry;
@@ -56,6 +56,25 @@ impl Process {
         }
         self.ports.watch().notify(port, change);
     }
+
+    /// Tells the peers and the program that the adapter has failed.
+    pub(crate) fn adapter_has_failed(&self) {
+        for queue_pair in self.queue_pairs.all() {
+            queue_pair.adapter_has_failed();
+        }
+        self.ports.watch().raise_fatal();
+        if let Some(call) = ON_FAILURE.get() {
+            call();
+        }
+    }
+}
+
+/// Called when the adapter has failed.
+static ON_FAILURE: OnceLock<fn()> = OnceLock::new();
+
+/// Sets the function to be called when the adapter has failed, once.
+pub fn on_failure(call: fn()) {
+    ON_FAILURE.get_or_init(|| call);
 }
 
 fn follow(process: &Process) {

@@ -54,6 +54,14 @@ impl Qp {
         }
     }
 
+    /// Handles an adapter that has failed.
+    pub(crate) fn adapter_has_failed(self: &Arc<Qp>) {
+        let mut send = self.lock_send();
+        if !self.is_destroyed() {
+            self.show_state(&mut send);
+        }
+    }
+
     /// Drops all posted requests without completions.
     fn clear(&self, send: &mut SendQueue) {
         send.clear();

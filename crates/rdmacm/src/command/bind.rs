@@ -3,6 +3,7 @@
 use super::written::Command;
 use crate::abi::{BindIp, ResolveIp, ResolveRoute};
 use crate::address;
+use crate::causes;
 use crate::connection_state::ConnectionState;
 use crate::event::{Event, EventKind};
 use crate::path::{Path, mapped};
@@ -10,6 +11,7 @@ use crate::port::{PortRequest, Ports};
 use crate::state::State;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
+use verbena_faults::cm::CmEvent;
 use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refusal::{self, keep_reason};
@@ -106,6 +108,10 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
         }
     }
     let identifier = state.identifier(command.channel, wanted.id)?;
+    if let Some(event) = causes::take(&[CmEvent::AddressError]) {
+        state.raise(wanted.id, event);
+        return Ok(());
+    }
     let bound = identifier.source_or_any();
     let event = match route(bound, destination) {
         Ok((source, destination, path)) => {
@@ -202,7 +208,13 @@ pub fn resolve_route(command: &Command<'_>, state: &mut State) -> Result<()> {
             "there is no destination yet: wait for RDMA_CM_EVENT_ADDR_RESOLVED"
         ));
     }
-    identifier.state = ConnectionState::RouteResolved;
-    state.raise(wanted.id, Event::plain(EventKind::RouteResolved, 0));
+    let event = match causes::take(&[CmEvent::RouteError]) {
+        Some(error) => error,
+        None => {
+            identifier.state = ConnectionState::RouteResolved;
+            Event::plain(EventKind::RouteResolved, 0)
+        }
+    };
+    state.raise(wanted.id, event);
     Ok(())
 }

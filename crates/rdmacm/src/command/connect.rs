@@ -5,6 +5,7 @@ use super::bind;
 use super::written::Command;
 use crate::abi::{Accept, Connect, ConnectionParameters, Disconnect, Ece, Listen, Notify, Reject};
 use crate::address;
+use crate::causes;
 use crate::connection_state::ConnectionState;
 use crate::device::ACK_TIMEOUT;
 use crate::event::{Event, EventKind};
@@ -78,6 +79,10 @@ const LISTENER_TIMEOUT: Duration = Duration::from_millis(200);
 /// # Errors
 /// EINVAL before the path is resolved, and for more private data than a request carries.
 pub fn connect(command: &Command<'_>, service: &Service) -> Result<()> {
+    let wanted: Connect = command.read_lenient(size_of::<Ece>())?;
+    if causes::ends_connect(command, &mut service.lock(), wanted.id)? {
+        return Ok(());
+    }
     let deadline = Instant::now() + LISTENER_TIMEOUT;
     loop {
         // Before the attempt: a process that begins to listen between the two is found by it.

@@ -4,6 +4,7 @@ use super::attributes::QUEUE_KEY;
 use super::written::Command;
 use crate::abi::{CreateIdAnswer, DatagramParameters, DestroyId, JoinIpMulticast};
 use crate::address;
+use crate::causes;
 use crate::channel::Waiting;
 use crate::event::{Event, EventKind, Parameters};
 use crate::identifier::Space;
@@ -11,6 +12,7 @@ use crate::path::{Path, mapped};
 use crate::state::{Membership, State};
 use std::net::{IpAddr, Ipv6Addr};
 use verbena_abi::ibv_gid;
+use verbena_faults::cm::CmEvent;
 use verbena_hca_net::device::PKEY;
 use verbena_hca_net::link;
 use verbena_hca_os::errno::{Errno, Result};
@@ -51,6 +53,7 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         state.groups.remove(id);
         return Err(error);
     }
+    let failure = causes::take(&[CmEvent::MulticastError]);
     vector.dgid = group;
     if !link::is_ethernet() {
         vector.dlid = multicast_lid(&group);
@@ -66,11 +69,11 @@ pub unsafe fn join(command: &Command<'_>, state: &mut State) -> Result<()> {
         owner: wanted.id,
         group: Some(id),
         request: None,
-        event: Event {
+        event: failure.unwrap_or(Event {
             kind: EventKind::MulticastJoin,
             status: 0,
             parameters: Parameters::Datagram(Box::new(joined)),
-        },
+        }),
     };
     if let Some(channel) = state.channels.get_mut(&command.channel) {
         channel.push(waiting);

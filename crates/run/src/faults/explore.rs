@@ -66,21 +66,27 @@ impl Places {
                     *of_process.entry(command).or_default() += count;
                     &mut requests
                 }
-                Site::Receives(_) | Site::Port(_) => &mut requests,
+                Site::Receives(_) | Site::Port(_) | Site::Adapter => &mut requests,
             };
             if !place.actions.is_empty() {
                 group.push(place);
             }
         }
         let is_alone = of_process.len() == 1;
-        let port = |(command, count): (&str, u64)| Place {
-            site: Site::Port(1),
-            process: if is_alone { "" } else { command }.to_owned(),
-            count,
-            actions: events(),
+        let with_events = |(command, count): (&str, u64)| {
+            [
+                (Site::Port(1), port_events()),
+                (Site::Adapter, vec![Action::Raise(Event::Fatal)]),
+            ]
+            .map(|(site, actions)| Place {
+                site,
+                process: if is_alone { "" } else { command }.to_owned(),
+                count,
+                actions,
+            })
         };
-        let ports = of_process.into_iter().map(port).collect();
-        let mut groups = vec![calls, requests, ports];
+        let events = of_process.into_iter().flat_map(with_events).collect();
+        let mut groups = vec![calls, requests, events];
         groups.retain(|group| !group.is_empty());
         Places { groups }
     }
@@ -121,7 +127,7 @@ impl Places {
         let count = 1 + draws.below(place.count);
         let action = *draws.of(&place.actions)?;
         let trigger = match place.site {
-            Site::Port(_) => Trigger::AfterRequests(count),
+            site if site.has_events() => Trigger::AfterRequests(count),
             // Memory that has run out stays so.
             Site::Call(_) if draws.below(4) == 0 => Trigger::Range(count, u64::MAX),
             _ => Trigger::Range(count, count),
@@ -138,7 +144,7 @@ impl Places {
 }
 
 /// The events of a port that are drawn.
-fn events() -> Vec<Action> {
+fn port_events() -> Vec<Action> {
     let all = [
         Event::Down(None),
         Event::Down(Some(DOWN)),
@@ -224,6 +230,7 @@ mod tests {
         has("qp1.send 2: remote-operation in ./a");
         has("qp1.send 1: flush in ./b");
         has("port1 after 1 requests: down in ./b");
+        has("adapter after 2 requests: fatal in ./a");
         // Nothing that the command did not do.
         for text in &seen {
             let strange = text.contains("reg_mr 3") || text.contains("send 2: flush in ./b");

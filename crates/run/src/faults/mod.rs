@@ -33,7 +33,7 @@ pub fn read_alive(record: &Path) -> io::Result<Vec<Alive>> {
 }
 
 /// Returns the environment in which tracer and adapter follow the rules, and append to the record.
-/// The tracer is there only for rules about calls, and to record the objects that each process has
+/// The tracer is there only for rules about calls or the adapter, and to record the objects that each process has
 /// when it exits, if they are wanted.
 ///
 /// # Errors
@@ -45,7 +45,7 @@ pub fn environment(
     record: &Path,
     objects: bool,
 ) -> Result<Environment, rules::BadRules> {
-    let environment = match rules.are_about_calls() || objects {
+    let environment = match rules.need_the_tracer() || objects {
         true => environment.with_tracer(tracer),
         false => environment,
     };

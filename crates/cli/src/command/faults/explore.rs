@@ -15,7 +15,7 @@ use verbena_run::faults::schedule::{self, Schedule};
 
 use super::runs::{Common, Kind, Reports, Run, Runs, add_outcome, line, write};
 use super::shrink::{Found, Search, search};
-use super::{calls, error_number, request_sites};
+use super::{call_failures, calls, error_number, request_sites};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::fault_options;
@@ -238,7 +238,7 @@ impl Source {
             return Ok(None);
         };
         let places = Places::new(&sites, &survey, |site| match site {
-            Site::Call(_) => explore.error.iter().copied().map(Action::Refuse).collect(),
+            Site::Call(call) => call_failures(call, &explore.error),
             site => Status::possible(site).map(Action::End).collect(),
         });
         match places.are_none() {

@@ -7,6 +7,8 @@ mod sweep;
 
 use verbena_coverage::errno;
 use verbena_faults::call::{CALLS, Call, Class, matching};
+use verbena_faults::cm::CmEvent;
+use verbena_faults::rule;
 use verbena_faults::site::{Objects, Operation, Site};
 use verbena_faults::status::Status;
 
@@ -33,8 +35,8 @@ enum Action {
     /// Run a command with random faults, once for each seed
     ///
     /// First the command runs without faults, which must succeed. Each further run has one to
-    /// three faults: calls and requests that the command made, with other errors and statuses, and
-    /// events of its port. Where a run crashes, hangs or has a wrong exit code, the fewest and
+    /// three faults: calls and requests that the command made, with other errors, events and
+    /// statuses, events of its port, and a failing adapter. Where a run crashes, hangs or has a wrong exit code, the fewest and
     /// earliest faults are searched for which do the same. The exit code is 1 if there was one.
     Explore(Box<explore::Explore>),
     /// Find the fewest faults of a file with which a command still fails
@@ -57,7 +59,12 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     match arguments.action {
         Action::Calls => {
             for call in CALLS {
-                outln!("{}", call.name);
+                let events: Vec<String> =
+                    CmEvent::of(call.name).map(|one| one.to_string()).collect();
+                match events.is_empty() {
+                    true => outln!("{}", call.name),
+                    false => outln!("{}  also by event: {}", call.name, events.join(", ")),
+                }
             }
             Ok(Exit::Success)
         }
@@ -77,6 +84,13 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
 
 fn error_number(word: &str) -> Result<i32, String> {
     errno::number(word).ok_or_else(|| "not the name of an error, as ENOMEM".into())
+}
+
+/// Returns the failures of a call: these errors, and the events of the connection manager.
+fn call_failures(call: &str, errors: &[i32]) -> Vec<rule::Action> {
+    let events = CmEvent::of(call).map(rule::Action::Deliver);
+    let errors = errors.iter().copied().map(rule::Action::Refuse);
+    errors.chain(events).collect()
 }
 
 /// Returns each operation of each queue pair, and its receives.

@@ -8,7 +8,7 @@ use verbena_faults::status::Status;
 use verbena_run::faults::sweep::{self, Case};
 
 use super::runs::{Common, Reports, Runs, add_outcome, line};
-use super::{calls, error_number, request_sites};
+use super::{call_failures, calls, error_number, request_sites};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::number;
@@ -112,8 +112,8 @@ impl Sweep {
     /// Returns the actions that are wanted at a place.
     fn actions(&self, site: Site) -> Vec<Action> {
         match site {
-            Site::Call(_) => self.error.iter().copied().map(Action::Refuse).collect(),
-            Site::Requests(..) | Site::Receives(_) | Site::Port(_) => {
+            Site::Call(call) => call_failures(call, &self.error),
+            Site::Requests(..) | Site::Receives(_) | Site::Port(_) | Site::Adapter => {
                 let is_wanted = |one: &Status| self.status.is_empty() || self.status.contains(one);
                 let all = Status::possible(site).filter(is_wanted);
                 all.map(Action::End).collect()

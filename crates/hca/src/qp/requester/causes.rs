@@ -20,7 +20,7 @@ use verbena_wire::opcode::Kind;
 pub(in crate::qp) const NO_KEY: u32 = 0;
 
 impl Qp {
-    /// As [`Qp::execute_on_path`], for a queue pair that has rules or whose port is down.
+    /// As [`Qp::execute_on_path`], for a queue pair that has rules, or whose port is down.
     #[cold]
     #[inline(never)]
     pub(super) fn execute_off_path(
@@ -32,6 +32,9 @@ impl Qp {
         progress: &mut RequestProgress,
     ) -> Outcome {
         let status = self.planted_status(send, request, index, psn);
+        if link::has_failed() {
+            return Outcome::Order;
+        }
         if let Some(status) = status.filter(|status| is_local_failure(*status)) {
             return Outcome::Failed(code_of(status));
         }
