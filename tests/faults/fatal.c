@@ -1,4 +1,4 @@
-/* Posts three writes to itself, of which a rule has the adapter fail at the third, and prints what each call says after that.
+/* Posts three writes to itself, of which a rule has the adapter fail at the third, and prints the results of calls after that.
  * An identifier of librdmacm is bound to the adapter.
  */
 #include <arpa/inet.h>

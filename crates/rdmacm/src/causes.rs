@@ -47,7 +47,12 @@ pub(crate) fn ends_connect(command: &Command<'_>, state: &mut State, id: u32) ->
     if identifier.state != ConnectionState::RouteResolved {
         return Err(Errno::EINVAL);
     }
-    let Some(event) = take(&[CmEvent::Rejected, CmEvent::Unreachable]) else {
+    // A datagram service is never rejected.
+    let possible: &[CmEvent] = match identifier.space.is_datagram() {
+        true => &[CmEvent::Unreachable],
+        false => &[CmEvent::Rejected, CmEvent::Unreachable],
+    };
+    let Some(event) = take(possible) else {
         return Ok(false);
     };
     identifier.state = ConnectionState::Over;

@@ -33,8 +33,8 @@ pub fn read_alive(record: &Path) -> io::Result<Vec<Alive>> {
 }
 
 /// Returns the environment in which tracer and adapter follow the rules, and append to the record.
-/// The tracer is there only for rules about calls or the adapter, and to record the objects that each process has
-/// when it exits, if they are wanted.
+/// The tracer is there only for rules about calls or the adapter, and to record the objects that
+/// each process has when it exits, if they are wanted.
 ///
 /// # Errors
 /// Fails if the rules cannot be passed on.
