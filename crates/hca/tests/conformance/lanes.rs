@@ -237,3 +237,18 @@ fn case_bursts_beyond_a_lane_arrive_in_order() {
         }
     }
 }
+
+/// A thread that polls only the sender's queue makes the receiver's progress, too.
+#[test]
+#[ignore = "run by path"]
+fn case_messages_complete_while_the_receivers_queue_is_not_polled() {
+    let (a, b) = pair(IBV_QPT_RC);
+    warm(&a, &b);
+    for round in 0..20u64 {
+        b.receive(round, 0, 8);
+        send(&a, round, 0, 8);
+        assert_eq!(a.wait_ok().wr_id, round);
+        // It was delivered before it was acknowledged.
+        assert_eq!(b.cq.take().map(|one| one.wc.wr_id), Some(round));
+    }
+}

@@ -302,7 +302,8 @@ impl Qp {
                 return;
             };
             let position = free.tail;
-            let out = LaneOut::new(channel.clone(), free.number, position, self.clone());
+            let (via, user) = (channel.clone(), self.as_lane_user());
+            let out = LaneOut::new(via, free.number, position, self.clone(), user);
             let out = Arc::new(out);
             self.process.channels.add_outbound_lane(out.clone());
             send.send_lane = Some(Box::new(SendLane {
