@@ -31,9 +31,14 @@ use verbena_hca_os::{refusal, refused};
 pub trait Adapter: Send + Sync + Sized + 'static {
     /// A polling queue's cached view of the adapter.
     type View: Default + Send;
-    /// Makes progress for a thread that polled an empty queue, given the queue's number.
-    /// `has_some` returns whether the queue holds a completion by now.
-    fn poll_progress(&self, view: &mut Self::View, queue: u32, has_some: impl FnOnce() -> bool);
+    /// Makes progress for a thread that polled an empty queue. `number` returns the queue's number,
+    /// and `has_some` whether it holds a completion by now.
+    fn poll_progress(
+        &self,
+        view: &mut Self::View,
+        number: impl FnOnce() -> u32,
+        has_some: impl FnOnce() -> bool,
+    );
     /// As [`Adapter::poll_progress`], for a thread that has no view.
     fn poll_progress_without_view(&self);
     /// Counts a queue that wants an event: peers ring from now on.
@@ -360,17 +365,18 @@ impl<A: Adapter> Cq<A> {
 
     #[inline]
     fn make_progress(&self) {
-        let (adapter, has_some) = (&self.adapter, || !self.is_empty());
+        let adapter = &self.adapter;
+        let (number, has_some) = (|| self.number(), || !self.is_empty());
         match self.polled {
             Polled::ByAny => match self.view.try_lock() {
-                Some(mut view) => adapter.poll_progress(&mut view, self.number(), has_some),
+                Some(mut view) => adapter.poll_progress(&mut view, number, has_some),
                 // Another thread holds the lock, perhaps for long.
                 None => adapter.poll_progress_without_view(),
             },
             Polled::ByOne => {
                 // SAFETY: the program promises that no other thread polls at the same time.
                 let view = unsafe { self.view.of_one_thread() };
-                adapter.poll_progress(view, self.number(), has_some);
+                adapter.poll_progress(view, number, has_some);
             }
         }
     }

@@ -22,11 +22,11 @@ impl Process {
     pub(crate) fn poll_progress(
         &self,
         seen: &mut SeenChannels,
-        queue: u32,
+        number: impl FnOnce() -> u32,
         has_some: impl FnOnce() -> bool,
     ) {
         self.activity.note_poll();
-        seen.look(&self.channels, queue);
+        seen.look(&self.channels, number);
         let armings = self.activity.armings(Ordering::Relaxed);
         if seen.armings != armings {
             // The first poll after an arming looks at all: a thread that has armed a queue and
@@ -37,34 +37,34 @@ impl Process {
         }
         // Among many peers, polls take turns: ready work is found after a few of them, as soon as
         // by one long look.
-        let turn = seen.turn;
-        if seen.most > LOOKS {
-            seen.turn = if turn + LOOKS < seen.most {
-                turn + LOOKS
-            } else {
-                0
-            };
-        } else if turn != 0 {
-            seen.turn = 0;
-        }
+        let turn = match seen.most <= LOOKS {
+            true => None,
+            false => Some(seen.take_turn(LOOKS)),
+        };
         let channels = &seen.channels;
         if channels.has_lanes() {
             let (lanes_in, lanes_out) = seen.lanes();
-            let (lanes_in, lanes_out) = (some_of(lanes_in, turn), some_of(lanes_out, turn));
-            if self.progress_on_lanes(channels, lanes_in, lanes_out)
-                && seen.satisfied < SATISFIED
-                && has_some()
-            {
+            let worked = match turn {
+                None => self.progress_on_lanes(channels, lanes_in, lanes_out),
+                Some(turn) => {
+                    let (lanes_in, lanes_out) = (some_of(lanes_in, turn), some_of(lanes_out, turn));
+                    self.progress_on_lanes(channels, lanes_in, lanes_out)
+                }
+            };
+            if worked && seen.satisfied < SATISFIED && has_some() {
                 seen.satisfied += 1;
                 return;
             }
             seen.satisfied = 0;
         }
-        self.progress_on_rings(
-            channels,
-            some_of(&channels.inbound, turn),
-            some_of(&channels.outbound, turn),
-        );
+        let (inbound, outbound) = (&channels.inbound[..], &channels.outbound[..]);
+        match turn {
+            None => self.progress_on_rings(channels, inbound, outbound),
+            Some(turn) => {
+                let (inbound, outbound) = (some_of(inbound, turn), some_of(outbound, turn));
+                self.progress_on_rings(channels, inbound, outbound)
+            }
+        };
         if seen.is_turn_of_others() {
             self.progress_on_others(seen);
         }

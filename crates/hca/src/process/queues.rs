@@ -8,8 +8,13 @@ impl Adapter for Process {
     type View = SeenChannels;
 
     #[inline]
-    fn poll_progress(&self, view: &mut SeenChannels, queue: u32, has_some: impl FnOnce() -> bool) {
-        Process::poll_progress(self, view, queue, has_some);
+    fn poll_progress(
+        &self,
+        view: &mut SeenChannels,
+        number: impl FnOnce() -> u32,
+        has_some: impl FnOnce() -> bool,
+    ) {
+        Process::poll_progress(self, view, number, has_some);
     }
 
     fn poll_progress_without_view(&self) {

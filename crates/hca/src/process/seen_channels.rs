@@ -20,7 +20,7 @@ pub struct SeenChannels<Q> {
     /// Length of the longest list of channels or lanes to look at.
     pub(crate) most: usize,
     /// Index at which the next partial look begins.
-    pub(crate) turn: usize,
+    turn: usize,
     /// Number of queue armings at the last look at all channels.
     pub(crate) armings: usize,
     /// Looks in a row during which the progress thread was working.
@@ -55,11 +55,11 @@ impl<Q> Default for SeenChannels<Q> {
 }
 
 impl<Q> SeenChannels<Q> {
-    /// Brings the view of a queue, by its number, up to date; normally one look finds nothing new.
+    /// Brings the view of the queue with a number up to date; normally one look finds nothing new.
     #[inline]
-    pub(super) fn look(&mut self, current: &ChannelSet<Q>, queue: u32) {
+    pub(super) fn look(&mut self, current: &ChannelSet<Q>, number: impl FnOnce() -> u32) {
         if current.is_newer_than(&self.channels) {
-            self.update(current.snapshot(), queue);
+            self.update(current.snapshot(), number());
         }
     }
 
@@ -92,6 +92,16 @@ impl<Q> SeenChannels<Q> {
             None => (&self.channels.lanes_in, &self.channels.lanes_out),
             Some(some) => (&some.inward, &some.outward),
         }
+    }
+
+    /// Returns the index at which a partial look at `looks` channels or lanes begins, and moves it.
+    pub(super) fn take_turn(&mut self, looks: usize) -> usize {
+        let turn = self.turn;
+        self.turn = match turn + looks < self.most {
+            true => turn + looks,
+            false => 0,
+        };
+        turn
     }
 
     /// Returns whether it is time to look at other lanes.
