@@ -10,6 +10,8 @@
 
 #define MESSAGES 300
 #define SIZE 8
+/* tshark takes a payload that begins with an EtherType and two zeros for a packet of that protocol. */
+#define PATTERN 0xa5a5a5a5a5a50000
 
 static void messages(void)
 {
@@ -22,14 +24,14 @@ static void messages(void)
 	struct ibv_mr *mr = region(&from, memory, 4096, ALL_ACCESS);
 	unsigned arrived = 0;
 	while (arrived < MESSAGES) {
-		memory[0] = arrived;
-		memory[1] = UINT64_MAX;
+		memory[0] = PATTERN | arrived;
+		memory[1] = 0;
 		post_receive(&to, arrived, piece_of(mr, SIZE, SIZE));
 		post_send(&from, arrived, piece_of(mr, 0, SIZE));
 		if (completion(&from).status != IBV_WC_SUCCESS ||
 		    completion(&from).status != IBV_WC_SUCCESS)
 			break;
-		CHECK_EQUAL(memory[1], arrived);
+		CHECK_EQUAL(memory[1], PATTERN | arrived);
 		arrived++;
 	}
 	printf("arrived %u\n", arrived);
