@@ -35,8 +35,6 @@ pub enum Fault {
     LaneAnswer,
     /// A peer that may sleep is not woken for a message in a lane.
     LaneWake,
-    /// A range of a key that was granted once is granted for ever.
-    KnownRange,
 }
 
 /// Returns whether this fault is turned on: without the feature never, at compile time.
@@ -73,7 +71,6 @@ fn named(name: &str) -> Option<Fault> {
         "lane_head" => Fault::LaneHead,
         "lane_answer" => Fault::LaneAnswer,
         "lane_wake" => Fault::LaneWake,
-        "known_range" => Fault::KnownRange,
         _ => panic!("VERBENA_PLANTED: no fault {name:?}"),
     })
 }

@@ -1,7 +1,6 @@
 //! A range of registered memory to which access was granted, kept for later requests with the same
 //! key: one comparison replaces the checks of domain, rights, bounds and segments.
 
-use crate::fault_injection::{self, Fault};
 use crate::resolve::{ACCESS_NULL, AccessRequest, check};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::fence;
@@ -41,9 +40,7 @@ impl KnownRange {
     ) -> Option<u64> {
         let from = address.wrapping_sub(self.first);
         // SYNC POINT known range.
-        let holds = record.generation.load(SeqCst) == self.generation
-            || fault_injection::is(Fault::KnownRange);
-        let is_granted = holds
+        let is_granted = record.generation.load(SeqCst) == self.generation
             && request == self.request
             && from <= self.length
             && length <= self.length - from;
