@@ -17,7 +17,7 @@
 #include "steps.h"
 #include "work.h"
 
-#define WARM 10 /* until all tables are allocated and all functions are bound */
+#define WARM 40 /* until all tables are allocated, all functions bound and all locks biased */
 #define COUNTED 10
 #define ATTEMPTS 10
 #define PATIENCE_MS 500

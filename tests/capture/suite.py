@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
+from faults import observed
 from harness import c_program
 from harness.build_tree import DEVICE, PATHS, VERBENA
 from harness.case import Case
@@ -22,7 +23,7 @@ from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 from roce.hosts import Hosts
 from roce.suite import IPV4, IPV6, on_hosts
 
-from .packets import OPCODES, SYNDROMES, examine
+from .packets import OPCODES, RC, SYNDROMES, examine
 
 TITLE = "verbena capture"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("tshark", "tshark"), Tool("ibv_rc_pingpong", "ibverbs-utils"),
@@ -33,6 +34,7 @@ SECONDS = 60
 # Bytes of a file that has packets, and not only its headers.
 WRITTEN = 1 << 16
 WRONG_INPUT, ENVIRONMENT = 2, 3
+SEND_ONLY = RC | 0x04
 
 def cases() -> list[Case]:
     """The content of the file, then how a capture begins and ends."""
@@ -46,6 +48,7 @@ def cases() -> list[Case]:
         Case("a process that is killed", "", killed),
         Case("a capturer that is stopped", "loses packets and says so", stopped),
         Case("a capturer that is killed", "is no matter for the program", abandoned),
+        Case("short messages", "take no lane", short_messages),
         Case("exit code", "", exit_code),
         Case("a file that cannot be written", "", unwritable),
         Case("standard output", "", standard_output),
@@ -169,6 +172,20 @@ def pingpong(place: Place, count: int) -> tuple[Process, Process]:
     # The server closes the port when the client has called.
     until(lambda: not listening(port))
     return server, client
+
+
+def short_messages(place: Place) -> Outcome:
+    """A capture has a packet of each message, and no message takes a lane."""
+    file = place.directory / "capture.pcapng"
+    ended = place.run("short", capture(file, *observed.program()), SECONDS, **observed.ALWAYS)
+    count = observed.lane_messages(place)
+    if not ended.succeeded or count:
+        return failed(f"{ended.describe()}, {count} by lanes", ended.evidence())
+    found, wrong = examine(file, {SEND_ONLY})
+    sends = sum(int(row["infiniband.bth.opcode"]) == SEND_ONLY for row in found)
+    if not wrong and sends != observed.MESSAGES:
+        wrong = failed(f"{sends} packets of {observed.MESSAGES} messages")
+    return wrong or passed()
 
 
 def everybody(place: Place) -> Outcome:

@@ -16,6 +16,8 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
+from . import observed
+
 TITLE = "verbena run --fault and verbena faults sweep"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("rping", "rdmacm-utils"),
             Tool("ib_write_bw", "perftest")]
@@ -73,6 +75,7 @@ def cases() -> list[Case]:
         Case("wrong rules", "", wrong),
         Case("a fault that never fires", "", unfired),
         Case("a fault that fires without end", "", often),
+        *observed.cases(),
     ]
 
 

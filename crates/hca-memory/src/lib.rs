@@ -11,7 +11,7 @@
 //! |---|---|
 //! | [`process_memory`], [`peers`] | the memory part of a process, and its view of peers |
 //! | [`domain`], [`region`], [`window`], [`device`], [`dmabuf`], [`advice`] | the verbs' objects |
-//! | [`key`], [`resolve`] | keys, their meaning, and their check |
+//! | [`key`], [`resolve`], [`known_range`] | keys, their meaning, their check, repeated checks |
 //! | [`adopt`], [`restore`], [`evict`], [`fork`] | page moves: in, out, in the arena, to a child |
 //! | [`fence`] | waits for accesses under ended rights |
 //! | [`pages`] | the rule for when pages may move |
@@ -38,6 +38,7 @@ pub mod fork;
 pub mod fork_mutex;
 pub mod interval;
 pub mod key;
+pub mod known_range;
 pub mod limits;
 pub mod page_policy;
 pub mod peer;

@@ -29,7 +29,7 @@ pub enum Refusal {
 }
 
 /// An access request: the key and the queue pair that presents it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessRequest {
     /// The key.
     pub key: u32,

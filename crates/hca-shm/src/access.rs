@@ -5,7 +5,8 @@
 //! queue pair's state) with SeqCst, and leaves when it is done. The thread that takes the memory
 //! away zeroes that word with SeqCst and then loads the counter. SYNC POINT access: in the single
 //! order of these four operations either the first sees the zero, or the second sees the odd
-//! counter and waits. `hca-loom` checks it.
+//! counter and waits. `hca-loom` checks it. The same holds for a key's generation, which is changed
+//! instead of zeroed.
 
 use crate::sync::{AtomicU64, Ordering, model_fence};
 

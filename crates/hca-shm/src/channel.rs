@@ -23,7 +23,8 @@ const ANSWER_HEAD: usize = 64;
 const REQUESTER_SECTIONS_AT: usize = 1024;
 const REQUESTER_SECTIONS: usize = 8;
 const RESPONDER_SECTIONS_AT: usize = REQUESTER_SECTIONS_AT + REQUESTER_SECTIONS * CELL;
-const RESPONDER_SECTIONS: usize = 2;
+/// As many as for the requester: threads that serve lanes of their own each have a mark.
+const RESPONDER_SECTIONS: usize = 8;
 const _: () = assert!(RESPONDER_SECTIONS_AT + RESPONDER_SECTIONS * CELL <= CONTROL);
 const LANE_HEADS_AT: usize = CONTROL + (REQUEST_CELLS + ANSWER_CELLS) * CELL;
 /// Lanes of a channel: pages that no lane has used take no memory.

@@ -23,8 +23,9 @@ pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
 /// Changes with every change of shared memory: the registry, context tables, records of channels. 3
-/// was the layout of version 0.1.0, 4 had no short records, 5 no lanes.
-pub(super) const LAYOUT: u64 = 6;
+/// was the layout of version 0.1.0, 4 had no short records, 5 no lanes, 6 fewer
+/// section marks of responders.
+pub(super) const LAYOUT: u64 = 7;
 
 const MAGIC_AT: usize = 0;
 /// Hint: the block to try first.

@@ -282,7 +282,7 @@ fn registry_of_another_version_stays_while_its_processes_live() {
 #[test]
 fn records_have_the_offsets_of_the_layout() {
     use std::mem::{offset_of, size_of};
-    assert_eq!(super::layout::LAYOUT, 6);
+    assert_eq!(super::layout::LAYOUT, 7);
     assert_eq!(size_of::<QpRecord>(), 64);
     let offsets = [
         offset_of!(QpRecord, state),

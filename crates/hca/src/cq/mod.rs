@@ -31,8 +31,16 @@ use verbena_hca_os::{refusal, refused};
 pub trait Adapter: Send + Sync + Sized + 'static {
     /// A polling queue's cached view of the adapter.
     type View: Default + Send;
-    /// Makes progress for a thread that polled an empty queue.
-    fn poll_progress(&self, view: &mut Self::View);
+    /// Makes progress for a thread that polled an empty queue. `number` returns the queue's number,
+    /// and `has_some` whether it holds a completion by now.
+    fn poll_progress(
+        &self,
+        view: &mut Self::View,
+        number: impl FnOnce() -> u32,
+        has_some: impl FnOnce() -> bool,
+    );
+    /// As [`Adapter::poll_progress`], for a thread that has no view.
+    fn poll_progress_without_view(&self);
     /// Counts a queue that wants an event: peers ring from now on.
     fn queue_armed(&self);
     /// Notes that an armed queue is armed once more: the arming thread may be about to sleep.
@@ -235,6 +243,12 @@ impl<A: Adapter> Cq<A> {
         self.cookie.store(cookie, Ordering::Release);
     }
 
+    /// Returns the number by which the adapter knows the queue, 0 while it has none.
+    #[inline]
+    pub(crate) fn number(&self) -> u32 {
+        self.number.get().copied().unwrap_or(0)
+    }
+
     /// Returns the capacity, in completions.
     pub fn capacity(&self) -> u32 {
         self.push.lock().capacity
@@ -352,16 +366,17 @@ impl<A: Adapter> Cq<A> {
     #[inline]
     fn make_progress(&self) {
         let adapter = &self.adapter;
+        let (number, has_some) = (|| self.number(), || !self.is_empty());
         match self.polled {
             Polled::ByAny => match self.view.try_lock() {
-                Some(mut view) => adapter.poll_progress(&mut view),
+                Some(mut view) => adapter.poll_progress(&mut view, number, has_some),
                 // Another thread holds the lock, perhaps for long.
-                None => adapter.poll_progress(&mut A::View::default()),
+                None => adapter.poll_progress_without_view(),
             },
             Polled::ByOne => {
                 // SAFETY: the program promises that no other thread polls at the same time.
                 let view = unsafe { self.view.of_one_thread() };
-                adapter.poll_progress(view);
+                adapter.poll_progress(view, number, has_some);
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::process::channel_requests::ConnectRequests;
 use crate::process::handshake_descriptors::Handshakes;
 use crate::process::lane_ends::LaneIn;
 use crate::process::link::{Inbound, Outbound};
-use crate::process::outbound_lane::LaneOut;
+use crate::process::outbound_lane::{LaneOut, LaneUser};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -17,6 +17,10 @@ pub struct InboundLane<Q> {
     pub inbound: Arc<Inbound<Q>>,
     /// The lane.
     pub lane: Arc<LaneIn<Q>>,
+    /// The queue pair that receives; none if it does not exist.
+    pub receiver: Option<LaneUser>,
+    /// The lane by which that queue pair sends, if it has one.
+    pub back: Option<Arc<LaneOut<Q>>>,
 }
 
 impl<Q> Clone for InboundLane<Q> {
@@ -24,6 +28,8 @@ impl<Q> Clone for InboundLane<Q> {
         InboundLane {
             inbound: self.inbound.clone(),
             lane: self.lane.clone(),
+            receiver: self.receiver,
+            back: self.back.clone(),
         }
     }
 }
@@ -47,7 +53,6 @@ pub struct Channels<Q> {
 
 impl<Q> Channels<Q> {
     /// Returns the length of the longest list.
-    #[inline]
     pub(super) fn most(&self) -> usize {
         self.most
     }
@@ -59,6 +64,11 @@ impl<Q> Channels<Q> {
     }
 
     fn count(mut self) -> Channels<Q> {
+        for of in &mut self.lanes_in {
+            let receiver = of.receiver.map(|one| one.number);
+            let is_back = |one: &&Arc<LaneOut<Q>>| Some(one.user.number) == receiver;
+            of.back = self.lanes_out.iter().find(is_back).cloned();
+        }
         let lanes = self.lanes_in.len().max(self.lanes_out.len());
         self.has_lanes = lanes > 0;
         self.most = lanes.max(self.inbound.len()).max(self.outbound.len());
@@ -121,30 +131,6 @@ impl<Q> Clone for Channels<Q> {
     }
 }
 
-/// A cached view of the channels for frequent looks, which saves counting a reference each time.
-pub struct SeenChannels<Q> {
-    version: u64,
-    pub(crate) channels: Arc<Channels<Q>>,
-    /// Index at which the next partial look begins.
-    pub(crate) turn: usize,
-    /// Number of queue armings at the last look at all channels.
-    pub(crate) armings: usize,
-    /// Looks in a row during which the progress thread was working.
-    pub(crate) looks: u32,
-}
-
-impl<Q> Default for SeenChannels<Q> {
-    fn default() -> SeenChannels<Q> {
-        SeenChannels {
-            version: 0,
-            channels: Arc::default(),
-            turn: 0,
-            armings: 0,
-            looks: 0,
-        }
-    }
-}
-
 /// The channels, requests for channels, and connections during their handshake.
 pub(crate) struct ChannelSet<Q> {
     current: RwLock<Arc<Channels<Q>>>,
@@ -187,21 +173,6 @@ impl<Q> ChannelSet<Q> {
             .clone()
     }
 
-    /// Brings a cached view of the channels up to date; normally one look finds nothing new.
-    #[inline]
-    pub(crate) fn look(&self, seen: &mut SeenChannels<Q>) {
-        if seen.version != self.version.load(Ordering::Acquire) {
-            self.look_again(seen);
-        }
-    }
-
-    #[cold]
-    fn look_again(&self, seen: &mut SeenChannels<Q>) {
-        let current = self.current.read().unwrap_or_else(|e| e.into_inner());
-        seen.version = self.version.load(Ordering::Acquire);
-        seen.channels = current.clone();
-    }
-
     fn change(&self, change: impl FnOnce(&mut Channels<Q>)) {
         let mut current = self.current.write().unwrap_or_else(|e| e.into_inner());
         let mut next = Channels::clone(&current);
@@ -230,8 +201,13 @@ impl<Q> ChannelSet<Q> {
         self.version.load(Ordering::Acquire) != channels.version
     }
 
-    pub(super) fn add_inbound_lane(&self, lane: InboundLane<Q>) {
-        self.change(|channels| channels.lanes_in.push(lane));
+    /// Adds a lane, or replaces it.
+    pub(super) fn set_inbound_lane(&self, lane: InboundLane<Q>) {
+        let is_it = |one: &&mut InboundLane<Q>| Arc::ptr_eq(&one.lane, &lane.lane);
+        self.change(|channels| match channels.lanes_in.iter_mut().find(is_it) {
+            Some(known) => *known = lane.clone(),
+            None => channels.lanes_in.push(lane.clone()),
+        });
     }
 
     pub(crate) fn add_outbound_lane(&self, lane: Arc<LaneOut<Q>>) {

@@ -1,9 +1,8 @@
 //! The private state of lanes at both ends ([`verbena_hca_shm::lane`]): which numbers are taken at
 //! the producer, and how far the consumer is.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use verbena_hca_os::lock::Lock;
 use verbena_hca_shm::channel::{Channel, LANES};
 use verbena_hca_shm::lane;
@@ -65,7 +64,8 @@ pub struct LaneEnd {
     pub incarnation: u32,
 }
 
-/// A lane at its consumer.
+/// A lane at its consumer. In cache lines of its own: threads write to it with each message.
+#[repr(align(128))]
 pub struct LaneIn<Q> {
     /// Its number in the channel.
     pub number: u32,
@@ -93,7 +93,7 @@ pub struct LaneState<Q> {
     /// The queue pair that receives.
     pub destination: LaneEnd,
     /// The same, until it is destroyed.
-    pub queue_pair: Option<std::sync::Arc<Q>>,
+    pub queue_pair: Option<Arc<Q>>,
     /// The gates of the receiving and the sending queue pair with which messages need no other
     /// check of these two.
     pub gates: Option<(u32, u32)>,
@@ -128,13 +128,17 @@ impl<Q> LaneIn<Q> {
         )
     }
 
+    /// Returns the position of the next message, if it is published, like
+    /// [`LaneIn::has_message`].
+    pub fn next_message(&self, channel: &Channel) -> Option<u32> {
+        let next = self.next.load(Ordering::Relaxed);
+        self.has_message(channel).then_some(next)
+    }
+
     /// Returns whether a message is published that was already published at the last call. For the
     /// progress thread.
     pub fn has_left_message(&self, channel: &Channel) -> bool {
-        let next = match self.has_message(channel) {
-            true => self.next.load(Ordering::Relaxed).into(),
-            false => NOTHING,
-        };
+        let next = self.next_message(channel).map_or(NOTHING, u64::from);
         self.seen.swap(next, Ordering::Relaxed) == next && next != NOTHING
     }
 

@@ -89,7 +89,8 @@ impl Process {
         let Some(mut state) = state else {
             return false;
         };
-        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, channels);
+        let back = of.back.as_slice();
+        let served = self.serve_plainly(&of.inbound, &of.lane, &mut state, back);
         drop(state);
         if served > 0 {
             of.inbound.peer.wake();
@@ -113,14 +114,15 @@ impl Process {
         worked
     }
 
-    /// Serves plain messages at the front. Returns their number.
+    /// Serves plain messages at the front. Requests by the lanes `back` that the peer acknowledged
+    /// before it sent a message complete first. Returns the number of messages.
     #[inline]
     fn serve_plainly(
         &self,
         inbound: &Arc<Inbound>,
         one: &LaneIn<Qp>,
         state: &mut State,
-        channels: &Channels,
+        back: &[Arc<LaneOut<Qp>>],
     ) -> u32 {
         let store = inbound.channel.lane(one.number);
         let mut served = 0;
@@ -128,9 +130,8 @@ impl Process {
             && let Some(found) = lane::peek(&store, state.position, state.generation)
         {
             lane::prefetch_head(&store);
-            // Requests that the peer acknowledged before it sent the message complete first.
             self.complete_before(inbound);
-            self.complete_lanes(&channels.lanes_out);
+            self.complete_lanes(back);
             if !is_plain_served(self, inbound, state, &store, &found) {
                 break;
             }
@@ -155,7 +156,8 @@ impl Process {
         let mut worked = false;
         // As many as can be there, so that this ends.
         for _ in 0..lane::SLOTS {
-            if self.serve_plainly(inbound, one, &mut state, channels) > 0 {
+            let back = &channels.lanes_out;
+            if self.serve_plainly(inbound, one, &mut state, back) > 0 {
                 worked = true;
                 continue;
             }
@@ -220,10 +222,12 @@ impl Process {
         }
         let known = self.channels.snapshot().lanes_in.iter().find_map(|of| {
             let is_it = of.lane.number == notice.number && Arc::ptr_eq(&of.inbound, inbound);
-            is_it.then(|| of.lane.clone())
+            is_it.then(|| of.clone())
         });
-        let is_new = known.is_none();
-        let one = known.unwrap_or_else(|| Arc::new(LaneIn::new(notice.number)));
+        let queue_pair = self.queue_pairs.find(route.destination.number);
+        let receiver = queue_pair.as_deref().map(Qp::as_lane_user);
+        let is_shown = known.as_ref().is_some_and(|of| of.receiver == receiver);
+        let one = known.map_or_else(|| Arc::new(LaneIn::new(notice.number)), |of| of.lane);
         {
             let mut state = one.state.lock();
             let former = serving.lanes.get(&state.source.number);
@@ -232,15 +236,18 @@ impl Process {
             }
             state.source = end_of(route.source.number, route.source.incarnation);
             state.destination = end_of(route.destination.number, route.destination.incarnation);
-            state.queue_pair = self.queue_pairs.find(route.destination.number);
+            state.queue_pair = queue_pair;
             state.generation = notice.generation;
             state.gates = None;
         }
         serving.lanes.insert(route.source.number, one.clone());
-        if is_new {
-            let inbound = inbound.clone();
-            self.channels
-                .add_inbound_lane(InboundLane { inbound, lane: one });
+        if !is_shown {
+            self.channels.set_inbound_lane(InboundLane {
+                inbound: inbound.clone(),
+                lane: one,
+                receiver,
+                back: None,
+            });
         }
     }
 

@@ -30,11 +30,13 @@ pub(crate) mod outbound_lane;
 mod outgoing_handshake;
 mod packets;
 pub(crate) mod poller;
+mod polling;
 mod port_events;
 pub(crate) mod ports;
 pub mod progress;
 pub(crate) mod qp_cache;
 mod queues;
+mod seen_channels;
 pub mod thread;
 pub mod timers;
 pub mod watch;
@@ -79,7 +81,7 @@ pub(crate) type QpCache = qp_cache::QpCache<Qp>;
 /// A snapshot of the channels.
 pub type Channels = channels::Channels<Qp>;
 /// A cached view of the channels.
-pub type SeenChannels = channels::SeenChannels<Qp>;
+pub type SeenChannels = seen_channels::SeenChannels<Qp>;
 /// A completion queue.
 pub type Cq = crate::cq::Cq<Process>;
 

@@ -6,7 +6,17 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use verbena_hca_shm::channel::Lane;
 use verbena_hca_shm::lane;
 
-/// A lane at its producer.
+/// A queue pair that sends or receives by a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneUser {
+    /// Its number.
+    pub number: u32,
+    /// Numbers of the queues in which its requests complete, 0 for none.
+    pub queues: [u32; 2],
+}
+
+/// A lane at its producer. In cache lines of its own: threads write to it with each message.
+#[repr(align(128))]
 pub struct LaneOut<Q> {
     /// The channel that it belongs to.
     pub via: Arc<Outbound<Q>>,
@@ -14,6 +24,8 @@ pub struct LaneOut<Q> {
     pub number: u32,
     /// The queue pair that sends.
     pub queue_pair: Arc<Q>,
+    /// The same, by numbers.
+    pub user: LaneUser,
     /// Position behind the last message, written under the send queue's lock before the message is
     /// published.
     tail: AtomicU32,
@@ -33,11 +45,13 @@ impl<Q> LaneOut<Q> {
         number: u32,
         position: u32,
         queue_pair: Arc<Q>,
+        user: LaneUser,
     ) -> LaneOut<Q> {
         LaneOut {
             via,
             number,
             queue_pair,
+            user,
             tail: AtomicU32::new(position),
             acknowledged: AtomicU32::new(position),
             seen: AtomicU64::new(NOTHING),
@@ -82,14 +96,16 @@ impl<Q> LaneOut<Q> {
         (head != self.acknowledged.load(Ordering::Relaxed)).then_some(head)
     }
 
+    /// Returns the position of the first message that is acknowledged and was not processed yet.
+    pub fn first_news(&self) -> Option<u32> {
+        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
+        self.news().map(|_| acknowledged)
+    }
+
     /// Returns whether an acknowledgement is present that was already present at the last call. For
     /// the progress thread.
     pub fn has_left_news(&self) -> bool {
-        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
-        let news = match self.news() {
-            Some(_) => acknowledged.into(),
-            None => NOTHING,
-        };
+        let news = self.first_news().map_or(NOTHING, u64::from);
         self.seen.swap(news, Ordering::Relaxed) == news && news != NOTHING
     }
 }

@@ -4,7 +4,7 @@
 use crate::process::QpCache;
 use crate::process::link::InFlight;
 use crate::process::moderated;
-use crate::process::{Channels, Process, SeenChannels};
+use crate::process::{Channels, Process};
 use crate::process::{Completing, Inbound, Outbound, Serving};
 use crate::qp::Qp;
 use crate::qp::responder::{self, Progress};
@@ -19,8 +19,6 @@ use verbena_hca_shm::ring::Corrupt;
 
 /// Requests served before other work gets its turn.
 const BATCH: usize = 64;
-/// Number of peers that an empty poll looks at in each direction.
-const LOOKS: usize = 16;
 
 /// The demand on the adapter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,52 +31,14 @@ pub enum Demand {
     Pressing,
 }
 
-/// Returns the channels whose turn it is.
-#[inline]
-fn some_of<T>(all: &[T], turn: usize) -> &[T] {
-    let rest = all.get(turn..).unwrap_or_default();
-    &rest[..rest.len().min(LOOKS)]
-}
-
 impl Process {
-    /// Makes progress for a thread that polled an empty completion queue.
-    #[inline]
-    pub(crate) fn poll_progress(&self, seen: &mut SeenChannels) {
-        self.activity.note_poll();
-        self.channels.look(seen);
-        let channels = &seen.channels;
-        let most = channels.most();
-        let armings = self.activity.armings(Ordering::Relaxed);
-        if most <= LOOKS || seen.armings != armings {
-            seen.armings = armings;
-            self.progress_on(channels);
-            return self.activity.yield_to_thread(&mut seen.looks);
-        }
-        // Among many peers, polls take turns: ready work is found after a few of them, as soon as
-        // by one long look. The first poll after an arming looks at all: a thread that has armed a
-        // queue and polled it once more may then sleep.
-        let turn = seen.turn;
-        seen.turn = if turn + LOOKS < most { turn + LOOKS } else { 0 };
-        self.progress_on_lanes(
-            channels,
-            some_of(&channels.lanes_in, turn),
-            some_of(&channels.lanes_out, turn),
-        );
-        self.progress_on_rings(
-            channels,
-            some_of(&channels.inbound, turn),
-            some_of(&channels.outbound, turn),
-        );
-        self.activity.yield_to_thread(&mut seen.looks);
-    }
-
     /// Serves, completes and wakes once. Returns whether there was anything to do.
     pub fn progress(&self) -> bool {
         self.progress_on(&self.channels.snapshot())
     }
 
     #[inline]
-    fn progress_on(&self, channels: &Channels) -> bool {
+    pub(super) fn progress_on(&self, channels: &Channels) -> bool {
         let mut worked = false;
         if channels.has_lanes() {
             worked |= self.progress_on_lanes(channels, &channels.lanes_in, &channels.lanes_out);
@@ -87,7 +47,7 @@ impl Process {
     }
 
     #[inline]
-    fn progress_on_rings(
+    pub(super) fn progress_on_rings(
         &self,
         channels: &Channels,
         inbound: &[Arc<Inbound>],

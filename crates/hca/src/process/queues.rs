@@ -8,8 +8,17 @@ impl Adapter for Process {
     type View = SeenChannels;
 
     #[inline]
-    fn poll_progress(&self, view: &mut SeenChannels) {
-        Process::poll_progress(self, view);
+    fn poll_progress(
+        &self,
+        view: &mut SeenChannels,
+        number: impl FnOnce() -> u32,
+        has_some: impl FnOnce() -> bool,
+    ) {
+        Process::poll_progress(self, view, number, has_some);
+    }
+
+    fn poll_progress_without_view(&self) {
+        Process::poll_progress_on_all(self);
     }
 
     fn queue_armed(&self) {

@@ -9,6 +9,7 @@ use crate::receive::ReceiveRing;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use verbena_abi::*;
+use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::quota;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::lock::Lock;
@@ -69,6 +70,7 @@ impl Qp {
                 mtu: 0,
                 packets: None,
                 causes: receive_causes,
+                known_range: KnownRange::default(),
             }),
         });
         let retired = queue_pair.lock_send().retired.clone();

@@ -37,6 +37,7 @@ pub use send::{Bind, SendRequest};
 use crate::causes;
 use crate::device::Device;
 use crate::event::{AsyncEvent, EventQueue};
+use crate::process::outbound_lane::LaneUser;
 use crate::process::{Cq, Process};
 use crate::receive::ReceiveRing;
 use crate::srq::Srq;
@@ -49,6 +50,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 use verbena_hca_memory::domain::Pd;
+use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_memory::quota;
 use verbena_hca_os::lock::{Guard, Lock};
@@ -76,7 +78,8 @@ pub struct QpInit {
     pub loopback: Loopback,
 }
 
-/// A queue pair.
+/// A queue pair, in cache lines of its own.
+#[repr(align(64))]
 pub struct Qp {
     events: Arc<EventQueue<AsyncEvent>>,
     device: Device,
@@ -122,6 +125,8 @@ pub(crate) struct ReceiveQueue {
     packets: Option<Box<PacketResponder>>,
     /// Rules about the receives.
     causes: Option<Box<causes::Receives>>,
+    /// Range of the last plain messages' buffers.
+    known_range: KnownRange,
 }
 
 impl Qp {
@@ -130,6 +135,15 @@ impl Qp {
             .iter()
             .chain(&self.recv_cq)
             .for_each(|cq| action(cq));
+    }
+
+    /// Returns the numbers by which threads that poll find the lanes of the queue pair.
+    pub(crate) fn as_lane_user(&self) -> LaneUser {
+        let queues = [&self.send_cq, &self.recv_cq];
+        LaneUser {
+            number: self.number,
+            queues: queues.map(|cq| cq.as_ref().map_or(0, |cq| cq.number())),
+        }
     }
 
     /// Returns the queue pair number, unique on the host.

@@ -237,3 +237,35 @@ fn case_bursts_beyond_a_lane_arrive_in_order() {
         }
     }
 }
+
+/// A thread that polls only the sender's queue makes the receiver's progress, too.
+#[test]
+#[ignore = "run by path"]
+fn case_messages_complete_while_the_receivers_queue_is_not_polled() {
+    let (a, b) = pair(IBV_QPT_RC);
+    warm(&a, &b);
+    for round in 0..20u64 {
+        b.receive(round, 0, 8);
+        send(&a, round, 0, 8);
+        assert_eq!(a.wait_ok().wr_id, round);
+        // It was delivered before it was acknowledged.
+        assert_eq!(b.cq.take().map(|one| one.wc.wr_id), Some(round));
+    }
+}
+
+/// The receive queue keeps the range of the last buffers' key, but not beyond the key's end.
+#[test]
+#[ignore = "run by path"]
+fn case_receive_with_a_key_that_has_ended_fails_after_messages_with_it() {
+    let (a, b) = pair(IBV_QPT_RC);
+    warm(&a, &b);
+    b.buffer[0] = 7;
+    b.region.deregister().unwrap();
+    b.receive(1, 0, 64);
+    a.buffer[0] = 9;
+    send(&a, 2, 0, 8);
+    let (received, sent) = (b.wait(), a.wait());
+    assert_eq!((received.wr_id, received.status), (1, IBV_WC_LOC_PROT_ERR));
+    assert_eq!((sent.wr_id, sent.status), (2, IBV_WC_REM_OP_ERR));
+    assert_eq!(b.buffer[0], 7, "nothing was written");
+}

@@ -14,6 +14,7 @@ use crate::qp::{Qp, ReceiveQueue};
 use crate::receive::Receive;
 use std::sync::Arc;
 use verbena_abi::*;
+use verbena_hca_memory::known_range::KnownRange;
 use verbena_hca_memory::resolve::{AccessRequest, Piece, grant};
 use verbena_hca_os::copy;
 use verbena_hca_shm::ring::Record;
@@ -100,6 +101,7 @@ pub(super) fn deliver(
     let Some(cq) = queue_pair.recv_cq.as_deref() else {
         return false;
     };
+    let known_range = &mut receive.known_range;
     let mut shared = queue_pair.srq.as_ref().map(|srq| (srq, srq.lock()));
     let (ring, pd) = match &mut shared {
         Some((srq, state)) => (&mut state.ring, srq.pd()),
@@ -108,7 +110,7 @@ pub(super) fn deliver(
     let Some(next) = ring.front() else {
         return false;
     };
-    if !store(inbound, queue_pair, pd, next, message) {
+    if !store(inbound, queue_pair, pd, next, known_range, message) {
         return false;
     }
     let wr_id = next.wr_id;
@@ -147,6 +149,7 @@ fn store(
     queue_pair: &Qp,
     pd: u32,
     receive: &Receive,
+    known_range: &mut KnownRange,
     message: &PlainMessage,
 ) -> bool {
     let [buffer] = receive.sges.as_slice() else {
@@ -164,19 +167,27 @@ fn store(
     let access_request = AccessRequest::to_buffer(buffer.lkey, pd, IBV_ACCESS_LOCAL_WRITE);
     let section = inbound.section(0);
     let record = queue_pair.memory.keys().record(buffer.lkey);
-    let granted = grant(
-        &section,
-        record,
-        access_request,
-        buffer.addr,
-        buffer.length.into(),
-    );
-    let range = granted.ok().map(|all| all.part(0, message.total.into()));
-    let Some(Piece::Arena { offset, length }) = range.and_then(|range| range.sole()) else {
-        return false;
+    let (address, length) = (buffer.addr, buffer.length.into());
+    let offset = match known_range.find(&section, record, access_request, address, length) {
+        Some(offset) => offset,
+        None => {
+            let granted = grant(&section, record, access_request, address, length);
+            let range = granted.ok().map(|all| all.part(0, message.total.into()));
+            let Some(Piece::Arena { offset, .. }) = range.and_then(|range| range.sole()) else {
+                return false;
+            };
+            known_range.note(&section, record, access_request, address, length);
+            offset
+        }
     };
-    // SAFETY: the payload holds as many bytes, checked by ring or lane; a piece lies inside the
-    // arena.
-    unsafe { copy::ordered_copy(message.payload, arena.pointer(offset), length) };
+    // SAFETY: the payload holds as many bytes, checked by ring or lane; a granted range lies inside
+    // the arena.
+    unsafe {
+        copy::ordered_copy(
+            message.payload,
+            arena.pointer(offset),
+            message.total as usize,
+        )
+    };
     true
 }

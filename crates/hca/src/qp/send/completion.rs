@@ -3,7 +3,7 @@
 use super::SendQueue;
 use super::request::{PendingRequest, RequestStage};
 use crate::capture;
-use crate::cq::Completion;
+use crate::cq::{Completion, Retired};
 use crate::qp::Qp;
 use crate::qp::terms::vendor_error;
 use std::sync::Arc;
@@ -129,6 +129,20 @@ impl Qp {
         index: u64,
         status: ibv_wc_status,
     ) {
+        self.push_sent(&send.retired, wr_id, opcode, length, index, status);
+    }
+
+    /// As [`Qp::push_send`], given the counter of the send queue.
+    #[inline(always)]
+    pub(super) fn push_sent(
+        &self,
+        retired: &Arc<Retired>,
+        wr_id: u64,
+        opcode: ibv_wr_opcode,
+        length: u64,
+        index: u64,
+        status: ibv_wc_status,
+    ) {
         if status != IBV_WC_SUCCESS {
             self.process.counters.shard().failed_completions.add(1);
         }
@@ -142,7 +156,7 @@ impl Qp {
             ..ibv_wc::default()
         };
         if let Some(cq) = &self.send_cq {
-            cq.push(Completion::sent(wc, &send.retired, index + 1), false);
+            cq.push(Completion::sent(wc, retired, index + 1), false);
         }
     }
 }

@@ -302,7 +302,8 @@ impl Qp {
                 return;
             };
             let position = free.tail;
-            let out = LaneOut::new(channel.clone(), free.number, position, self.clone());
+            let (via, user) = (channel.clone(), self.as_lane_user());
+            let out = LaneOut::new(via, free.number, position, self.clone(), user);
             let out = Arc::new(out);
             self.process.channels.add_outbound_lane(out.clone());
             send.send_lane = Some(Box::new(SendLane {
@@ -396,57 +397,31 @@ impl Qp {
         send: &mut SendQueue,
         head: u32,
     ) -> std::result::Result<(), Corrupt> {
-        let Some(mut lane) = send.send_lane.take() else {
+        let Some(lane) = send.send_lane.as_deref_mut() else {
             return Ok(());
         };
         let ahead = head.wrapping_sub(lane.acknowledged);
-        // Another thread may have handled a later position.
-        let is_older = ahead.cast_signed() <= 0;
-        if !is_older && ahead <= lane.tail.wrapping_sub(lane.acknowledged) {
-            let from = std::mem::replace(&mut lane.acknowledged, head);
-            let out = match lane.is_live {
-                true => {
-                    self.complete_live(send, &lane, from, head);
-                    send.send_lane = Some(lane);
-                    None
-                }
-                false => {
-                    let out = lane.out.clone();
-                    let requests: Vec<u64> = (0..ahead)
-                        .map(|passed| lane.index(from.wrapping_add(passed)))
-                        .collect();
-                    let epoch = lane.epoch;
-                    // Back in its place first: completing may send requests.
-                    send.send_lane = Some(lane);
-                    for index in requests {
-                        self.acknowledge(send, index, epoch);
-                    }
-                    Some(out)
-                }
-            };
-            match (out, send.send_lane.as_deref()) {
-                (Some(out), _) => out.note_acknowledged(head),
-                (None, Some(lane)) => lane.out.note_acknowledged(head),
-                (None, None) => (),
-            }
+        if ahead.cast_signed() <= 0 {
+            // Another thread has handled a later position.
             return Ok(());
         }
-        send.send_lane = Some(lane);
-        if is_older { Ok(()) } else { Err(Corrupt) }
-    }
-
-    /// Completes messages of a live lane, which are the oldest requests in flight.
-    #[inline]
-    fn complete_live(&self, send: &mut SendQueue, lane: &SendLane<Qp>, from: u32, head: u32) {
+        if ahead > lane.tail.wrapping_sub(lane.acknowledged) {
+            return Err(Corrupt);
+        }
+        if !lane.is_live {
+            self.acknowledge_pending(send, head);
+            return Ok(());
+        }
+        // The messages of a live lane are the oldest requests in flight.
         send.rnr_retries.reload();
         send.unanswered_since = None;
-        let mut position = from;
+        let mut position = std::mem::replace(&mut lane.acknowledged, head);
         while position != head {
             let message = lane.at(position);
             if self.is_signalled(message.flags.into()) {
                 let (length, index) = (message.length.into(), lane.index(position));
-                self.push_send(
-                    send,
+                self.push_sent(
+                    &send.retired,
                     message.wr_id,
                     IBV_WR_SEND,
                     length,
@@ -456,6 +431,26 @@ impl Qp {
             }
             position = position.wrapping_add(1);
         }
+        lane.out.note_acknowledged(head);
+        Ok(())
+    }
+
+    /// Handles acknowledgements of messages that are pending requests by now.
+    #[cold]
+    #[inline(never)]
+    fn acknowledge_pending(self: &Arc<Qp>, send: &mut SendQueue, head: u32) {
+        let Some(lane) = send.send_lane.as_deref_mut() else {
+            return;
+        };
+        let from = std::mem::replace(&mut lane.acknowledged, head);
+        let (out, epoch) = (lane.out.clone(), lane.epoch);
+        let requests: Vec<u64> = (0..head.wrapping_sub(from))
+            .map(|passed| lane.index(from.wrapping_add(passed)))
+            .collect();
+        for index in requests {
+            self.acknowledge(send, index, epoch);
+        }
+        out.note_acknowledged(head);
     }
 
     /// Handles the death of the peer: messages in flight time out like any other request without an

@@ -1,0 +1,226 @@
+//! A range of registered memory to which access was granted, kept for later requests with the same
+//! key: one comparison replaces the checks of domain, rights, bounds and segments.
+
+use crate::resolve::{ACCESS_NULL, AccessRequest, check};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::sync::atomic::fence;
+use verbena_hca_shm::context_table::KeyRecord;
+use verbena_hca_shm::section::Section;
+
+/// A range of a key that lies in one piece in the arena of the key's process.
+///
+/// SYNC POINT known range: the words of a record change only together with its generation, which
+/// the owner changes with SeqCst before it fences. A thread that has opened a section and then
+/// finds the generation unchanged may use the range until the section ends, as if it had just
+/// checked the key.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KnownRange {
+    request: AccessRequest,
+    generation: u32,
+    /// The first address, as requests name it.
+    first: u64,
+    length: u64,
+    /// Offset of the first byte in the arena.
+    offset: u64,
+    /// Key of the last request outside of the range.
+    missed: u32,
+}
+
+impl KnownRange {
+    /// Returns the offset in the arena of `[address, address + length)`, if the range contains it
+    /// and the request is still granted. `record` is that of the request's key.
+    #[inline]
+    pub fn find(
+        &self,
+        _section: &Section<'_>,
+        record: &KeyRecord,
+        request: AccessRequest,
+        address: u64,
+        length: u64,
+    ) -> Option<u64> {
+        let from = address.wrapping_sub(self.first);
+        // SYNC POINT known range.
+        let is_granted = record.generation.load(SeqCst) == self.generation
+            && request == self.request
+            && from <= self.length
+            && length <= self.length - from;
+        is_granted.then(|| self.offset.wrapping_add(from))
+    }
+
+    /// Notes a granted request that [`KnownRange::find`] did not find. From the second one with the
+    /// same key on, the range of the key around it replaces the present one.
+    pub fn note(
+        &mut self,
+        _section: &Section<'_>,
+        record: &KeyRecord,
+        request: AccessRequest,
+        address: u64,
+        length: u64,
+    ) {
+        if self.missed != request.key {
+            self.missed = request.key;
+            return;
+        }
+        if let Some(range) = range_around(record, request, address, length) {
+            *self = range;
+        }
+    }
+}
+
+/// Returns the range of a key that contains `[address, address + length)` and lies in one segment.
+fn range_around(
+    record: &KeyRecord,
+    request: AccessRequest,
+    address: u64,
+    length: u64,
+) -> Option<KnownRange> {
+    let generation = record.generation.load(SeqCst);
+    check(record, request, address, length).ok()?;
+    if record.access.load(Relaxed) & ACCESS_NULL != 0 {
+        return None;
+    }
+    let (iova, base) = (record.iova.load(Relaxed), record.address.load(Relaxed));
+    let end = base.checked_add(record.length.load(Relaxed))?;
+    let from = base.checked_add(address.checked_sub(iova)?)?;
+    let to = from.checked_add(length)?;
+    let found = record.segments.iter().find_map(|segment| {
+        // The end first: it says whether the other words are valid.
+        let segment_end = segment.end.load(Acquire);
+        let start = segment.start.load(Relaxed);
+        let (first, last) = (start.max(base), segment_end.min(end));
+        let offset = segment.offset.load(Relaxed);
+        (first <= from && to <= last).then(|| KnownRange {
+            request,
+            generation,
+            first: iova.wrapping_add(first - base),
+            length: last - first,
+            offset: offset.wrapping_add(first - start),
+            missed: request.key,
+        })
+    })?;
+    // All words are of the same generation.
+    fence(Acquire);
+    (record.generation.load(SeqCst) == generation).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{KeyEntry, KeyKind, Keys};
+    use crate::pins::Segment;
+    use crate::resolve::{Piece, grant};
+    use std::sync::Arc;
+    use verbena_abi::IBV_ACCESS_LOCAL_WRITE;
+    use verbena_hca_shm::context_table::ContextTable;
+    use verbena_hca_shm::section::OwnMarks;
+
+    const IOVA: u64 = 0x10_0000;
+
+    fn entry() -> KeyEntry {
+        KeyEntry {
+            pd: 5,
+            access: IBV_ACCESS_LOCAL_WRITE,
+            iova: IOVA,
+            length: 0x3000,
+            address: 0x7000_0100,
+            // The first and the last bytes are outside of the arena.
+            segments: vec![Segment {
+                start: 0x7000_1000,
+                end: 0x7000_3000,
+                offset: 0x8000,
+            }],
+            ..KeyEntry::default()
+        }
+    }
+
+    fn keys() -> (Keys, u32) {
+        let keys = Keys::new(Arc::new(ContextTable::create().unwrap().0));
+        let key = keys.allocate(KeyKind::Region).unwrap();
+        keys.publish(key, entry());
+        (keys, key)
+    }
+
+    fn request(key: u32) -> AccessRequest {
+        AccessRequest::to_buffer(key, 5, IBV_ACCESS_LOCAL_WRITE)
+    }
+
+    /// Returns a range that was noted at an address inside the segment.
+    fn known(keys: &Keys, key: u32, section: &Section<'_>) -> KnownRange {
+        let mut known = KnownRange::default();
+        for _ in 0..2 {
+            known.note(section, keys.record(key), request(key), IOVA + 0x1000, 8);
+        }
+        known
+    }
+
+    #[test]
+    fn known_range_agrees_with_the_check_at_every_address() {
+        let (keys, key) = keys();
+        let marks = OwnMarks::default();
+        let section = marks.enter(0);
+        let record = keys.record(key);
+        let known = known(&keys, key, &section);
+        let mut found = 0;
+        for address in (IOVA - 16..IOVA + 0x3010).step_by(4) {
+            for length in [1, 8, 0x100, 0x2000, u64::MAX] {
+                let Some(offset) = known.find(&section, record, request(key), address, length)
+                else {
+                    continue;
+                };
+                let granted = grant(&section, record, request(key), address, length).unwrap();
+                let length = length as usize;
+                assert_eq!(granted.sole(), Some(Piece::Arena { offset, length }));
+                found += 1;
+            }
+        }
+        // From the segment's first byte to its last.
+        assert!(found > 3 * 0x1f00 / 4, "{found}");
+    }
+
+    #[test]
+    fn known_range_ends_with_any_change_of_the_key() {
+        let (keys, key) = keys();
+        let marks = OwnMarks::default();
+        let section = marks.enter(0);
+        let find = |known: &KnownRange, asked: AccessRequest| {
+            known.find(&section, keys.record(key), asked, IOVA + 0x1000, 8)
+        };
+        let before = known(&keys, key, &section);
+        assert!(find(&before, request(key)).is_some());
+        for other in [
+            AccessRequest {
+                pd: 6,
+                ..request(key)
+            },
+            AccessRequest {
+                access: u32::MAX,
+                ..request(key)
+            },
+        ] {
+            assert_eq!(find(&before, other), None);
+        }
+        keys.publish(key, KeyEntry { pd: 6, ..entry() });
+        assert_eq!(
+            find(&before, request(key)),
+            None,
+            "the key has another domain"
+        );
+        keys.publish(key, entry());
+        let again = known(&keys, key, &section);
+        assert!(find(&again, request(key)).is_some());
+        keys.revoke(key);
+        assert_eq!(find(&again, request(key)), None, "the key is invalid");
+        assert_eq!(find(&known(&keys, key, &section), request(key)), None);
+    }
+
+    #[test]
+    fn one_request_with_a_key_is_not_kept() {
+        let (keys, key) = keys();
+        let marks = OwnMarks::default();
+        let section = marks.enter(0);
+        let (record, at) = (keys.record(key), IOVA + 0x1000);
+        let mut known = KnownRange::default();
+        known.note(&section, record, request(key), at, 8);
+        assert_eq!(known.find(&section, record, request(key), at, 8), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Progress by threads that poll a completion queue.
+
+use crate::process::{Process, SeenChannels};
+use std::sync::atomic::Ordering;
+
+/// Number of peers that an empty poll looks at in each direction.
+const LOOKS: usize = 16;
+/// Looks in a row that may end at the lanes because they have filled the queue.
+const SATISFIED: u32 = 16;
+
+/// Returns the channels whose turn it is.
+#[inline]
+fn some_of<T>(all: &[T], turn: usize) -> &[T] {
+    let rest = all.get(turn..).unwrap_or_default();
+    &rest[..rest.len().min(LOOKS)]
+}
+
+impl Process {
+    /// Makes progress for a thread that polled a completion queue and found it empty. `has_some`
+    /// returns whether it is not by now.
+    #[inline]
+    pub(crate) fn poll_progress(
+        &self,
+        seen: &mut SeenChannels,
+        number: impl FnOnce() -> u32,
+        has_some: impl FnOnce() -> bool,
+    ) {
+        self.activity.note_poll();
+        seen.look(&self.channels, number);
+        let armings = self.activity.armings(Ordering::Relaxed);
+        if seen.armings != armings {
+            // The first poll after an arming looks at all: a thread that has armed a queue and
+            // polled it once more may then sleep.
+            seen.armings = armings;
+            self.progress_on(&seen.channels);
+            return self.activity.yield_to_thread(&mut seen.looks);
+        }
+        // Among many peers, polls take turns: ready work is found after a few of them, as soon as
+        // by one long look.
+        let turn = match seen.most <= LOOKS {
+            true => None,
+            false => Some(seen.take_turn(LOOKS)),
+        };
+        let channels = &seen.channels;
+        if channels.has_lanes() {
+            let (lanes_in, lanes_out) = seen.lanes();
+            let worked = match turn {
+                None => self.progress_on_lanes(channels, lanes_in, lanes_out),
+                Some(turn) => {
+                    let (lanes_in, lanes_out) = (some_of(lanes_in, turn), some_of(lanes_out, turn));
+                    self.progress_on_lanes(channels, lanes_in, lanes_out)
+                }
+            };
+            if worked && seen.satisfied < SATISFIED && has_some() {
+                seen.satisfied += 1;
+                return;
+            }
+            seen.satisfied = 0;
+        }
+        let (inbound, outbound) = (&channels.inbound[..], &channels.outbound[..]);
+        match turn {
+            None => self.progress_on_rings(channels, inbound, outbound),
+            Some(turn) => {
+                let (inbound, outbound) = (some_of(inbound, turn), some_of(outbound, turn));
+                self.progress_on_rings(channels, inbound, outbound)
+            }
+        };
+        if seen.is_turn_of_others() {
+            self.progress_on_others(seen);
+        }
+        self.activity.yield_to_thread(&mut seen.looks);
+    }
+
+    /// As [`Process::poll_progress`], on all channels and lanes, without a view of them.
+    pub(crate) fn poll_progress_on_all(&self) {
+        self.activity.note_poll();
+        self.progress();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_on_others(&self, seen: &mut SeenChannels) {
+        let (lanes_in, lanes_out) = seen.others();
+        self.progress_on_lanes(&seen.channels, &lanes_in, &lanes_out);
+    }
+}
