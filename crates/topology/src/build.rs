@@ -31,6 +31,25 @@ pub struct Node {
     pub ports: Option<u32>,
     /// Whether the file has an entry for it; otherwise it is known as a peer only.
     pub is_listed: bool,
+    /// Its identity as hardware, as far as the file states it.
+    pub hardware: Hardware,
+}
+
+/// Identity of a node as hardware, as far as a file states it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// Vendor.
+    pub vendor: Option<u32>,
+    /// Device.
+    pub device: Option<u16>,
+    /// GUID of the system that the node is a part of.
+    pub system_guid: Option<u64>,
+    /// GUID of the node.
+    pub node_guid: Option<u64>,
+    /// LID mask control of its ports.
+    pub lmc: Option<u8>,
+    /// Whether port 0 of a switch is a whole port.
+    pub is_enhanced: bool,
 }
 
 impl Node {
@@ -105,6 +124,8 @@ pub struct Topology {
     pub addresses: Vec<Address>,
     /// Contradictions and omissions in the file.
     pub remarks: Vec<Remark>,
+    /// GUID of the port from which the fabric was discovered, if the file states it.
+    pub origin: Option<u64>,
 }
 
 /// Number of examples of a remark.
@@ -132,6 +153,7 @@ pub(crate) struct Builder {
     numbered: HashMap<usize, u32>,
     addresses: BTreeMap<LinkEnd, Address>,
     remarks: BTreeMap<&'static str, Remark>,
+    origin: Option<u64>,
 }
 
 impl Builder {
@@ -164,6 +186,7 @@ impl Builder {
             description: String::new(),
             ports: None,
             is_listed: false,
+            hardware: Hardware::default(),
         });
         Ok(self.nodes.len() - 1)
     }
@@ -178,6 +201,22 @@ impl Builder {
             self.remark("nodes have several entries", || id);
         }
         self.nodes[node].ports = ports.or(self.nodes[node].ports);
+    }
+
+    /// Records the identity of a node as hardware.
+    pub fn identify(&mut self, node: usize, hardware: Hardware) {
+        self.nodes[node].hardware = hardware;
+    }
+
+    /// Records the LID mask control of a node's ports; the first statement counts.
+    pub fn mask(&mut self, node: usize, lmc: Option<u8>) {
+        let known = &mut self.nodes[node].hardware.lmc;
+        *known = known.or(lmc);
+    }
+
+    /// Records the port from which the fabric was discovered.
+    pub fn originate(&mut self, port_guid: u64) {
+        self.origin = Some(port_guid);
     }
 
     /// Records that the file describes a node, for formats that do so wherever they name it.
@@ -315,6 +354,7 @@ impl Builder {
             links,
             addresses: self.addresses.into_values().collect(),
             remarks: self.remarks.into_values().collect(),
+            origin: self.origin,
         }
     }
 

@@ -1,0 +1,22 @@
+//! The kernel's interface for management datagrams (`/dev/infiniband/umad<N>`, `issm<N>`, sysfs) on
+//! a fabric that a process keeps.
+//!
+//! - [`protocol`]: messages between a program's descriptors and the process.
+//! - [`Files`]: open device files: agents, transactions, timeouts. No I/O.
+//! - [`tree`]: the files of sysfs of a node.
+//! - [`Server`]: the process: sockets and timers around these.
+//!
+//! The kernel's behaviour is that of `drivers/infiniband/core/user_mad.c`, `mad.c` and
+//! `mad_rmpp.c`.
+
+mod agents;
+mod files;
+mod header;
+mod pending;
+pub mod protocol;
+mod rmpp;
+mod server;
+pub mod tree;
+
+pub use files::{FileId, Files, Output};
+pub use server::{Server, ServerError};
