@@ -28,6 +28,11 @@ pub struct Subnet {
 }
 
 impl Subnet {
+    /// Joins a fabric and its manager.
+    pub fn new(fabric: Fabric, manager: Option<Manager>) -> Subnet {
+        Subnet { fabric, manager }
+    }
+
     /// Sends a datagram from a port, and returns what programs receive because of it: the answer,
     /// the datagram itself if it is for a program, and traps.
     pub fn transmit(&mut self, from: End, packet: Packet) -> Vec<Delivery> {

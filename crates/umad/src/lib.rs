@@ -10,6 +10,7 @@
 //! `mad_rmpp.c`.
 
 mod agents;
+mod client;
 mod files;
 mod header;
 mod pending;
@@ -18,5 +19,6 @@ mod rmpp;
 mod server;
 pub mod tree;
 
+pub use client::connect;
 pub use files::{FileId, Files, Output};
 pub use server::{Server, ServerError};
