@@ -71,7 +71,12 @@ pub fn copy(original: c_int, copy: c_int) {
 
 /// Returns whether a descriptor is still the same file of events or datagrams.
 pub fn is_still(descriptor: c_int) -> bool {
-    inode(descriptor) << BITS == word(descriptor) & !(KINDS.len() as u64 - 1)
+    has_inode(descriptor, inode(descriptor))
+}
+
+/// Returns whether a descriptor's kind was set for the file of this inode number.
+pub fn has_inode(descriptor: c_int, inode: u64) -> bool {
+    inode << BITS == word(descriptor) & !(KINDS.len() as u64 - 1)
 }
 
 fn put(descriptor: c_int, word: u64) -> bool {

@@ -206,6 +206,12 @@ impl Mad {
         &mut self.0[DATA..SIZE]
     }
 
+    /// Returns the attribute of subnet management, to be changed; the paths of a directed route
+    /// follow it.
+    pub fn smp_data_mut(&mut self) -> &mut [u8] {
+        &mut self.0[DATA..INITIAL_PATH]
+    }
+
     /// Returns the response to a request, with the same content.
     pub fn response(&self, status: u16) -> Mad {
         let mut answer = self.clone();

@@ -34,30 +34,30 @@ impl Fabric {
         let done = match mad.attribute() {
             number::NODE_DESCRIPTION if is_set => Err(status::ATTRIBUTE),
             number::NODE_DESCRIPTION => self.node(at).map(|node| {
-                answer.data_mut()[..64].copy_from_slice(&node.description);
+                answer.smp_data_mut().copy_from_slice(&node.description);
             }),
             node_info::NUMBER if is_set => Err(status::ATTRIBUTE),
             node_info::NUMBER => self.node(at).map(|node| {
-                let block = answer.data_mut();
+                let block = answer.smp_data_mut();
                 block.fill(0);
                 node_info(node, at.port, block);
             }),
-            switch_info::NUMBER => self.switch_info(at, is_set, answer.data_mut()),
+            switch_info::NUMBER => self.switch_info(at, is_set, answer.smp_data_mut()),
             port_info::NUMBER => {
                 let set = match is_set {
                     true => self.set_port_info(at, modifier, mad.data()),
                     false => Ok(()),
                 };
-                set.and_then(|()| self.port_info(at, modifier, answer.data_mut()))
+                set.and_then(|()| self.port_info(at, modifier, answer.smp_data_mut()))
             }
-            number::EXTENDED_PORT_INFO => self.extended(at, modifier, answer.data_mut()),
-            number::GUID_INFO => self.guids(at, modifier, is_set, answer.data_mut()),
-            number::P_KEY_TABLE => self.p_keys(at, modifier, is_set, answer.data_mut()),
-            number::SL_TO_VL => self.sl_to_vl(at, modifier, is_set, answer.data_mut()),
-            number::VL_ARBITRATION => self.arbitration(at, modifier, is_set, answer.data_mut()),
-            number::LINEAR_TABLE => self.linear(at, modifier, is_set, answer.data_mut()),
-            number::MULTICAST_TABLE => self.multicast(at, modifier, is_set, answer.data_mut()),
-            number::VENDOR_DIAGNOSTICS => self.node(at).map(|_| answer.data_mut().fill(0)),
+            number::EXTENDED_PORT_INFO => self.extended(at, modifier, answer.smp_data_mut()),
+            number::GUID_INFO => self.guids(at, modifier, is_set, answer.smp_data_mut()),
+            number::P_KEY_TABLE => self.p_keys(at, modifier, is_set, answer.smp_data_mut()),
+            number::SL_TO_VL => self.sl_to_vl(at, modifier, is_set, answer.smp_data_mut()),
+            number::VL_ARBITRATION => self.arbitration(at, modifier, is_set, answer.smp_data_mut()),
+            number::LINEAR_TABLE => self.linear(at, modifier, is_set, answer.smp_data_mut()),
+            number::MULTICAST_TABLE => self.multicast(at, modifier, is_set, answer.smp_data_mut()),
+            number::VENDOR_DIAGNOSTICS => self.node(at).map(|_| answer.smp_data_mut().fill(0)),
             number::LED_INFO => self.node(at).map(|_| ()),
             _ => Err(status::ATTRIBUTE),
         };
@@ -65,7 +65,7 @@ impl Fabric {
             return Answer::Reply(mad.response(refused));
         }
         if permission == Permission::WithoutKey && mad.attribute() == port_info::NUMBER {
-            port_info::M_KEY.set(answer.data_mut(), 0);
+            port_info::M_KEY.set(answer.smp_data_mut(), 0);
         }
         Answer::Reply(answer)
     }
