@@ -303,10 +303,11 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         (port_info::WIDTH_ACTIVE, codes.width),
         (port_info::SPEED_SUPPORTED, up_to(codes.speed) & QDR_MASK),
         (port_info::SPEED_ENABLED, up_to(codes.speed) & QDR_MASK),
-        (port_info::SPEED_ACTIVE, codes.speed),
+        // A port without a link is at the lowest speed.
+        (port_info::SPEED_ACTIVE, if is_linked { codes.speed } else { 1 }),
         (port_info::EXTENDED_SUPPORTED, up_to(codes.extended)),
         (port_info::EXTENDED_ENABLED, up_to(codes.extended)),
-        (port_info::EXTENDED_ACTIVE, codes.extended),
+        (port_info::EXTENDED_ACTIVE, if is_linked { codes.extended } else { 0 }),
         (port_info::STATE, logical),
         (port_info::PHYSICAL_STATE, physical),
         (port_info::DOWN_DEFAULT, physical::POLLING),
@@ -329,7 +330,7 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         guid: 0,
         peer: None,
         info,
-        is_fdr10: codes.is_fdr10,
+        is_fdr10: is_linked && codes.is_fdr10,
         counters: Default::default(),
         tables: None,
     }
