@@ -143,6 +143,9 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
             let lid = (number == addressed.port).then_some(lid);
             let mut port = port(kind, number, rate, best, lid.unwrap_or(0));
             port.guid = port_guid;
+            if let Some(lanes) = topology.lanes.get(&end) {
+                port_info::VL_CAP.set(&mut port.info, (*lanes).into());
+            }
             let lmc = node.hardware.lmc.unwrap_or(0);
             if lid.is_some() {
                 port_info::LMC.set(&mut port.info, lmc.into());
@@ -201,14 +204,14 @@ struct Rates {
 fn rates(topology: &Topology) -> Result<Rates, BuildError> {
     let mut rates = Rates::default();
     for link in &topology.links {
-        for end in link.ends {
+        for (end, stated) in link.ends.into_iter().zip(link.stated) {
             let name = || topology.nodes[end.node].name().to_owned();
             if end.port == 0 {
                 return Err(BuildError::Number(name()));
             }
             let last = rates.last.entry(end.node).or_default();
             *last = end.port.max(*last);
-            let rate = link.rate.unwrap_or(Rate {
+            let rate = stated.or(link.rate).unwrap_or(Rate {
                 width: 4,
                 speed: Speed::Qdr,
             });

@@ -171,6 +171,7 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
             peer_guid,
         ),
     }
+    builder.lanes(from, lanes(behind_description(comment)));
     builder.link(from, to, rate);
     Ok(Some(()))
 }
@@ -178,6 +179,12 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
 /// Finds the rate among the words behind a description: `lid 4 4xSDR s=4 w=2`.
 fn rate(words: &str) -> Option<Rate> {
     words.split_whitespace().find_map(Rate::parse)
+}
+
+/// Finds VLCap among the words behind a description, which `ibnetdiscover -f` prints: `v=4`.
+fn lanes(words: &str) -> Option<u8> {
+    let code = words.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
+    code.parse().ok().filter(|code| (1..=5).contains(code))
 }
 
 /// Reads ibsim's `w=2 s=4`: codes of LinkWidthActive and LinkSpeedActive.

@@ -88,6 +88,8 @@ pub struct Link {
     pub ends: [LinkEnd; 2],
     /// Active width and speed, if the file states them.
     pub rate: Option<Rate>,
+    /// The same as each end states it; they may contradict.
+    pub stated: [Option<Rate>; 2],
 }
 
 /// Addresses of a port, as far as the file states them. A switch has one for all its ports, with
@@ -126,6 +128,8 @@ pub struct Topology {
     pub remarks: Vec<Remark>,
     /// GUID of the port from which the fabric was discovered, if the file states it.
     pub origin: Option<u64>,
+    /// Codes of the virtual lanes that ports have (VLCap), as far as the file states them.
+    pub lanes: BTreeMap<LinkEnd, u8>,
 }
 
 /// Number of examples of a remark.
@@ -154,6 +158,7 @@ pub(crate) struct Builder {
     addresses: BTreeMap<LinkEnd, Address>,
     remarks: BTreeMap<&'static str, Remark>,
     origin: Option<u64>,
+    lanes: BTreeMap<LinkEnd, u8>,
 }
 
 impl Builder {
@@ -212,6 +217,11 @@ impl Builder {
     pub fn mask(&mut self, node: usize, lmc: Option<u8>) {
         let known = &mut self.nodes[node].hardware.lmc;
         *known = known.or(lmc);
+    }
+
+    /// Records the code of the virtual lanes that a port has.
+    pub fn lanes(&mut self, end: LinkEnd, code: Option<u8>) {
+        self.lanes.extend(code.map(|code| (end, code)));
     }
 
     /// Records the port from which the fabric was discovered.
@@ -321,10 +331,12 @@ impl Builder {
                 // The link is made where its first end is stated.
                 Some(back) if back.to == from && from != to => {
                     if from < to {
+                        let stated = [rate, back.rate];
                         let rate = self.slower(from, to, rate, back.rate);
                         links.push(Link {
                             ends: [from, to],
                             rate,
+                            stated,
                         });
                     }
                 }
@@ -344,6 +356,7 @@ impl Builder {
                     links.push(Link {
                         ends: [from, to],
                         rate,
+                        stated: [rate; 2],
                     });
                 }
             }
@@ -355,6 +368,7 @@ impl Builder {
             addresses: self.addresses.into_values().collect(),
             remarks: self.remarks.into_values().collect(),
             origin: self.origin,
+            lanes: self.lanes,
         }
     }
 

@@ -246,18 +246,25 @@ impl Files {
         let Some(&(file, agent)) = self.agents.get(&high) else {
             return;
         };
+        let at = self.addressed(at);
         let is_here = self.files.get(&file).is_some_and(|file| file.at == at);
         if is_here && self.pending.answered(key).is_some() {
             self.queue(file, agent, at, packet);
         }
     }
 
+    /// Returns the port whose device file receives datagrams that arrive at a port.
+    fn addressed(&self, at: End) -> End {
+        let node = &self.subnet.fabric.nodes[at.node as usize];
+        End {
+            node: at.node,
+            port: node.addressed(at.port),
+        }
+    }
+
     /// Gives a request to the agent that registered for it.
     fn request(&mut self, at: End, packet: Packet) {
-        let here = End {
-            node: at.node,
-            port: self.subnet.fabric.nodes[at.node as usize].addressed(at.port),
-        };
+        let here = self.addressed(at);
         let found = self.files.iter().filter(|(_, file)| file.at == here).find_map(|(id, file)| {
             let index = file.agents.iter().position(|agent| {
                 let agent = agent.as_ref();
