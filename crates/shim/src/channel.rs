@@ -154,9 +154,7 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
         // The number refers to another file now.
         kinds::set(descriptor, DescriptorKind::None);
     }
-    if kinds::of(descriptor) == DescriptorKind::Datagrams
-        && management::verbena_shim_is_datagrams(descriptor) != 0
-    {
+    if kinds::of(descriptor) == DescriptorKind::Datagrams {
         // SAFETY: passes on the caller's arguments, which are valid for the C function.
         return unsafe { management::write(descriptor, buffer, count) };
     }

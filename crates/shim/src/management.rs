@@ -7,11 +7,12 @@
 //! descriptor over which the answer comes. The numbers are those of `crates/umad/src/protocol.rs`.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr_un, ssize_t};
 
 use crate::errno;
+use crate::kernel::system_call;
 use crate::kinds::{self, DescriptorKind};
 use crate::place::{LONGEST, Node};
 
@@ -87,12 +88,22 @@ pub fn copied(original: c_int, copy: c_int) {
     }
 }
 
-/// Returns whether a descriptor is a file of datagrams.
+/// Returns whether a descriptor was a file of datagrams when it was last seen; [`is_still_one`]
+/// looks again.
 #[unsafe(no_mangle)]
 pub extern "C" fn verbena_shim_is_datagrams(descriptor: c_int) -> c_int {
+    (kinds::of(descriptor) == DescriptorKind::Datagrams).into()
+}
+
+/// Returns whether a descriptor is a file of datagrams. If the number was closed without the shim's
+/// notice and refers to another file now, it loses its kind.
+fn is_still_one(descriptor: c_int) -> bool {
     let is_one = kinds::of(descriptor) == DescriptorKind::Datagrams
         && errno::kept(|| kinds::is_still(descriptor));
-    is_one.into()
+    if !is_one {
+        kinds::set(descriptor, DescriptorKind::None);
+    }
+    is_one
 }
 
 /// Returns the address of the process that keeps the fabric, and the index of the program's node.
@@ -173,7 +184,7 @@ pub fn open(node: Node, flags: c_int) -> c_int {
         agents.store(0, Ordering::Relaxed);
     }
     kinds::set_events(descriptor, DescriptorKind::Datagrams);
-    if verbena_shim_is_datagrams(descriptor) == 0 {
+    if !is_still_one(descriptor) {
         // SAFETY: the descriptor was opened here.
         unsafe { libc::close(descriptor) };
         return errno::fail(libc::EMFILE);
@@ -202,9 +213,29 @@ pub fn received(descriptor: c_int) {
     }
 }
 
+/// Time of the last update of sysfs in this process, in nanoseconds of the monotonic clock; 0 if it
+/// has received a datagram since.
+static REFRESHED: AtomicU64 = AtomicU64::new(0);
+/// Time for which an update holds: a program reads a hundred files at its start.
+const FRESH: u64 = 2_000_000;
+
+fn now() -> u64 {
+    // SAFETY: zeros are a valid time, which the call may overwrite.
+    unsafe {
+        let mut time: libc::timespec = mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+}
+
 /// Updates the files of sysfs. Preserves `errno`. If the process is gone, they stay.
 pub fn refresh() {
     errno::kept(|| {
+        let (last, now) = (REFRESHED.load(Ordering::Relaxed), now());
+        if last != 0 && now.wrapping_sub(last) < FRESH {
+            return;
+        }
+        REFRESHED.store(now, Ordering::Relaxed);
         let socket = connect(REFRESH, 0, libc::O_CLOEXEC);
         if socket >= 0 {
             // SAFETY: the descriptor was opened here.
@@ -240,15 +271,23 @@ unsafe fn take(descriptor: c_int, buffer: *mut c_void, count: usize) -> ssize_t 
     // SAFETY: the caller promises the buffer; a look may have none.
     unsafe {
         let length = libc::recv(descriptor, buffer, 0, LOOK);
+        if length < 0 && errno::get() == libc::ENOTSOCK {
+            kinds::set(descriptor, DescriptorKind::None);
+            return system_call!(libc::SYS_read, descriptor, buffer, count) as ssize_t;
+        }
         if length < 0 {
             return -1;
+        }
+        REFRESHED.store(0, Ordering::Relaxed);
+        if length as usize <= count && length > 0 {
+            return libc::recv(descriptor, buffer, count, libc::MSG_DONTWAIT);
+        }
+        if !is_still_one(descriptor) {
+            return system_call!(libc::SYS_read, descriptor, buffer, count) as ssize_t;
         }
         if length == 0 {
             // The process that keeps the fabric has ended.
             return errno::fail(libc::EIO) as ssize_t;
-        }
-        if length as usize <= count {
-            return libc::recv(descriptor, buffer, count, libc::MSG_DONTWAIT);
         }
         if count < SEGMENT {
             return errno::fail(libc::EINVAL) as ssize_t;
@@ -271,6 +310,10 @@ pub unsafe fn write(descriptor: c_int, buffer: *const c_void, count: usize) -> s
         agent < 32 && known >> agent & 1 != 0
     };
     if !is_known {
+        if !is_still_one(descriptor) {
+            // SAFETY: passes on the caller's arguments, which are valid for the C function.
+            return unsafe { system_call!(libc::SYS_write, descriptor, buffer, count) as ssize_t };
+        }
         // SAFETY: the caller promises the buffer.
         return match unsafe { call(descriptor, WRITE, buffer, count, &mut []) } {
             0 => count as ssize_t,
@@ -285,6 +328,13 @@ pub unsafe fn write(descriptor: c_int, buffer: *const c_void, count: usize) -> s
             // The kernel's file is always writable.
             libc::EAGAIN => wait_to_write(descriptor),
             libc::EPIPE | libc::ECONNRESET => return errno::fail(libc::EIO) as ssize_t,
+            libc::ENOTSOCK => {
+                kinds::set(descriptor, DescriptorKind::None);
+                // SAFETY: passes on the caller's arguments, valid for the C function.
+                return unsafe {
+                    system_call!(libc::SYS_write, descriptor, buffer, count) as ssize_t
+                };
+            }
             _ => return -1,
         }
     }
@@ -413,6 +463,12 @@ pub unsafe extern "C" fn verbena_shim_control(
     request: c_ulong,
     argument: *mut c_void,
 ) -> c_int {
+    if !is_still_one(descriptor) {
+        // SAFETY: passes on the caller's arguments, which are valid for the C function.
+        return unsafe {
+            system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int
+        };
+    }
     let request = request as u32;
     let Some((_, size)) = ARGUMENTS.iter().find(|(known, _)| *known == request) else {
         return errno::fail(libc::ENOTTY);

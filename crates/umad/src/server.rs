@@ -184,37 +184,35 @@ impl Server {
         if !flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
             return;
         }
-        // A bounded number, so that one program does not starve the others.
-        for _ in 0..64 {
-            let Some(connection) = self.connections.get(&id) else {
-                return;
-            };
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-            let mut control = RecvAncillaryBuffer::new(&mut space);
-            let mut slices = [IoSliceMut::new(buffer)];
-            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-            let length = match recvmsg(&connection.socket, &mut slices, &mut control, flags) {
-                Ok(received) if received.bytes > 0 => received.bytes,
-                Err(Errno::AGAIN | Errno::INTR) => return,
-                _ => return self.close(id),
-            };
-            let descriptors = control.drain().filter_map(|message| match message {
-                RecvAncillaryMessage::ScmRights(all) => Some(all),
-                _ => None,
-            });
-            let descriptor = descriptors.flatten().next();
-            let message = &mut buffer[..length];
-            match (connection.purpose, descriptor) {
-                (None, _) => self.hello(id, message),
-                (Some(_), Some(reply)) => self.call(id, message, &reply),
-                (Some(Purpose::Datagrams), None) => {
-                    // A program that does not await the result of a write gets none.
-                    let _ = self.files.write(id, message);
-                }
-                _ => {}
+        // One message; if there are more, the next wait returns at once.
+        let Some(connection) = self.connections.get(&id) else {
+            return;
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut slices = [IoSliceMut::new(buffer)];
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let length = match recvmsg(&connection.socket, &mut slices, &mut control, flags) {
+            Ok(received) if received.bytes > 0 => received.bytes,
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            _ => return self.close(id),
+        };
+        let descriptors = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(all) => Some(all),
+            _ => None,
+        });
+        let descriptor = descriptors.flatten().next();
+        let message = &mut buffer[..length];
+        match (connection.purpose, descriptor) {
+            (None, _) => self.hello(id, message),
+            (Some(_), Some(reply)) => self.call(id, message, &reply),
+            (Some(Purpose::Datagrams), None) => {
+                // A program that does not await the result of a write gets none.
+                let _ = self.files.write(id, message);
             }
-            self.flush();
+            _ => {}
         }
+        self.flush();
     }
 
     /// Opens the file that a connection asks for, and answers with an errno.
