@@ -18,6 +18,8 @@ pub mod protocol;
 mod rmpp;
 mod server;
 pub mod tree;
+#[cfg(test)]
+mod tests;
 
 pub use client::connect;
 pub use files::{FileId, Files, Output};
