@@ -190,8 +190,8 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
 unsafe fn disguise(descriptor: c_int, status: *mut Stat) {
     // SAFETY: the caller promises a valid, filled-in status.
     let inode = unsafe { (*status).st_ino };
-    let is_datagrams = kinds::of(descriptor) == DescriptorKind::Datagrams
-        && kinds::has_inode(descriptor, inode);
+    let is_datagrams =
+        kinds::of(descriptor) == DescriptorKind::Datagrams && kinds::has_inode(descriptor, inode);
     if is_ours(descriptor) || is_datagrams {
         // SAFETY: the caller promises a valid, filled-in status.
         unsafe { (*status).st_mode = libc::S_IFCHR | 0o666 };

@@ -131,7 +131,11 @@ fn connect(purpose: u16, index: u32, flags: c_int) -> c_int {
         return errno::fail(libc::ENODEV);
     };
     let is_nonblocking = flags & libc::O_NONBLOCK != 0;
-    let close_on_exec = if flags & libc::O_CLOEXEC != 0 { libc::SOCK_CLOEXEC } else { 0 };
+    let close_on_exec = if flags & libc::O_CLOEXEC != 0 {
+        libc::SOCK_CLOEXEC
+    } else {
+        0
+    };
     let mut hello = [0u8; 16];
     hello[..4].copy_from_slice(&MAGIC.to_ne_bytes());
     hello[4..6].copy_from_slice(&purpose.to_ne_bytes());
@@ -151,8 +155,19 @@ fn connect(purpose: u16, index: u32, flags: c_int) -> c_int {
         let done = libc::connect(socket, to, size) == 0 && {
             let level = libc::SOL_SOCKET;
             let buffer = (&raw const BUFFER).cast();
-            libc::setsockopt(socket, level, libc::SO_SNDBUF, buffer, word as libc::socklen_t);
-            libc::send(socket, hello.as_ptr().cast(), hello.len(), libc::MSG_NOSIGNAL) >= 0
+            libc::setsockopt(
+                socket,
+                level,
+                libc::SO_SNDBUF,
+                buffer,
+                word as libc::socklen_t,
+            );
+            libc::send(
+                socket,
+                hello.as_ptr().cast(),
+                hello.len(),
+                libc::MSG_NOSIGNAL,
+            ) >= 0
         };
         if done {
             let taken = libc::recv(socket, (&raw mut answer).cast(), word, 0);
@@ -412,7 +427,9 @@ unsafe fn exchange(
         (*header).cmsg_level = libc::SOL_SOCKET;
         (*header).cmsg_type = libc::SCM_RIGHTS;
         (*header).cmsg_len = libc::CMSG_LEN(size) as _;
-        libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(pair[1]);
+        libc::CMSG_DATA(header)
+            .cast::<c_int>()
+            .write_unaligned(pair[1]);
         let sent = loop {
             let sent = libc::sendmsg(descriptor, &message, libc::MSG_NOSIGNAL);
             if sent >= 0 || errno::get() != libc::EAGAIN {
@@ -465,9 +482,7 @@ pub unsafe extern "C" fn verbena_shim_control(
 ) -> c_int {
     if !is_still_one(descriptor) {
         // SAFETY: passes on the caller's arguments, which are valid for the C function.
-        return unsafe {
-            system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int
-        };
+        return unsafe { system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int };
     }
     let request = request as u32;
     let Some((_, size)) = ARGUMENTS.iter().find(|(known, _)| *known == request) else {

@@ -154,7 +154,10 @@ pub fn classify_on_fabric(path: &[u8]) -> Option<Answer<'_>> {
         return is_the_directory(rest).then(|| answer(&path[1..], None));
     }
     let relative = path.strip_prefix(b"/sys/")?;
-    if relative.strip_prefix(b"class/infiniband_mad").is_some_and(is_below) {
+    if relative
+        .strip_prefix(b"class/infiniband_mad")
+        .is_some_and(is_below)
+    {
         return Some(answer(relative, None));
     }
     let rest = relative.strip_prefix(b"class/infiniband")?;

@@ -128,7 +128,10 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
         };
         let mut own = HashSet::from([made.guid]);
         for number in u32::from(made.first_port())..=count {
-            let end = LinkEnd { node: at, port: number };
+            let end = LinkEnd {
+                node: at,
+                port: number,
+            };
             let addressed = match kind {
                 Kind::Switch => LinkEnd { node: at, port: 0 },
                 _ => end,
@@ -231,7 +234,10 @@ fn rates(topology: &Topology) -> Result<Rates, BuildError> {
 fn lids(topology: &Topology) -> HashMap<LinkEnd, (u16, Option<u64>)> {
     let mut stated = HashMap::new();
     for address in &topology.addresses {
-        let lid = address.lid.and_then(|lid| u16::try_from(lid).ok()).unwrap_or(0);
+        let lid = address
+            .lid
+            .and_then(|lid| u16::try_from(lid).ok())
+            .unwrap_or(0);
         let is_valid = usize::from(lid) < UNICAST_LIDS;
         stated.insert(address.end, (if is_valid { lid } else { 0 }, address.guid));
     }
@@ -239,8 +245,14 @@ fn lids(topology: &Topology) -> HashMap<LinkEnd, (u16, Option<u64>)> {
 }
 
 fn node_guid(id: &str) -> Option<u64> {
-    let (_, digits) = id.split_once('-')?;
-    u64::from_str_radix(digits, 16).ok().filter(|guid| *guid != 0)
+    let (letter, digits) = id.split_once('-')?;
+    // Other ids are names.
+    if !matches!(letter, "S" | "H" | "R") || digits.len() != 16 {
+        return None;
+    }
+    u64::from_str_radix(digits, 16)
+        .ok()
+        .filter(|guid| *guid != 0)
 }
 
 fn description(text: &str) -> [u8; DESCRIPTION] {
@@ -307,10 +319,16 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         (port_info::SPEED_SUPPORTED, up_to(codes.speed) & QDR_MASK),
         (port_info::SPEED_ENABLED, up_to(codes.speed) & QDR_MASK),
         // A port without a link is at the lowest speed.
-        (port_info::SPEED_ACTIVE, if is_linked { codes.speed } else { 1 }),
+        (
+            port_info::SPEED_ACTIVE,
+            if is_linked { codes.speed } else { 1 },
+        ),
         (port_info::EXTENDED_SUPPORTED, up_to(codes.extended)),
         (port_info::EXTENDED_ENABLED, up_to(codes.extended)),
-        (port_info::EXTENDED_ACTIVE, if is_linked { codes.extended } else { 0 }),
+        (
+            port_info::EXTENDED_ACTIVE,
+            if is_linked { codes.extended } else { 0 },
+        ),
         (port_info::STATE, logical),
         (port_info::PHYSICAL_STATE, physical),
         (port_info::DOWN_DEFAULT, physical::POLLING),
@@ -325,7 +343,10 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         (port_info::SUBNET_TIMEOUT, 18),
         (port_info::RESPONSE_TIME, 16),
         (port_info::THRESHOLDS, 0x88),
-        (port_info::CAPABILITIES_2, if capabilities == 0 { 0 } else { 0x430 }),
+        (
+            port_info::CAPABILITIES_2,
+            if capabilities == 0 { 0 } else { 0x430 },
+        ),
     ] {
         field.set(&mut info, value);
     }

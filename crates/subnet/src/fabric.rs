@@ -268,7 +268,10 @@ impl Fabric {
     /// Fails with a message if no node or several have the name.
     pub fn named(&self, name: &str) -> Result<u32, String> {
         let digits = name.strip_prefix("0x").unwrap_or(name);
-        let digits = digits.strip_prefix("S-").or(digits.strip_prefix("H-")).unwrap_or(digits);
+        let digits = digits
+            .strip_prefix("S-")
+            .or(digits.strip_prefix("H-"))
+            .unwrap_or(digits);
         if digits.len() > 4
             && let Ok(guid) = u64::from_str_radix(digits, 16)
             && let Some(end) = self.end_of_guid(guid)
@@ -309,13 +312,17 @@ impl Fabric {
             port_info::PHYSICAL_STATE.set(&mut port.info, physical);
         }
         let is_disabled = |fabric: &Fabric, end| {
-            let state = fabric.port(end).map(|port| port_info::PHYSICAL_STATE.get(&port.info));
+            let state = fabric
+                .port(end)
+                .map(|port| port_info::PHYSICAL_STATE.get(&port.info));
             state == Some(physical::DISABLED)
         };
         let comes_up = physical == physical::POLLING && !is_disabled(self, peer);
         for at in [end, peer] {
             let is_disabled = is_disabled(self, at);
-            let Some(port) = self.port_mut(at) else { continue };
+            let Some(port) = self.port_mut(at) else {
+                continue;
+            };
             let (logical, physical) = match (comes_up, is_disabled) {
                 (true, _) => (state::INIT, physical::LINK_UP),
                 (false, true) => (state::DOWN, physical::DISABLED),
@@ -324,7 +331,8 @@ impl Fabric {
             port_info::STATE.set(&mut port.info, logical);
             port_info::PHYSICAL_STATE.set(&mut port.info, physical);
             if was_up {
-                port.counters.add(crate::attribute::counters::Counter::LinkDowned, 1);
+                port.counters
+                    .add(crate::attribute::counters::Counter::LinkDowned, 1);
             }
             self.state_changed(at.node);
         }
@@ -332,8 +340,12 @@ impl Fabric {
 
     /// Records in a switch that the state of a port changed, and sends trap 128.
     pub(crate) fn state_changed(&mut self, node: u32) {
-        let Some(switch) = self.nodes.get_mut(node as usize) else { return };
-        let Some(forwarding) = &mut switch.forwarding else { return };
+        let Some(switch) = self.nodes.get_mut(node as usize) else {
+            return;
+        };
+        let Some(forwarding) = &mut switch.forwarding else {
+            return;
+        };
         switch_info::PORT_STATE_CHANGE.set(&mut forwarding.info, 1);
         let own = End { node, port: 0 };
         let lid = self.port(own).map_or(0, Port::lid);

@@ -275,13 +275,21 @@ impl Mad {
     /// Returns the outgoing port of a hop; hops beyond 63 have port 0.
     pub fn outgoing(&self, hop: u8) -> u8 {
         let hop = usize::from(hop);
-        if hop < PATH { self.0[INITIAL_PATH + hop] } else { 0 }
+        if hop < PATH {
+            self.0[INITIAL_PATH + hop]
+        } else {
+            0
+        }
     }
 
     /// Returns the port by which the datagram came in at a hop.
     pub fn incoming(&self, hop: u8) -> u8 {
         let hop = usize::from(hop);
-        if hop < PATH { self.0[RETURN_PATH + hop] } else { 0 }
+        if hop < PATH {
+            self.0[RETURN_PATH + hop]
+        } else {
+            0
+        }
     }
 
     /// Records the port by which the datagram came in at a hop.

@@ -41,7 +41,10 @@ impl Manager {
     /// else the first port that has a link.
     pub fn place(fabric: &Fabric) -> Option<End> {
         let linked = |end: &End| fabric.port(*end).is_some_and(|port| port.peer.is_some());
-        let switch = fabric.nodes.iter().position(|node| node.kind == Kind::Switch);
+        let switch = fabric
+            .nodes
+            .iter()
+            .position(|node| node.kind == Kind::Switch);
         match switch {
             Some(node) => Some(End {
                 node: node as u32,
@@ -70,7 +73,9 @@ impl Manager {
     pub(crate) fn answer(&mut self, fabric: &mut Fabric, packet: &Packet) -> Option<Mad> {
         let mad = &packet.mad;
         if mad.class() == class::SA {
-            return self.administration.answer(fabric, packet, self.sm_info(fabric));
+            return self
+                .administration
+                .answer(fabric, packet, self.sm_info(fabric));
         }
         match mad.method() {
             // A sweep follows each trap.
@@ -179,7 +184,9 @@ fn activate(fabric: &mut Fabric, node: u32, sm_lid: u16) {
         .collect();
     for port in numbers {
         let peer = fabric.port(End { node, port }).and_then(|port| port.peer);
-        let of_peer = peer.and_then(|peer| fabric.port(peer)).map(|port| port.info);
+        let of_peer = peer
+            .and_then(|peer| fabric.port(peer))
+            .map(|port| port.info);
         let Some(this) = fabric.port_mut(End { node, port }) else {
             continue;
         };
@@ -204,7 +211,11 @@ fn activate(fabric: &mut Fabric, node: u32, sm_lid: u16) {
 /// spread over them.
 fn forward(fabric: &mut Fabric, nodes: &[u32]) {
     let is_switch = |fabric: &Fabric, node: u32| fabric.nodes[node as usize].kind == Kind::Switch;
-    let switches: Vec<u32> = nodes.iter().copied().filter(|node| is_switch(fabric, *node)).collect();
+    let switches: Vec<u32> = nodes
+        .iter()
+        .copied()
+        .filter(|node| is_switch(fabric, *node))
+        .collect();
     let mut index = vec![usize::MAX; fabric.nodes.len()];
     for (at, node) in switches.iter().enumerate() {
         index[*node as usize] = at;
@@ -233,7 +244,12 @@ fn forward(fabric: &mut Fabric, nodes: &[u32]) {
                 _ => {}
             }
         }
-        top = lids[at].iter().map(|(lid, _)| *lid).max().unwrap_or(0).max(top);
+        top = lids[at]
+            .iter()
+            .map(|(lid, _)| *lid)
+            .max()
+            .unwrap_or(0)
+            .max(top);
     }
     for node in &switches {
         if let Some(forwarding) = &mut fabric.nodes[*node as usize].forwarding {
@@ -256,9 +272,9 @@ fn forward(fabric: &mut Fabric, nodes: &[u32]) {
                 continue;
             }
             candidates.clear();
-            let nearer = links[at].iter().filter(|(_, to)| {
-                distance[*to] != usize::MAX && distance[*to] < distance[at]
-            });
+            let nearer = links[at]
+                .iter()
+                .filter(|(_, to)| distance[*to] != usize::MAX && distance[*to] < distance[at]);
             candidates.extend(nearer.map(|(port, _)| *port));
             if candidates.is_empty() {
                 continue;

@@ -107,7 +107,14 @@ impl Fabric {
             if !is_switch && (hop > 1 || port != at.port) {
                 return None;
             }
-            at = self.cross(End { node: at.node, port }, words, true)?;
+            at = self.cross(
+                End {
+                    node: at.node,
+                    port,
+                },
+                words,
+                true,
+            )?;
             packet.mad.set_incoming(hop, at.port);
         }
         packet.mad.set_hop_pointer(hops + 1);
@@ -123,7 +130,14 @@ impl Fabric {
         let mut at = from;
         for hop in (1..=hops).rev() {
             let port = packet.mad.incoming(hop);
-            at = self.cross(End { node: at.node, port }, words, true)?;
+            at = self.cross(
+                End {
+                    node: at.node,
+                    port,
+                },
+                words,
+                true,
+            )?;
         }
         packet.mad.set_hop_pointer(0);
         Some(at)
@@ -133,9 +147,8 @@ impl Fabric {
     fn cross(&mut self, out: End, words: u64, is_management: bool) -> Option<End> {
         let port = self.port_mut(out)?;
         let peer = port.peer?;
-        let passes = |linked: bool, logical: u64| {
-            linked && (is_management || logical == state::ACTIVE)
-        };
+        let passes =
+            |linked: bool, logical: u64| linked && (is_management || logical == state::ACTIVE);
         if !passes(port.is_linked(), port.state()) {
             if port.is_linked() {
                 port.counters.add(Counter::Discards, 1);
@@ -153,7 +166,10 @@ impl Fabric {
         let own = node.addressed(from.port);
         let is_own = node.port(own)?.has_lid(to);
         if is_own {
-            return Some(End { node: from.node, port: own });
+            return Some(End {
+                node: from.node,
+                port: own,
+            });
         }
         let is_switch = node.kind == Kind::Switch;
         let mut at = match (is_switch, to) {
@@ -174,7 +190,16 @@ impl Fabric {
             match forwarding.port(to) {
                 _ if is_own => return Some(at),
                 Some(0) => return None,
-                Some(port) => at = self.cross(End { node: at.node, port }, words, is_management)?,
+                Some(port) => {
+                    at = self.cross(
+                        End {
+                            node: at.node,
+                            port,
+                        },
+                        words,
+                        is_management,
+                    )?
+                }
                 None => {
                     let port = self.port_mut(at)?;
                     port.counters.add(Counter::SwitchRelayErrors, 1);

@@ -138,7 +138,13 @@ fn port_states_rise_one_by_one() {
     assert_eq!(set(state::ARMED), 0);
     assert_eq!(set(state::INIT), status::INVALID);
     assert_eq!(set(state::ACTIVE), 0);
-    let port = subnet.fabric.port(End { node: SWITCH, port: 1 }).unwrap();
+    let port = subnet
+        .fabric
+        .port(End {
+            node: SWITCH,
+            port: 1,
+        })
+        .unwrap();
     assert_eq!(port.state(), state::ACTIVE);
 }
 
@@ -161,7 +167,11 @@ fn invalid_values_change_nothing() {
         }
         field.set(mad.data_mut(), value);
         let answer = directed(&mut subnet, &[1], mad).unwrap();
-        assert_eq!(answer.status(), status::DIRECTION | status::INVALID, "{field:?}");
+        assert_eq!(
+            answer.status(),
+            status::DIRECTION | status::INVALID,
+            "{field:?}"
+        );
         for (one, other) in before.iter().zip(&subnet.fabric.nodes[0].ports) {
             assert_eq!(one.info, other.info);
         }
@@ -176,7 +186,10 @@ fn a_disabled_port_takes_the_link_down_at_both_ends_and_traps() {
     let forwarding = subnet.fabric.nodes[0].forwarding.as_mut().unwrap();
     switch_info::LINEAR_TOP.set(&mut forwarding.info, 3);
     forwarding.set_port(2, 1);
-    let end = End { node: SWITCH, port: 2 };
+    let end = End {
+        node: SWITCH,
+        port: 2,
+    };
     let deliveries = subnet.change_link(end, physical::DISABLED);
     let trap = &deliveries[0];
     assert_eq!((trap.at, trap.packet.mad.method()), (HOST, method::TRAP));
@@ -184,10 +197,18 @@ fn a_disabled_port_takes_the_link_down_at_both_ends_and_traps() {
     assert_eq!(subnet.fabric.port(OTHER).unwrap().state(), state::DOWN);
     let info = directed(&mut subnet, &[1], get(switch_info::NUMBER, 0)).unwrap();
     assert_eq!(switch_info::PORT_STATE_CHANGE.get(info.data()), 1);
-    assert_eq!(directed(&mut subnet, &[1, 2], get(node_info::NUMBER, 0)), None);
+    assert_eq!(
+        directed(&mut subnet, &[1, 2], get(node_info::NUMBER, 0)),
+        None
+    );
     subnet.change_link(end, physical::POLLING);
     assert_eq!(subnet.fabric.port(OTHER).unwrap().state(), state::INIT);
-    let downed = subnet.fabric.port(OTHER).unwrap().counters.get(Counter::LinkDowned);
+    let downed = subnet
+        .fabric
+        .port(OTHER)
+        .unwrap()
+        .counters
+        .get(Counter::LinkDowned);
     assert_eq!(downed, 1);
 }
 
@@ -213,12 +234,22 @@ fn a_wrong_management_key_is_dropped_and_counted() {
 #[test]
 fn unknown_requests_get_the_specified_status() {
     let mut subnet = managed();
-    let mut ask = |mad: Mad, qp| answer(subnet.transmit(HOST, packet(mad, 1, qp))).unwrap().status();
+    let mut ask = |mad: Mad, qp| {
+        answer(subnet.transmit(HOST, packet(mad, 1, qp)))
+            .unwrap()
+            .status()
+    };
     let pm = |method, attribute| request(class::PM, method, attribute, 0);
     assert_eq!(ask(pm(method::GET, 0x7777), 1), status::ATTRIBUTE);
     assert_eq!(ask(pm(0x30, 0x12), 1), status::METHOD);
-    assert_eq!(ask(request(class::SM_LID, method::GET, 0x7777, 0), 0), status::ATTRIBUTE);
-    assert_eq!(ask(request(class::SA, method::GET, 0x7777, 0), 1), status::ATTRIBUTE);
+    assert_eq!(
+        ask(request(class::SM_LID, method::GET, 0x7777, 0), 0),
+        status::ATTRIBUTE
+    );
+    assert_eq!(
+        ask(request(class::SA, method::GET, 0x7777, 0), 1),
+        status::ATTRIBUTE
+    );
     assert_eq!(ask(request(class::SA, 0x30, 0x11, 0), 1), status::METHOD);
     let mut old = request(class::SA, method::GET, 0x11, 0);
     old.set_class(class::SA, 1);
@@ -234,8 +265,20 @@ fn counters_count_each_packet_at_each_port() {
     answer(subnet.transmit(HOST, packet(one, 3, 1))).unwrap();
     for (end, packets) in [
         (HOST, 1),
-        (End { node: SWITCH, port: 1 }, 1),
-        (End { node: SWITCH, port: 2 }, 1),
+        (
+            End {
+                node: SWITCH,
+                port: 1,
+            },
+            1,
+        ),
+        (
+            End {
+                node: SWITCH,
+                port: 2,
+            },
+            1,
+        ),
         (OTHER, 1),
     ] {
         let counters = &subnet.fabric.port(end).unwrap().counters;
@@ -252,13 +295,21 @@ fn tables_of_subnet_administration_are_complete() {
         let mad = request(class::SA, method::GET_TABLE, attribute, 0);
         let answer = answer(subnet.transmit(HOST, packet(mad, 1, 1))).unwrap();
         assert_eq!(answer.status(), 0);
-        assert_eq!(answer.bytes().len(), (56 + size * count).max(256), "{attribute:#x}");
+        assert_eq!(
+            answer.bytes().len(),
+            (56 + size * count).max(256),
+            "{attribute:#x}"
+        );
     }
 }
 
 #[test]
 fn a_port_takes_less_than_a_kilobyte() {
-    assert!(size_of::<crate::Port>() < 1024, "{}", size_of::<crate::Port>());
+    assert!(
+        size_of::<crate::Port>() < 1024,
+        "{}",
+        size_of::<crate::Port>()
+    );
 }
 
 /// A source of numbers that is the same in each run.
@@ -296,7 +347,9 @@ impl Random {
         let modifier = self.of(&[0, 1, 2, 3], |any| any as u32);
         mad.set_attribute(self.of(&[attribute, 0xff90], |any| any as u16), modifier);
         if class == class::SM_DIRECTED {
-            let ports: Vec<u8> = (0..self.next() % 4).map(|_| self.next() as u8 % 3).collect();
+            let ports: Vec<u8> = (0..self.next() % 4)
+                .map(|_| self.next() as u8 % 3)
+                .collect();
             mad.set_status(0);
             mad.set_path(&ports);
         }
@@ -318,7 +371,13 @@ fn a_hundred_thousand_hostile_datagrams_are_answered_or_dropped() {
         }
         let qp = random.of(&[0, 1], |any| any as u32);
         let packet = packet(random.mad(), random.of(&[1, 2, 3, 4], |any| any as u16), qp);
-        let from = [HOST, End { node: SWITCH, port: 0 }][number % 2];
+        let from = [
+            HOST,
+            End {
+                node: SWITCH,
+                port: 0,
+            },
+        ][number % 2];
         for delivery in subnet.transmit(from, packet) {
             assert!(subnet.fabric.port(delivery.at).is_some());
             assert!(delivery.packet.mad.bytes().len() <= 1 << 16);

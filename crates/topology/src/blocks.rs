@@ -63,7 +63,9 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
         {
             return Err(fault("invalid first line of a node"));
         } else if let Some(rest) = line.strip_prefix("# Initiated from node ") {
-            let port = rest.split_once("port").and_then(|(_, port)| hexadecimal(port));
+            let port = rest
+                .split_once("port")
+                .and_then(|(_, port)| hexadecimal(port));
             if let Some(port) = port {
                 builder.originate(port);
             }
@@ -183,7 +185,9 @@ fn rate(words: &str) -> Option<Rate> {
 
 /// Finds VLCap among the words behind a description, which `ibnetdiscover -f` prints: `v=4`.
 fn lanes(words: &str) -> Option<u8> {
-    let code = words.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
+    let code = words
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))?;
     code.parse().ok().filter(|code| (1..=5).contains(code))
 }
 

@@ -101,10 +101,18 @@ impl Files {
     }
 
     fn mark(&mut self, at: End, is_manager: bool) {
-        let is_builtin = self.subnet.manager.as_ref().is_some_and(|manager| manager.at == at);
+        let is_builtin = self
+            .subnet
+            .manager
+            .as_ref()
+            .is_some_and(|manager| manager.at == at);
         if let Some(port) = self.subnet.fabric.port_mut(at) {
             let others = port_info::CAPABILITIES.get(&port.info) & !capability::IS_SM;
-            let own = if is_manager || is_builtin { capability::IS_SM } else { 0 };
+            let own = if is_manager || is_builtin {
+                capability::IS_SM
+            } else {
+                0
+            };
             port_info::CAPABILITIES.set(&mut port.info, others | own);
         }
     }
@@ -157,7 +165,10 @@ impl Files {
         };
         let at = self.files.get(&file).ok_or(ENODEV)?.at;
         let of_port = self.files.values().filter(|file| file.at == at);
-        if of_port.flat_map(|file| file.agents.iter().flatten()).any(|other| agent.collides(other)) {
+        if of_port
+            .flat_map(|file| file.agents.iter().flatten())
+            .any(|other| agent.collides(other))
+        {
             return Err(EINVAL);
         }
         let this = self.files.get_mut(&file).ok_or(ENODEV)?;
@@ -185,7 +196,10 @@ impl Files {
             return Err(EINVAL);
         }
         let header = Header::of(bytes, size);
-        let agent = this.agents.get(header.agent as usize).and_then(Option::as_ref);
+        let agent = this
+            .agents
+            .get(header.agent as usize)
+            .and_then(Option::as_ref);
         let agent = agent.ok_or(EINVAL)?;
         let length = bytes.len() - size;
         let mut mad = Mad::of(&bytes[size..]).ok_or(EINVAL)?;
@@ -265,13 +279,17 @@ impl Files {
     /// Gives a request to the agent that registered for it.
     fn request(&mut self, at: End, packet: Packet) {
         let here = self.addressed(at);
-        let found = self.files.iter().filter(|(_, file)| file.at == here).find_map(|(id, file)| {
-            let index = file.agents.iter().position(|agent| {
-                let agent = agent.as_ref();
-                agent.is_some_and(|agent| agent.qp == packet.qp && agent.receives(&packet.mad))
+        let found = self
+            .files
+            .iter()
+            .filter(|(_, file)| file.at == here)
+            .find_map(|(id, file)| {
+                let index = file.agents.iter().position(|agent| {
+                    let agent = agent.as_ref();
+                    agent.is_some_and(|agent| agent.qp == packet.qp && agent.receives(&packet.mad))
+                });
+                index.map(|index| (*id, index as u32))
             });
-            index.map(|index| (*id, index as u32))
-        });
         match found {
             Some((file, agent)) => self.queue(file, agent, here, packet),
             None => {
@@ -288,7 +306,9 @@ impl Files {
         };
         let lmc = self.subnet.fabric.port(at).map_or(0, |port| port.lmc());
         let header = Header::received(agent, &packet, lmc);
-        let has_rmpp = this.agents[agent as usize].as_ref().is_some_and(|agent| agent.has_rmpp);
+        let has_rmpp = this.agents[agent as usize]
+            .as_ref()
+            .is_some_and(|agent| agent.has_rmpp);
         if has_rmpp || !rmpp::is_data(&packet.mad) {
             let length = rmpp::length(&packet.mad);
             let message = header.message(this.header, &packet.mad, length);
@@ -296,7 +316,8 @@ impl Files {
             return;
         }
         for segment in rmpp::segments(&packet.mad) {
-            self.outputs.push((file, header.message(this.header, &segment, SIZE)));
+            self.outputs
+                .push((file, header.message(this.header, &segment, SIZE)));
         }
     }
 

@@ -17,9 +17,9 @@ mod pending;
 pub mod protocol;
 mod rmpp;
 mod server;
-pub mod tree;
 #[cfg(test)]
 mod tests;
+pub mod tree;
 
 pub use client::connect;
 pub use files::{FileId, Files, Output};

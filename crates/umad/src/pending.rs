@@ -67,7 +67,9 @@ impl Pending {
         if self.deadlines.len() > 1024 && self.deadlines.len() > 4 * self.requests.len() {
             let requests = &self.requests;
             self.deadlines.retain(|Reverse((_, number, key))| {
-                requests.get(key).is_some_and(|request| request.number == *number)
+                requests
+                    .get(key)
+                    .is_some_and(|request| request.number == *number)
             });
         }
     }
@@ -87,7 +89,11 @@ impl Pending {
     /// Returns the time of the next deadline.
     pub fn next(&mut self) -> Option<Instant> {
         while let Some(Reverse((deadline, number, key))) = self.deadlines.peek().copied() {
-            if self.requests.get(&key).is_some_and(|request| request.number == number) {
+            if self
+                .requests
+                .get(&key)
+                .is_some_and(|request| request.number == number)
+            {
                 return Some(deadline);
             }
             self.deadlines.pop();

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
@@ -21,8 +21,8 @@ use verbena_subnet::mad::{Mad, SIZE};
 
 use crate::files::{FileId, Files};
 use crate::header::LONG;
-use crate::protocol::{Call, Hello, Purpose, SOCKET};
 use crate::protocol::errno::{EAGAIN, ENODEV};
+use crate::protocol::{Call, Hello, Purpose, SOCKET};
 use crate::tree::Tree;
 
 /// Bytes of the largest message: more than a socket carries.
@@ -270,7 +270,8 @@ impl Server {
         let this = this.ok_or(ENODEV)?;
         let root = self.directory.join(node.to_string());
         let tree = self.trees.entry(node).or_insert_with(|| Tree::new(&root));
-        tree.update(this).map_err(|error| error.raw_os_error().unwrap_or(ENODEV))
+        tree.update(this)
+            .map_err(|error| error.raw_os_error().unwrap_or(ENODEV))
     }
 
     /// Sends the messages that files are to receive.
@@ -322,7 +323,13 @@ impl Server {
 
     fn watch(&mut self, id: FileId, flags: EventFlags) {
         if let Some(connection) = self.connections.get(&id)
-            && epoll::modify(&self.poll, &connection.socket, EventData::new_u64(id), flags).is_err()
+            && epoll::modify(
+                &self.poll,
+                &connection.socket,
+                EventData::new_u64(id),
+                flags,
+            )
+            .is_err()
         {
             self.close(id);
         }

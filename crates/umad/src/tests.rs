@@ -35,7 +35,9 @@ fn registration(qp: u8, class: u8, version: u8, methods: u128, rmpp: u8) -> [u8;
 fn opened(files: &mut Files, id: u64, node: u32, mut registration: [u8; 28]) {
     files.open(id, node, 0).unwrap();
     files.control(id, ENABLE_PKEY, &mut []).unwrap();
-    files.control(id, REGISTER_AGENT, &mut registration).unwrap();
+    files
+        .control(id, REGISTER_AGENT, &mut registration)
+        .unwrap();
     assert_eq!(registration[..4], [0; 4]);
 }
 
@@ -67,7 +69,10 @@ fn message(mad: &Mad, lid: u16, qp: u32, timeout: u32, retries: u32) -> Vec<u8> 
 /// Returns the only message, which is for this file.
 fn received(files: &mut Files, id: u64) -> (Header, Vec<u8>) {
     let outputs = files.take_outputs();
-    assert_eq!(outputs.iter().map(|output| output.0).collect::<Vec<_>>(), [id]);
+    assert_eq!(
+        outputs.iter().map(|output| output.0).collect::<Vec<_>>(),
+        [id]
+    );
     let message = &outputs[0].1;
     let header = Header::of(message, LONG);
     assert_eq!(header.length as usize, message.len());
@@ -96,11 +101,18 @@ fn a_request_without_an_answer_is_sent_again_and_comes_back() {
     let request = mad(class::SM_LID, 1, method::GET, node_info::NUMBER);
     // No port has this LID.
     files.write(1, &message(&request, 99, 0, 10, 2)).unwrap();
-    assert_eq!(files.write(1, &message(&request, 99, 0, 10, 2)), Err(EINVAL));
+    assert_eq!(
+        files.write(1, &message(&request, 99, 0, 10, 2)),
+        Err(EINVAL)
+    );
     let sent = |files: &Files| {
-        let end = End { node: HOST, port: 1 };
+        let end = End {
+            node: HOST,
+            port: 1,
+        };
         let port = files.subnet.fabric.port(end).unwrap();
-        port.counters.get(verbena_subnet::attribute::counters::Counter::TransmitPackets)
+        port.counters
+            .get(verbena_subnet::attribute::counters::Counter::TransmitPackets)
     };
     for attempt in 1..=3 {
         assert_eq!(sent(&files), attempt);
@@ -128,14 +140,30 @@ fn wrong_writes_and_registrations_fail() {
     other.resize(LONG + 257, 0);
     assert_eq!(files.write(1, &other), Err(EINVAL));
     assert_eq!(files.control(1, ENABLE_PKEY, &mut []), Err(EINVAL));
-    assert_eq!(files.control(1, REGISTER_AGENT, &mut registration(1, 4, 1, 2, 0)), Err(EINVAL));
+    assert_eq!(
+        files.control(1, REGISTER_AGENT, &mut registration(1, 4, 1, 2, 0)),
+        Err(EINVAL)
+    );
     for _ in 1..32 {
-        files.control(1, REGISTER_AGENT, &mut registration(1, 4, 1, 0, 0)).unwrap();
+        files
+            .control(1, REGISTER_AGENT, &mut registration(1, 4, 1, 0, 0))
+            .unwrap();
     }
-    assert_eq!(files.control(1, REGISTER_AGENT, &mut registration(1, 4, 1, 0, 0)), Err(ENOMEM));
-    files.control(1, UNREGISTER_AGENT, &mut 5u32.to_ne_bytes()).unwrap();
-    assert_eq!(files.control(1, UNREGISTER_AGENT, &mut 5u32.to_ne_bytes()), Err(EINVAL));
-    assert_eq!(files.control(1, UNREGISTER_AGENT, &mut 50u32.to_ne_bytes()), Err(EINVAL));
+    assert_eq!(
+        files.control(1, REGISTER_AGENT, &mut registration(1, 4, 1, 0, 0)),
+        Err(ENOMEM)
+    );
+    files
+        .control(1, UNREGISTER_AGENT, &mut 5u32.to_ne_bytes())
+        .unwrap();
+    assert_eq!(
+        files.control(1, UNREGISTER_AGENT, &mut 5u32.to_ne_bytes()),
+        Err(EINVAL)
+    );
+    assert_eq!(
+        files.control(1, UNREGISTER_AGENT, &mut 50u32.to_ne_bytes()),
+        Err(EINVAL)
+    );
 }
 
 #[test]
@@ -150,7 +178,9 @@ fn a_request_reaches_only_the_agent_that_registered_its_method() {
     assert_eq!(header.lid, 2);
     // The other answers, with the transaction as it came.
     let answer = Mad::of(&content).unwrap().response(0);
-    files.write(2, &message(&answer, header.lid, header.qp, 0, 0)).unwrap();
+    files
+        .write(2, &message(&answer, header.lid, header.qp, 0, 0))
+        .unwrap();
     let (header, _) = received(&mut files, 1);
     assert_eq!((header.lid, header.status), (3, 0));
     files.close(2);
@@ -163,7 +193,14 @@ fn a_request_reaches_only_the_agent_that_registered_its_method() {
 fn one_manager_at_a_time_marks_a_port() {
     let mut files = files();
     let is_marked = |files: &Files| {
-        let port = files.subnet.fabric.port(End { node: HOST, port: 1 }).unwrap();
+        let port = files
+            .subnet
+            .fabric
+            .port(End {
+                node: HOST,
+                port: 1,
+            })
+            .unwrap();
         port_info::CAPABILITIES.get(&port.info) & capability::IS_SM != 0
     };
     files.open_manager(1, HOST, 0).unwrap();
@@ -186,14 +223,22 @@ fn a_long_answer_is_whole_or_in_segments() {
     files.write(2, &message(&request, 1, 1, 1000, 0)).unwrap();
     let segments = files.take_outputs();
     assert_eq!(segments.len(), 2);
-    let data: Vec<u8> = segments.iter().flat_map(|(_, one)| one[LONG + 56..].to_vec()).collect();
+    let data: Vec<u8> = segments
+        .iter()
+        .flat_map(|(_, one)| one[LONG + 56..].to_vec())
+        .collect();
     assert_eq!(data[..3 * 112], whole[56..]);
 }
 
 #[test]
 fn any_bytes_may_be_written() {
     let mut files = files();
-    opened(&mut files, 1, HOST, registration(1, class::SA, 2, u128::MAX, 1));
+    opened(
+        &mut files,
+        1,
+        HOST,
+        registration(1, class::SA, 2, u128::MAX, 1),
+    );
     opened(&mut files, 2, OTHER, registration(1, 9, 1, u128::MAX, 1));
     let mut state = 0x5eed_u64;
     let mut next = || {

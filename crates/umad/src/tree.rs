@@ -76,7 +76,8 @@ impl Tree {
         let directory = self.root.join("dev/infiniband");
         fs::create_dir_all(&directory)?;
         let own = files.keys().filter_map(|path| {
-            path.strip_prefix("class/infiniband_mad/")?.strip_suffix("/port")
+            path.strip_prefix("class/infiniband_mad/")?
+                .strip_suffix("/port")
         });
         for name in own.chain(["rdma_cm", "uverbs0", DEVICE]) {
             std::os::unix::fs::symlink("/dev/null", directory.join(name))?;
@@ -111,7 +112,9 @@ pub fn entries(node: &Node) -> BTreeMap<String, String> {
     ] {
         add(format!("{device}/{name}"), text);
     }
-    let ports = node.numbered().take_while(|(number, _)| node.kind != Kind::Switch || *number == 0);
+    let ports = node
+        .numbered()
+        .take_while(|(number, _)| node.kind != Kind::Switch || *number == 0);
     for (index, (number, port)) in (0u32..).zip(ports) {
         for (class, first) in [("umad", 0), ("issm", FIRST_ISSM)] {
             let directory = format!("{mad}/{class}{index}");
@@ -150,7 +153,10 @@ fn of_port(port: &Port) -> Vec<(String, String)> {
     add("state", state.into());
     add("phys_state", physical.into());
     add("rate", rate(port));
-    add("cap_mask", format!("{:#010x}", port_info::CAPABILITIES.get(info)));
+    add(
+        "cap_mask",
+        format!("{:#010x}", port_info::CAPABILITIES.get(info)),
+    );
     add("link_layer", "InfiniBand".into());
     let prefix = colons(port_info::GID_PREFIX.get(info));
     for index in 0..port_info::GUID_CAP.get(info) as usize {
@@ -158,10 +164,16 @@ fn of_port(port: &Port) -> Vec<(String, String)> {
         add(&format!("gids/{index}"), format!("{prefix}:{guid}"));
     }
     for index in 0..P_KEYS {
-        add(&format!("pkeys/{index}"), format!("{:#06x}", port.p_key(index)));
+        add(
+            &format!("pkeys/{index}"),
+            format!("{:#06x}", port.p_key(index)),
+        );
     }
     for (name, counter) in COUNTERS {
-        add(&format!("counters/{name}"), port.counters.get(counter).to_string());
+        add(
+            &format!("counters/{name}"),
+            port.counters.get(counter).to_string(),
+        );
     }
     all
 }
@@ -179,7 +191,10 @@ const COUNTERS: [(&str, Counter); 21] = [
     ("port_rcv_data", Counter::ReceiveData),
     ("port_rcv_errors", Counter::ReceiveErrors),
     ("port_rcv_packets", Counter::ReceivePackets),
-    ("port_rcv_remote_physical_errors", Counter::RemotePhysicalErrors),
+    (
+        "port_rcv_remote_physical_errors",
+        Counter::RemotePhysicalErrors,
+    ),
     ("port_rcv_switch_relay_errors", Counter::SwitchRelayErrors),
     ("port_xmit_constraint_errors", Counter::TransmitConstraint),
     ("port_xmit_data", Counter::TransmitData),

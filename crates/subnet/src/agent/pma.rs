@@ -64,7 +64,10 @@ impl Fabric {
         block: &mut [u8],
     ) -> Result<(), u16> {
         let select = PORT_SELECT.get(block) as u8;
-        let node = self.nodes.get_mut(at.node as usize).ok_or(status::INVALID)?;
+        let node = self
+            .nodes
+            .get_mut(at.node as usize)
+            .ok_or(status::INVALID)?;
         let first = node.first_port();
         let request = block.to_vec();
         block[4..].fill(0);

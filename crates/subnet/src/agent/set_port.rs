@@ -10,7 +10,11 @@ use crate::mad::status;
 const MASKS: [(Field, Field, u64); 3] = [
     (port_info::WIDTH_ENABLED, port_info::WIDTH_SUPPORTED, 255),
     (port_info::SPEED_ENABLED, port_info::SPEED_SUPPORTED, 15),
-    (port_info::EXTENDED_ENABLED, port_info::EXTENDED_SUPPORTED, 31),
+    (
+        port_info::EXTENDED_ENABLED,
+        port_info::EXTENDED_SUPPORTED,
+        31,
+    ),
 ];
 
 impl Fabric {
@@ -55,8 +59,10 @@ impl Fabric {
         for field in port_info::WRITABLE {
             field.copy(new, info);
         }
-        for (field, value) in [(port_info::NEIGHBOR_MTU, mtu), (port_info::OPERATIONAL_VLS, lanes)]
-        {
+        for (field, value) in [
+            (port_info::NEIGHBOR_MTU, mtu),
+            (port_info::OPERATIONAL_VLS, lanes),
+        ] {
             if value != 0 {
                 field.set(info, value);
             }

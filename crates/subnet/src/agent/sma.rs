@@ -151,7 +151,10 @@ pub(crate) fn node_info(node: &Node, port: u8, block: &mut [u8]) {
         (node_info::PORTS, node.port_count().into()),
         (node_info::SYSTEM_GUID, node.system_guid),
         (node_info::NODE_GUID, node.guid),
-        (node_info::PORT_GUID, addressed.map_or(0, |port: &Port| port.guid)),
+        (
+            node_info::PORT_GUID,
+            addressed.map_or(0, |port: &Port| port.guid),
+        ),
         (node_info::PARTITIONS, partitions.into()),
         (node_info::DEVICE, node.device.into()),
         (node_info::REVISION, REVISION),

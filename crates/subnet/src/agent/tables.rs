@@ -96,7 +96,9 @@ impl Fabric {
             Kind::Switch => (self.named_port(at, modifier as u8)?, (modifier >> 8) as u8),
             _ => (at, 0),
         };
-        self.node(at)?.port(from.max(end.port.min(1))).ok_or(status::INVALID)?;
+        self.node(at)?
+            .port(from.max(end.port.min(1)))
+            .ok_or(status::INVALID)?;
         let port = self.port_mut(end).ok_or(status::INVALID)?;
         if is_set {
             let mut lanes = [0; 8];
@@ -151,7 +153,10 @@ impl Fabric {
         is_set: bool,
         block: &mut [u8],
     ) -> Result<(), u16> {
-        let node = self.nodes.get_mut(at.node as usize).ok_or(status::INVALID)?;
+        let node = self
+            .nodes
+            .get_mut(at.node as usize)
+            .ok_or(status::INVALID)?;
         let forwarding = node.forwarding.as_deref_mut().ok_or(status::ATTRIBUTE)?;
         let cap = switch_info::LINEAR_CAP.get(&forwarding.info) as usize;
         let first = modifier as usize * LIDS;
@@ -178,7 +183,10 @@ impl Fabric {
         is_set: bool,
         block: &mut [u8],
     ) -> Result<(), u16> {
-        let node = self.nodes.get_mut(at.node as usize).ok_or(status::INVALID)?;
+        let node = self
+            .nodes
+            .get_mut(at.node as usize)
+            .ok_or(status::INVALID)?;
         let ports = node.port_count();
         let forwarding = node.forwarding.as_deref_mut().ok_or(status::ATTRIBUTE)?;
         let cap = switch_info::MULTICAST_CAP.get(&forwarding.info);

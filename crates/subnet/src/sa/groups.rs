@@ -101,7 +101,10 @@ impl Groups {
     pub fn query(&self, request: &Mad) -> (usize, Vec<Vec<u8>>) {
         let mut found = Vec::new();
         for group in self.0.values() {
-            let members = group.members.iter().map(|(gid, state)| group.member(gid, *state));
+            let members = group
+                .members
+                .iter()
+                .map(|(gid, state)| group.member(gid, *state));
             let empty = group.members.is_empty().then(|| group.record.clone());
             let wanted = |record: &Vec<u8>| {
                 matches(&COMPONENTS, request.components(), request.record(), record)
@@ -144,7 +147,11 @@ impl Groups {
     }
 
     fn create(&mut self, mgid: [u8; 16], asked: &[u8]) -> Result<(), u16> {
-        let used = |lid: u16| self.0.values().any(|group| MLID.get(&group.record) == lid.into());
+        let used = |lid: u16| {
+            self.0
+                .values()
+                .any(|group| MLID.get(&group.record) == lid.into())
+        };
         let free = (FIRST_MLID..).take(MOST_GROUPS).find(|lid| !used(*lid));
         let lid = free.ok_or(super::NO_RESOURCES)?;
         let mut record = asked[..SIZE].to_vec();
@@ -166,7 +173,10 @@ impl Groups {
         let (mgid, gid) = (mgid(asked), port_gid(asked));
         let state = JOIN_STATE.get(asked);
         let group = self.0.get_mut(&mgid).ok_or(sa_status::REQUEST_INVALID)?;
-        let joined = group.members.get_mut(&gid).ok_or(sa_status::REQUEST_INVALID)?;
+        let joined = group
+            .members
+            .get_mut(&gid)
+            .ok_or(sa_status::REQUEST_INVALID)?;
         if *joined & state == 0 {
             return Err(sa_status::REQUEST_INVALID);
         }

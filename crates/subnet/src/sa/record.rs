@@ -26,7 +26,10 @@ pub const fn bit(byte: u16, bit: u16, bits: u8) -> Component {
 /// Returns whether a record has the values of the template that the mask selects. Components beyond
 /// the table are not compared.
 pub fn matches(components: &[Component], mask: u64, template: &[u8], record: &[u8]) -> bool {
-    let selected = components.iter().enumerate().filter(|(at, _)| mask >> at & 1 != 0);
+    let selected = components
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| mask >> at & 1 != 0);
     selected.into_iter().all(|(_, component)| match *component {
         Component::Number(field) => field.get(template) == field.get(record),
         Component::Bytes(from, length) => {

@@ -30,7 +30,10 @@ impl Services {
     /// Returns the services that match.
     pub fn query(&self, request: &Mad) -> (usize, Vec<Vec<u8>>) {
         let (mask, template) = (request.components(), request.record());
-        let found = self.0.iter().filter(|record| matches(&COMPONENTS, mask, template, record));
+        let found = self
+            .0
+            .iter()
+            .filter(|record| matches(&COMPONENTS, mask, template, record));
         (SIZE, found.cloned().collect())
     }
 
@@ -40,7 +43,8 @@ impl Services {
             return Err(sa_status::REQUEST_INVALID);
         }
         let record = request.record()[..SIZE].to_vec();
-        self.0.retain(|known| !matches(&COMPONENTS, NAMED, &record, known));
+        self.0
+            .retain(|known| !matches(&COMPONENTS, NAMED, &record, known));
         if self.0.len() >= MOST_SERVICES {
             return Err(super::NO_RESOURCES);
         }
@@ -51,7 +55,10 @@ impl Services {
     /// Removes the service that the request names.
     pub fn remove(&mut self, request: &Mad) -> Records {
         let (mask, template) = (request.components(), request.record());
-        let found = self.0.iter().position(|record| matches(&COMPONENTS, mask, template, record));
+        let found = self
+            .0
+            .iter()
+            .position(|record| matches(&COMPONENTS, mask, template, record));
         let at = found.ok_or(sa_status::NO_RECORDS)?;
         Ok((SIZE, vec![self.0.remove(at)]))
     }

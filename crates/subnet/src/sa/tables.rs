@@ -1,7 +1,7 @@
 //! Records that repeat attributes of nodes and ports.
 
-use super::record::{Component, at, bit, matches};
 use super::Records;
+use super::record::{Component, at, bit, matches};
 use crate::agent::{SWITCH_PARTITIONS, node_info};
 use crate::attribute::{port_info, sm_info, switch_info};
 use crate::fabric::{Fabric, Kind, NO_PORT, Node, Port};
@@ -133,13 +133,7 @@ fn sm_lid(fabric: &Fabric, manager: &[u8]) -> u16 {
 }
 
 /// Adds the records of a node.
-fn of_node(
-    fabric: &Fabric,
-    node: &Node,
-    number: u16,
-    size: usize,
-    add: &mut impl FnMut(Vec<u8>),
-) {
+fn of_node(fabric: &Fabric, node: &Node, number: u16, size: usize, add: &mut impl FnMut(Vec<u8>)) {
     let is_switch = node.kind == Kind::Switch;
     let lid_of = |port: u8| node.port(node.addressed(port)).map_or(0, Port::lid);
     let begin = |lid: u16| {

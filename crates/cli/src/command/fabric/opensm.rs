@@ -29,6 +29,10 @@ impl OpenSm {
     /// Fails if it cannot be started, or ends, or does not configure the subnet in time.
     pub fn start(directory: &Path, environment: &Environment) -> Result<OpenSm, Failure> {
         let log = directory.join("opensm.log");
+        // Otherwise the log stays in a buffer.
+        let options = directory.join("opensm.conf");
+        let written = fs::write(&options, "force_log_flush TRUE\n");
+        written.map_err(Failure::system("write OpenSM's options"))?;
         // Debian has it in /usr/sbin, which users' PATH may lack.
         let path = std::env::var("PATH").unwrap_or_default();
         let mut command = Command::new("opensm");
@@ -36,6 +40,8 @@ impl OpenSm {
             .env("PATH", format!("{path}:/usr/sbin:/sbin"))
             .env("OSM_TMP_DIR", directory)
             .env("OSM_CACHE_DIR", directory)
+            .arg("-F")
+            .arg(&options)
             .arg("-f")
             .arg(&log)
             .stdin(Stdio::null())
@@ -43,7 +49,9 @@ impl OpenSm {
             .stderr(Stdio::null());
         command.envs(environment.variables());
         let child = command.spawn().map_err(|error| {
-            Failure::Input(format!("cannot start opensm: {error}; install the package opensm"))
+            Failure::Input(format!(
+                "cannot start opensm: {error}; install the package opensm"
+            ))
         })?;
         let mut this = OpenSm(child);
         let deadline = Instant::now() + PATIENCE;
@@ -56,7 +64,9 @@ impl OpenSm {
             if ended.is_some() || Instant::now() > deadline {
                 let text = String::from_utf8_lossy(&text).into_owned();
                 let last = text.lines().last().unwrap_or("its log is empty").to_owned();
-                return Err(Failure::Input(format!("opensm did not configure the fabric: {last}")));
+                return Err(Failure::Input(format!(
+                    "opensm did not configure the fabric: {last}"
+                )));
             }
             thread::sleep(PAUSE);
         }

@@ -60,7 +60,11 @@ pub struct Arguments {
     node: Option<String>,
 
     /// Command to run, with its arguments [a shell]
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
 }
 
@@ -92,13 +96,21 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let content = content(arguments.topology.as_deref())?;
     let (topology, fabric) = attach::parse(&content).map_err(|error| match error {
         Failure::Input(text) => {
-            let file = arguments.topology.as_deref().unwrap_or(Path::new("topology"));
+            let file = arguments
+                .topology
+                .as_deref()
+                .unwrap_or(Path::new("topology"));
             Failure::Input(format!("{}: {text}", file.display()))
         }
         other => other,
     })?;
     for remark in &topology.remarks {
-        eprintln!("verbena: {} {}: {}", remark.count, remark.text, remark.examples.join(", "));
+        eprintln!(
+            "verbena: {} {}: {}",
+            remark.count,
+            remark.text,
+            remark.examples.join(", ")
+        );
     }
     let node = attach::node(&topology, &fabric, arguments.node.as_deref())?;
     let directory = attach::make_directory()?;
@@ -183,7 +195,9 @@ impl Kept {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors);
-        let mut process = command.spawn().map_err(Failure::system("start the fabric's process"))?;
+        let mut process = command
+            .spawn()
+            .map_err(Failure::system("start the fabric's process"))?;
         let mut line = String::new();
         if let Some(output) = process.stdout.take() {
             let read = BufReader::new(output).read_line(&mut line);
@@ -193,7 +207,10 @@ impl Kept {
             let why = fs::read_to_string(&log).unwrap_or_default();
             let _ = process.wait();
             let _ = fs::remove_dir_all(&directory);
-            return Err(Failure::Input(format!("the fabric does not start: {}", why.trim())));
+            return Err(Failure::Input(format!(
+                "the fabric does not start: {}",
+                why.trim()
+            )));
         }
         let connection = attach::join(&directory, node, Purpose::User)?;
         Ok(Kept {
