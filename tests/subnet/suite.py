@@ -59,7 +59,7 @@ def lacks(ended: Ended, wanted: dict[str, int] | list[str]) -> Outcome | None:
     return None
 
 
-# Each tool on the small fabric, and what its output must have: pattern and number.
+# Each tool on the small fabric, and its output: patterns and their numbers.
 TOOLS: dict[str, dict[str, int]] = {
     "ibstat": {r"State: Active": 1, r"Base lid: 2": 1, r"SM lid: 1": 1, r"Rate: 200": 1},
     "ibstat -l": {r"^verbena0$": 1},
@@ -142,7 +142,7 @@ def managed(place: Place) -> Outcome:
 
 
 def beside(place: Place) -> Outcome:
-    """Requests that nobody registered for reach no other program: OpenSM survives perfquery -c and ibping."""
+    """Requests without a receiver reach no other program: OpenSM survives perfquery -c and ibping."""
     script = "perfquery -c 1 1; ibping -c 1 3; sminfo && saquery"
     return lacks(up(place, script, "--sm", "opensm"), {r"SMINFO_MASTER": 1, r"NodeDescription": 3}) or passed("OpenSM lives")
 
@@ -231,7 +231,7 @@ def refused(place: Place) -> Outcome:
     """A file of another kind, a node that is not there, a command outside: a message and exit status 2."""
     other = place.directory / "other"
     other.write_text("hello\n")
-    for options, text in ((["--topology", str(other)], "no known format"), (["--node", "nobody"], "no node"),
+    for options, text in ((["--topology", str(other)], "no known format"), (["--node", "host9"], "no node"),
                           (["--node", "mlx5_0"], "2 nodes")):
         ended = up(place, "true", *options)
         if ended.status != WRONG_INPUT or text not in ended.output:

@@ -243,7 +243,7 @@ fn now() -> u64 {
     }
 }
 
-/// Updates the files of sysfs. Preserves `errno`. If the process is gone, they stay.
+/// Updates the files of sysfs. Preserves `errno`. If the process has ended, they stay.
 pub fn refresh() {
     errno::kept(|| {
         let (last, now) = (REFRESHED.load(Ordering::Relaxed), now());
@@ -415,7 +415,7 @@ unsafe fn exchange(
     let mut space = Space([0; 64]);
     let size = mem::size_of::<c_int>() as u32;
     let mut answer = [0u8; 4 + LONGEST_ARGUMENT];
-    // SAFETY: the message's parts are valid for the call, the space has room for one descriptor,
+    // SAFETY: the message's parts are valid for the call, the space holds one descriptor,
     // and the buffers have their sizes.
     unsafe {
         let mut message: msghdr = mem::zeroed();

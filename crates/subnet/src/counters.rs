@@ -70,7 +70,7 @@ impl Counters {
         }
     }
 
-    /// Clears what a PortCounters attribute selects.
+    /// Clears the counters that a PortCounters attribute selects.
     pub fn clear_narrow(&mut self, block: &[u8]) {
         let selected = SELECT.get(block) | (SELECT_2.get(block) & 1) << 16;
         for at in (0..NARROW).filter(|at| selected >> at & 1 != 0) {
@@ -78,7 +78,7 @@ impl Counters {
         }
     }
 
-    /// Clears what a PortCountersExtended attribute selects.
+    /// Clears the counters that a PortCountersExtended attribute selects.
     pub fn clear_extended(&mut self, block: &[u8]) {
         let selected = SELECT.get(block) | EXTENDED_SELECT_2.get(block) << 16;
         for (counter, bit, _) in EXTENDED_FIELDS {

@@ -64,7 +64,7 @@ pub struct Tables {
 pub struct Port {
     /// GUID; of a switch's external ports that of the switch.
     pub guid: u64,
-    /// The port at the other end of the cable.
+    /// The port of the peer.
     pub peer: Option<End>,
     /// PortInfo.
     pub info: [u8; port_info::SIZE],

@@ -1,6 +1,6 @@
 //! An InfiniBand subnet as state: nodes and links, the datagrams of their management, and the
 //! agents that answer them. Nothing here does I/O, has a clock or keeps a thread: a datagram goes
-//! in at a port, and what programs receive comes out.
+//! in at a port, and the ones that programs receive come out.
 //!
 //! - [`Fabric`]: nodes, ports and links; routes, the agents of subnet and performance management.
 //! - [`Manager`]: a small subnet manager with subnet administration.

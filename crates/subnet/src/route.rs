@@ -6,7 +6,7 @@ use crate::attribute::port_info::state;
 use crate::fabric::{End, Fabric, Kind};
 use crate::mad::Mad;
 
-/// LID of whoever is at the other end.
+/// LID of the next node, whichever it is.
 pub const PERMISSIVE: u16 = 0xffff;
 /// The longest route by LID; a packet on a longer one exceeds its lifetime.
 const MOST_HOPS: usize = 64;
@@ -143,7 +143,7 @@ impl Fabric {
         Some(at)
     }
 
-    /// Sends a packet out of a port and takes it in at the other end of the cable.
+    /// Sends a packet out of a port and takes it in at the peer.
     fn cross(&mut self, out: End, words: u64, is_management: bool) -> Option<End> {
         let port = self.port_mut(out)?;
         let peer = port.peer?;

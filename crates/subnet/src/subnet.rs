@@ -33,7 +33,7 @@ impl Subnet {
         Subnet { fabric, manager }
     }
 
-    /// Sends a datagram from a port, and returns what programs receive because of it: the answer,
+    /// Sends a datagram from a port, and returns the datagrams that programs receive: the answer,
     /// the datagram itself if it is for a program, and traps.
     pub fn transmit(&mut self, from: End, packet: Packet) -> Vec<Delivery> {
         let mut deliveries = Vec::new();

@@ -1,4 +1,4 @@
-//! Open device files: what reads return, and what writes and ioctls do.
+//! Open device files: the messages to read, and the effects of writes and ioctls.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;

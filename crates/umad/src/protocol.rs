@@ -4,7 +4,7 @@
 //!
 //! The first message of a connection is a [`Hello`]; the answer is an errno, 0 for success. After
 //! that the connection is the device file: each message from the program is a write, each message
-//! to it is what a read returns. A message with a descriptor is a [`Call`], which is answered over
+//! to it is the result of a read. A message with a descriptor is a [`Call`], which is answered over
 //! that descriptor.
 
 /// First word of each message but writes.

@@ -259,7 +259,7 @@ impl Server {
         };
         let number = number.unwrap_or(0).to_ne_bytes();
         let parts = [IoSlice::new(&number), IoSlice::new(&data)];
-        // A program that is gone needs no answer.
+        // A program that has ended needs no answer.
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let _ = sendmsg(reply, &parts, &mut SendAncillaryBuffer::default(), flags);
     }
@@ -363,7 +363,7 @@ impl Server {
     }
 }
 
-/// Returns what a program gets instead of a datagram that its socket does not carry: the header and
+/// Returns the message in place of a datagram that its socket does not carry: the header and
 /// the first segment, with the status "no resources".
 fn refused(mut message: Vec<u8>) -> Vec<u8> {
     let Some(mut mad) = Mad::of(&message[LONG..LONG + SIZE]) else {

@@ -16,7 +16,7 @@ const REVISION: u64 = 0xa0;
 impl Fabric {
     /// Answers a datagram of subnet management.
     pub(super) fn manage(&mut self, at: End, mad: &Mad) -> Answer {
-        // What a subnet manager does is for the program that is one.
+        // Requests to a subnet manager are for the program that is one.
         if mad.attribute() == number::SM_INFO || !matches!(mad.method(), method::GET | method::SET)
         {
             return Answer::Foreign;

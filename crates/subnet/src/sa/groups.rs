@@ -21,7 +21,7 @@ const JOIN_STATE: Field = Field::new(48 * 8 + 4, 4);
 const HAS_MGID: u64 = 1;
 const HAS_PORT_GID: u64 = 1 << 1;
 const HAS_JOIN_STATE: u64 = 1 << 16;
-/// What a request must state to create a group: Q_Key, traffic class, P_Key, SL, flow label.
+/// Components of a request that creates a group: Q_Key, traffic class, P_Key, SL, flow label.
 const TO_CREATE: u64 = 1 << 2 | 1 << 6 | 1 << 7 | 1 << 12 | 1 << 13;
 /// The first LID for multicast.
 const FIRST_MLID: u16 = 0xc000;

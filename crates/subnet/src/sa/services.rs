@@ -9,7 +9,7 @@ pub const NUMBER: u16 = 0x31;
 const SIZE: usize = 176;
 /// Maximum number of services.
 pub const MOST_SERVICES: usize = 1 << 16;
-/// Service ID, GID and partition key: what names a service.
+/// Service ID, GID and partition key: the name of a service.
 const NAMED: u64 = 0b111;
 
 const COMPONENTS: [Component; 7] = [

@@ -96,7 +96,7 @@ pub fn node(topology: &Topology, fabric: &Fabric, name: Option<&str>) -> Result<
 ///
 /// # Errors
 ///
-/// Fails if the process that keeps the fabric is gone.
+/// Fails if the process that keeps the fabric has ended.
 pub fn join(directory: &Path, node: u32, purpose: Purpose) -> Result<OwnedFd, Failure> {
     let hello = Hello {
         purpose,

@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let told = writeln!(output, "{READY}").and_then(|()| output.flush());
     told.map_err(Failure::system("report that the fabric is ready"))?;
     let served = server.serve();
-    // Whatever ended it, no program uses the directory any more.
+    // No program uses the directory any more.
     let _ = fs::remove_dir_all(&arguments.directory);
     served.map_err(|error| Failure::Input(error.to_string()))?;
     Ok(Exit::Success)

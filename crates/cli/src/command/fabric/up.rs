@@ -1,6 +1,6 @@
 //! `verbena fabric up` and `verbena fabric exec`: programs on a fabric.
 //!
-//! The fabric's state is in a process of its own, which ends with its last user: this command, and
+//! The fabric's state is in a separate process, which ends with its last user: this command, and
 //! each open device file. If it is killed, reads of device files fail, so no program hangs.
 
 use std::env;
