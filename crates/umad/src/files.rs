@@ -177,8 +177,7 @@ impl Files {
             this.header = LONG;
         }
         this.was_registered = true;
-        let place = if is_second { 0..4 } else { 0..4 };
-        argument[place].copy_from_slice(&(free as u32).to_ne_bytes());
+        argument[..4].copy_from_slice(&(free as u32).to_ne_bytes());
         self.agents.insert(agent.high, (file, free as u32));
         this.agents[free] = Some(agent);
         Ok(())

@@ -53,14 +53,14 @@ impl Pending {
             retries: header.retries,
             number: 0,
         };
-        self.wait(key, request);
+        self.wait(key, request, Instant::now());
     }
 
-    fn wait(&mut self, key: Key, mut request: Request) {
+    fn wait(&mut self, key: Key, mut request: Request, now: Instant) {
         self.number += 1;
         request.number = self.number;
         let timeout = Duration::from_millis(request.header.timeout.into());
-        let deadline = Instant::now() + timeout;
+        let deadline = now + timeout;
         self.deadlines.push(Reverse((deadline, self.number, key)));
         self.requests.insert(key, request);
         // Answered requests leave their deadlines behind.
@@ -113,7 +113,7 @@ impl Pending {
             return Some((request, false));
         }
         request.retries -= 1;
-        self.wait(key, request.clone());
+        self.wait(key, request.clone(), now);
         Some((request, true))
     }
 }

@@ -112,7 +112,7 @@ impl Fabric {
         let lanes = 1u8 << cap.saturating_sub(1).min(3);
         let default: [u8; 8] = std::array::from_fn(|pair| {
             let pair = 2 * pair as u8;
-            (pair % lanes) << 4 | (pair + 1) % lanes
+            ((pair % lanes) << 4) | ((pair + 1) % lanes)
         });
         block.fill(0);
         block[..8].copy_from_slice(&set.unwrap_or(default));
