@@ -202,7 +202,7 @@ impl Files {
         let agent = agent.ok_or(EINVAL)?;
         let length = bytes.len() - size;
         let mut mad = Mad::of(&bytes[size..]).ok_or(EINVAL)?;
-        match agent.has_rmpp && rmpp::is_data(&mad) {
+        match agent.has_rmpp && rmpp::is_active(&mad) {
             true => rmpp::begin(&mut mad, length),
             false if length > SIZE => return Err(EINVAL),
             false => {}

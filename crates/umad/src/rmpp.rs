@@ -21,6 +21,11 @@ pub fn data_offset(class: u8) -> Option<usize> {
     }
 }
 
+/// Returns whether a program asks for the protocol by the Active flag alone, as OpenSM does.
+pub fn is_active(mad: &Mad) -> bool {
+    data_offset(mad.class()).is_some() && mad.is_rmpp()
+}
+
 /// Returns whether a datagram is data of the protocol.
 pub fn is_data(mad: &Mad) -> bool {
     data_offset(mad.class()).is_some() && mad.is_rmpp() && mad.rmpp_type() == DATA
