@@ -29,7 +29,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 29] = [
+const ALL: [Variable; 30] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -48,6 +48,7 @@ const ALL: [Variable; 29] = [
     variable(Command, "NO_COLOR", "Print without colours if this is set and not empty"),
     variable(Command, "COLUMNS", "Wrap lines at this width [that of the terminal]"),
     variable(Command, "UCX_RNDV_THRESH", "Let receivers read messages over UCX from here [16384]"),
+    variable(Internal, "VERBENA_FABRIC", "Directory of the node, of `verbena fabric up`"),
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),
     variable(Internal, "VERBENA_COVERAGE", "Data file of `verbena coverage`"),

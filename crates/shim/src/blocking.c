@@ -20,6 +20,9 @@
 int verbena_shim_is_too_short(int descriptor, size_t count);
 int verbena_shim_copied(int original, int copy);
 void verbena_shim_received(struct msghdr *message);
+/* Defined in management.rs. */
+int verbena_shim_is_datagrams(int descriptor);
+ssize_t verbena_shim_take_datagram(int descriptor, void *buffer, size_t count);
 
 /* Reads of this many bytes are long enough for every event. */
 #define LONGEST_EVENT 16
@@ -55,8 +58,25 @@ static ssize_t refuse(int descriptor)
 	return -1;
 }
 
+/* Takes a management datagram, for which a descriptor that blocks waits. */
+static ssize_t read_datagram(int descriptor, void *buffer, size_t count)
+{
+	struct pollfd wait = { .fd = descriptor, .events = POLLIN };
+
+	for (;;) {
+		ssize_t result = verbena_shim_take_datagram(descriptor, buffer, count);
+
+		if (result >= 0 || errno != EAGAIN || (syscall(SYS_fcntl, descriptor, F_GETFL) & O_NONBLOCK) != 0)
+			return result;
+		if (poll(&wait, 1, -1) < 0)
+			return -1;
+	}
+}
+
 ssize_t read(int descriptor, void *buffer, size_t count)
 {
+	if (verbena_shim_is_datagrams(descriptor))
+		return read_datagram(descriptor, buffer, count);
 	if (count < LONGEST_EVENT && verbena_shim_is_too_short(descriptor, count))
 		return refuse(descriptor);
 	if (next_read == NULL)
@@ -67,7 +87,8 @@ ssize_t read(int descriptor, void *buffer, size_t count)
 /* `read` of a program compiled with buffer checks; the next function handles an overflow. */
 ssize_t __read_chk(int descriptor, void *buffer, size_t count, size_t room)
 {
-	if (next_read_checked == NULL || (count <= room && verbena_shim_is_too_short(descriptor, count)))
+	if (next_read_checked == NULL ||
+	    (count <= room && (verbena_shim_is_datagrams(descriptor) || verbena_shim_is_too_short(descriptor, count))))
 		return read(descriptor, buffer, count);
 	return next_read_checked(descriptor, buffer, count, room);
 }

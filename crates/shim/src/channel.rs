@@ -14,6 +14,7 @@ use crate::errno;
 use crate::kernel::system_call;
 use crate::kinds::{self, DescriptorKind};
 use crate::library::Function;
+use crate::management;
 use crate::next::Next;
 
 type WriteFn = unsafe extern "C" fn(c_int, *const c_void, usize) -> ssize_t;
@@ -153,6 +154,10 @@ pub unsafe extern "C" fn write(descriptor: c_int, buffer: *const c_void, count: 
         // The number refers to another file now.
         kinds::set(descriptor, DescriptorKind::None);
     }
+    if kinds::of(descriptor) == DescriptorKind::Datagrams {
+        // SAFETY: passes on the caller's arguments, which are valid for the C function.
+        return unsafe { management::write(descriptor, buffer, count) };
+    }
     // SAFETY: passes on the caller's arguments, which are valid for the C function.
     unsafe {
         match WRITE.found() {
@@ -183,7 +188,11 @@ pub unsafe extern "C" fn close(descriptor: c_int) -> c_int {
 /// # Safety
 /// `status` must be filled in by a successful call.
 unsafe fn disguise(descriptor: c_int, status: *mut Stat) {
-    if is_ours(descriptor) {
+    // SAFETY: the caller promises a valid, filled-in status.
+    let inode = unsafe { (*status).st_ino };
+    let is_datagrams =
+        kinds::of(descriptor) == DescriptorKind::Datagrams && kinds::has_inode(descriptor, inode);
+    if is_ours(descriptor) || is_datagrams {
         // SAFETY: the caller promises a valid, filled-in status.
         unsafe { (*status).st_mode = libc::S_IFCHR | 0o666 };
     }

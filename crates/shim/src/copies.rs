@@ -8,6 +8,7 @@ use libc::{c_int, msghdr};
 use crate::channel;
 use crate::kernel::system_call;
 use crate::kinds::{self, DescriptorKind};
+use crate::management;
 use crate::next::Next;
 
 type DupFn = unsafe extern "C" fn(c_int) -> c_int;
@@ -40,8 +41,10 @@ fn copied(original: c_int, copy: c_int) -> c_int {
         // The call has closed the previous file.
         channel::closed(copy);
         kinds::copy(original, copy);
-        if kind == DescriptorKind::Channel {
-            channel::copied(copy);
+        match kind {
+            DescriptorKind::Datagrams => management::copied(original, copy),
+            DescriptorKind::Channel => channel::copied(copy),
+            _ => {}
         }
     }
     copy
@@ -129,7 +132,9 @@ pub unsafe extern "C" fn verbena_shim_received(message: *mut msghdr) {
                 let bytes = (part.cmsg_len as usize).saturating_sub(libc::CMSG_LEN(0) as usize);
                 let first = libc::CMSG_DATA(header).cast::<c_int>();
                 for at in 0..bytes / SIZE {
-                    channel::received(first.add(at).read_unaligned());
+                    let descriptor = first.add(at).read_unaligned();
+                    channel::received(descriptor);
+                    management::received(descriptor);
                 }
             }
             header = libc::CMSG_NXTHDR(message, header);

@@ -19,19 +19,25 @@ pub enum DescriptorKind {
     Completions,
     /// Asynchronous events, with records of 16 bytes.
     Asynchronous,
+    /// Management datagrams.
+    Datagrams,
 }
 
-const KINDS: [DescriptorKind; 4] = [
+const KINDS: [DescriptorKind; 8] = [
     DescriptorKind::None,
     DescriptorKind::Channel,
     DescriptorKind::Completions,
     DescriptorKind::Asynchronous,
+    DescriptorKind::Datagrams,
+    DescriptorKind::None,
+    DescriptorKind::None,
+    DescriptorKind::None,
 ];
-/// Bits of the kind; for events the bits above are the inode number of their pipe.
-const BITS: u32 = 2;
+/// Bits of the kind; for files other than channels the bits above are the inode number.
+const BITS: u32 = 3;
 
 /// Descriptors below this number can have a kind.
-const MOST: usize = 1 << 16;
+pub const MOST: usize = 1 << 16;
 static WORDS: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
 fn place(descriptor: c_int) -> Option<&'static AtomicU64> {
@@ -53,7 +59,7 @@ pub fn set(descriptor: c_int, kind: DescriptorKind) -> bool {
     put(descriptor, kind as u64)
 }
 
-/// Sets the kind of a file of events, with its inode for [`is_still`].
+/// Sets the kind of a file of events or datagrams, with its inode for [`is_still`].
 pub fn set_events(descriptor: c_int, kind: DescriptorKind) {
     put(descriptor, inode(descriptor) << BITS | kind as u64);
 }
@@ -63,9 +69,14 @@ pub fn copy(original: c_int, copy: c_int) {
     put(copy, word(original));
 }
 
-/// Returns whether a descriptor is still the same file of events.
+/// Returns whether a descriptor is still the same file of events or datagrams.
 pub fn is_still(descriptor: c_int) -> bool {
-    inode(descriptor) << BITS == word(descriptor) & !(KINDS.len() as u64 - 1)
+    has_inode(descriptor, inode(descriptor))
+}
+
+/// Returns whether a descriptor's kind was set for the file of this inode number.
+pub fn has_inode(descriptor: c_int, inode: u64) -> bool {
+    inode << BITS == word(descriptor) & !(KINDS.len() as u64 - 1)
 }
 
 fn put(descriptor: c_int, word: u64) -> bool {

@@ -33,6 +33,7 @@ mod forward;
 mod kernel;
 pub mod kinds;
 mod library;
+mod management;
 mod next;
 pub mod opening;
 pub mod paths;

@@ -9,6 +9,7 @@ use libc::{FILE, c_char, c_int, c_long, mode_t, open_how, size_t};
 use crate::channel;
 use crate::errno;
 use crate::kernel::system_call;
+use crate::management;
 use crate::next::Next;
 use crate::tree;
 
@@ -46,6 +47,9 @@ unsafe fn open_at(
     };
     if target.is_connection_manager {
         return channel::open(flags);
+    }
+    if let Some(node) = target.management {
+        return management::open(node, flags);
     }
     let is_for_reading = flags & libc::O_ACCMODE == libc::O_RDONLY;
     if target.is_of_tree() && (!is_for_reading || flags & (libc::O_CREAT | libc::O_TRUNC) != 0) {

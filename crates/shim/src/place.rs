@@ -58,6 +58,17 @@ pub enum ShimPath<'a> {
     ConnectionManager,
     /// This path of the tree.
     Tree(&'a [u8]),
+    /// This path of the tree of the program's node on a fabric.
+    Fabric(&'a [u8], Option<Node>),
+}
+
+/// A device file of management datagrams, with its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Node {
+    /// `umad<N>`.
+    Datagrams(u32),
+    /// `issm<N>`.
+    Manager(u32),
 }
 
 /// The result of classifying a path.
@@ -126,6 +137,41 @@ pub fn classify(path: &[u8], devices: u8) -> Option<Answer<'_>> {
     is_the_directory(rest).then(|| otherwise(tree))?
 }
 
+/// Returns the place of a plain `path`, or of a pattern of glob(7), that belongs to the tree of a
+/// node on a fabric. (Elsewhere these paths belong to the adapter.)
+pub fn classify_on_fabric(path: &[u8]) -> Option<Answer<'_>> {
+    let answer = |below, node| Answer {
+        place: ShimPath::Fabric(below, node),
+        unless_there: false,
+    };
+    if let Some(rest) = path.strip_prefix(b"/dev/infiniband") {
+        if let Some(index) = rest.strip_prefix(b"/umad").and_then(index) {
+            return Some(answer(&path[1..], Some(Node::Datagrams(index))));
+        }
+        if let Some(index) = rest.strip_prefix(b"/issm").and_then(index) {
+            return Some(answer(&path[1..], Some(Node::Manager(index))));
+        }
+        return is_the_directory(rest).then(|| answer(&path[1..], None));
+    }
+    let relative = path.strip_prefix(b"/sys/")?;
+    if relative
+        .strip_prefix(b"class/infiniband_mad")
+        .is_some_and(is_below)
+    {
+        return Some(answer(relative, None));
+    }
+    let rest = relative.strip_prefix(b"class/infiniband")?;
+    is_below(rest).then(|| answer(relative, None))
+}
+
+/// Returns the number that the text is.
+fn index(text: &[u8]) -> Option<u32> {
+    let text = std::str::from_utf8(text).ok()?;
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_plain = text == "0" || !text.starts_with('0');
+    text.parse().ok().filter(|_| is_number && is_plain)
+}
+
 /// Returns whether `path` consists of `before`, a device's index below `devices`, and an accepted
 /// rest.
 fn is_a_device(path: &[u8], before: &[u8], devices: u8, will_do: fn(&[u8]) -> bool) -> bool {
@@ -171,7 +217,9 @@ mod tests {
         let text = match answer.place {
             ShimPath::Device => "node".into(),
             ShimPath::ConnectionManager => "manager".into(),
-            ShimPath::Tree(path) => String::from_utf8(path.to_vec()).unwrap(),
+            ShimPath::Tree(path) | ShimPath::Fabric(path, _) => {
+                String::from_utf8(path.to_vec()).unwrap()
+            }
         };
         Some((text, answer.unless_there))
     }
@@ -262,6 +310,33 @@ mod tests {
             "/home/x/dev/infiniband/verbena0",
         ] {
             assert_eq!(answer(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn management_paths_are_redirected_on_a_fabric() {
+        for (path, node) in [
+            ("/dev/infiniband/umad0", Some(Node::Datagrams(0))),
+            ("/dev/infiniband/issm12", Some(Node::Manager(12))),
+            ("/dev/infiniband/", None),
+            ("/sys/class/infiniband_mad/abi_version", None),
+            ("/sys/class/infiniband", None),
+            ("/sys/class/infiniband/verbena0/ports/1/lid", None),
+        ] {
+            let answer = classify_on_fabric(path.as_bytes()).unwrap();
+            let ShimPath::Fabric(_, found) = answer.place else {
+                panic!("{path}");
+            };
+            assert_eq!(found, node, "{path}");
+        }
+        for path in [
+            "/dev/infiniband/uverbs0",
+            "/dev/infiniband/umad01",
+            "/dev/infiniband/umad",
+            "/sys/class/infiniband_verbs/uverbs0",
+            "/sys/class/infiniband_madness",
+        ] {
+            assert_eq!(classify_on_fabric(path.as_bytes()), None, "{path}");
         }
     }
 

@@ -10,7 +10,8 @@ use libc::{c_char, c_int, ssize_t};
 use crate::errno;
 use crate::kernel::system_call;
 use crate::library::Function;
-use crate::place::{LONGEST, Plain, ShimPath, classify};
+use crate::management;
+use crate::place::{LONGEST, Node, Plain, ShimPath, classify, classify_on_fabric};
 
 /// `ssize_t verbena_sysfs_root(char *buffer, size_t size)`: stores the path of the tree; returns
 /// its length, or a negative errno.
@@ -32,6 +33,10 @@ pub struct Target {
     below: usize,
     /// If opened, it is a channel of the connection manager; every other call uses the node.
     pub is_connection_manager: bool,
+    /// If opened, it is this device file of a fabric.
+    pub management: Option<Node>,
+    /// Whether it is in the tree of a node on a fabric.
+    is_of_fabric: bool,
 }
 
 /// A character device that every user may open, read and write.
@@ -44,6 +49,8 @@ impl Target {
             length: 0,
             below: 0,
             is_connection_manager: false,
+            management: None,
+            is_of_fabric: false,
         };
         for part in parts {
             whole.bytes[..LONGEST - 1]
@@ -66,7 +73,9 @@ impl Target {
 
     /// Updates the file before it is opened. Preserves `errno`.
     pub fn refresh(&self) {
-        if self.is_of_tree() {
+        if self.is_of_fabric {
+            management::refresh();
+        } else if self.is_of_tree() {
             refresh(&self.bytes[self.below..]);
         }
     }
@@ -94,7 +103,8 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
     }
     // SAFETY: not null, so a C string.
     let plain = Plain::of(unsafe { CStr::from_ptr(path) }.to_bytes())?;
-    let answer = classify(plain.bytes(), devices())?;
+    let on_fabric = management::root().and_then(|_| classify_on_fabric(plain.bytes()));
+    let answer = on_fabric.or_else(|| classify(plain.bytes(), devices()))?;
     errno::kept(|| {
         if answer.unless_there && exists(plain.bytes()) {
             return None;
@@ -110,6 +120,13 @@ pub unsafe fn target(path: *const c_char) -> Option<Target> {
                 let root = copy_root(&mut root)?;
                 target = Target::of(&[root, b"/", below])?;
                 target.below = root.len() + 1;
+            }
+            ShimPath::Fabric(below, node) => {
+                let root = management::root()?;
+                target = Target::of(&[root, b"/", below])?;
+                target.below = root.len() + 1;
+                target.management = node;
+                target.is_of_fabric = true;
             }
         }
         Some(target)
@@ -270,7 +287,10 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
 /// # Safety
 /// `path` must be null or a C string.
 pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
-    let Some(root) = known() else { return };
+    let (root, fabric) = (known(), management::root());
+    if root.is_none() && fabric.is_none() {
+        return;
+    }
     if path.is_null() || directory < 0 && directory != libc::AT_FDCWD {
         return;
     }
@@ -281,7 +301,11 @@ pub unsafe fn refresh_relative(directory: c_int, path: *const c_char) {
     errno::kept(|| {
         let mut room = [0; LONGEST];
         let length = path_of(directory, &mut room)?;
-        let below = room[..length].strip_prefix(root)?;
+        if fabric.is_some_and(|fabric| room[..length].starts_with(fabric)) {
+            management::refresh();
+            return None;
+        }
+        let below = room[..length].strip_prefix(root?)?;
         // SAFETY: not null, so a C string.
         let path = unsafe { CStr::from_ptr(path) }.to_bytes();
         let whole = Target::of(&[below, b"/", path])?;
@@ -313,13 +337,17 @@ pub unsafe extern "C" fn verbena_shim_answers(directory: c_int, path: *const c_c
 /// # Safety
 /// `path` must be null or a C string that may be written.
 pub unsafe fn give_back(path: *mut c_char) -> usize {
-    let Some(root) = known() else { return 0 };
-    if path.is_null() {
+    let roots = [known(), management::root()];
+    if path.is_null() || roots == [None, None] {
         return 0;
     }
     // SAFETY: not null, so a C string.
     let text = unsafe { CStr::from_ptr(path) }.to_bytes_with_nul();
-    let Some(below) = text.strip_prefix(root) else {
+    let with_root = roots.into_iter().flatten().find_map(|root| {
+        let below = text.strip_prefix(root)?;
+        Some((root, below))
+    });
+    let Some((root, below)) = with_root else {
         return 0;
     };
     if !below.starts_with(b"/") && below != b"\0" {

@@ -153,6 +153,7 @@ functions! {
     dup3: "dup3"
     fcntl: "fcntl"
     fcntl64: "fcntl64"
+    ioctl: "ioctl"
     recvmsg: "recvmsg"
     read: "read"
     read_chk: "__read_chk"

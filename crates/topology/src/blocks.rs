@@ -2,9 +2,10 @@
 //! per port.
 
 use crate::Error;
-use crate::build::{Builder, LinkEnd, NodeKind};
+use crate::build::{Builder, Hardware, LinkEnd, NodeKind};
 use crate::line::{
-    behind_description, bracketed, description, guid_in_parentheses, lid, past_parenthesis, quoted,
+    behind_description, bracketed, description, guid_in_parentheses, hexadecimal, lid, lmc,
+    past_parenthesis, quoted,
 };
 use crate::rate::{Rate, Speed};
 
@@ -34,6 +35,9 @@ pub(crate) fn begins(line: &str) -> bool {
 /// Fails if a line of a port is invalid or outside a block.
 pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
     let mut block = None;
+    // The lines before the first line of a block, which identify its node.
+    let mut hardware = Hardware::default();
+    let mut port_guid = None;
     for (number, line) in text.lines().enumerate() {
         let fault = |reason: &str| Error::line(number + 1, line, reason);
         let line = line.trim();
@@ -42,10 +46,15 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
             builder.list(node, kind, Some(ports));
             let comment = rest.split_once('#').map_or("", |(_, comment)| comment);
             builder.describe(node, description(comment).unwrap_or_default());
+            let behind = behind_description(comment);
             if kind == NodeKind::Switch {
                 let whole = LinkEnd { node, port: 0 };
-                builder.address(whole, lid(behind_description(comment)), None);
+                builder.address(whole, lid(behind), port_guid);
+                hardware.lmc = lmc(behind);
+                hardware.is_enhanced = behind.contains("enhanced");
             }
+            builder.identify(node, hardware);
+            (hardware, port_guid) = (Hardware::default(), None);
             block = Some(node);
         } else if line.starts_with('[') {
             let node = block.ok_or_else(|| fault("a port before the first node"))?;
@@ -53,6 +62,15 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
         } else if line.starts_with("Switch") || line.starts_with("Ca\t") || line.starts_with("Ca ")
         {
             return Err(fault("invalid first line of a node"));
+        } else if let Some(rest) = line.strip_prefix("# Initiated from node ") {
+            let port = rest
+                .split_once("port")
+                .and_then(|(_, port)| hexadecimal(port));
+            if let Some(port) = port {
+                builder.originate(port);
+            }
+        } else if identify(line, &mut hardware, &mut port_guid) {
+            // Kept for the node that follows.
         } else if !is_known(line) {
             builder.remark("lines are not understood and left out", || {
                 format!(
@@ -66,15 +84,29 @@ pub(crate) fn read(text: &str, builder: &mut Builder) -> Result<(), Error> {
     Ok(())
 }
 
+/// Reads a line that identifies the node of the next block; returns whether it is one.
+fn identify(line: &str, hardware: &mut Hardware, port_guid: &mut Option<u64>) -> bool {
+    let Some((name, value)) = line.split_once('=') else {
+        return false;
+    };
+    let number = hexadecimal(value);
+    match name {
+        "vendid" => hardware.vendor = number.and_then(|number| u32::try_from(number).ok()),
+        "devid" => hardware.device = number.and_then(|number| u16::try_from(number).ok()),
+        "sysimgguid" => hardware.system_guid = number,
+        "switchguid" | "caguid" | "rtguid" => {
+            hardware.node_guid = number.filter(|guid| *guid != 0);
+            let behind = value.find('(').map(|at| &value[at..]);
+            *port_guid = behind.and_then(guid_in_parentheses);
+        }
+        _ => return false,
+    }
+    true
+}
+
 /// Lines without a port or a node, of ibnetdiscover (`-g` too) and ibsim.
 fn is_known(line: &str) -> bool {
-    const FIELDS: [&str; 15] = [
-        "vendid=",
-        "devid=",
-        "sysimgguid=",
-        "switchguid=",
-        "caguid=",
-        "rtguid=",
+    const FIELDS: [&str; 9] = [
         "Chassis ",
         "Non-Chassis",
         "module",
@@ -127,6 +159,7 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
     if own_guid.is_some() {
         let own = comment.split_once('"').map_or("", |(before, _)| before);
         builder.address(from, lid(own), own_guid);
+        builder.mask(node, lmc(own));
     }
     let peer_lid = lid(behind_description(comment));
     match guess {
@@ -140,6 +173,7 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
             peer_guid,
         ),
     }
+    builder.lanes(from, lanes(behind_description(comment)));
     builder.link(from, to, rate);
     Ok(Some(()))
 }
@@ -147,6 +181,14 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
 /// Finds the rate among the words behind a description: `lid 4 4xSDR s=4 w=2`.
 fn rate(words: &str) -> Option<Rate> {
     words.split_whitespace().find_map(Rate::parse)
+}
+
+/// Finds VLCap among the words behind a description, which `ibnetdiscover -f` prints: `v=4`.
+fn lanes(words: &str) -> Option<u8> {
+    let code = words
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))?;
+    code.parse().ok().filter(|code| (1..=5).contains(code))
 }
 
 /// Reads ibsim's `w=2 s=4`: codes of LinkWidthActive and LinkSpeedActive.

@@ -31,6 +31,25 @@ pub struct Node {
     pub ports: Option<u32>,
     /// Whether the file has an entry for it; otherwise it is known as a peer only.
     pub is_listed: bool,
+    /// Its identity as hardware, as far as the file states it.
+    pub hardware: Hardware,
+}
+
+/// Identity of a node as hardware, as far as a file states it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hardware {
+    /// Vendor.
+    pub vendor: Option<u32>,
+    /// Device.
+    pub device: Option<u16>,
+    /// GUID of the system that the node is a part of.
+    pub system_guid: Option<u64>,
+    /// GUID of the node.
+    pub node_guid: Option<u64>,
+    /// LID mask control of its ports.
+    pub lmc: Option<u8>,
+    /// Whether port 0 of a switch is a whole port.
+    pub is_enhanced: bool,
 }
 
 impl Node {
@@ -69,6 +88,8 @@ pub struct Link {
     pub ends: [LinkEnd; 2],
     /// Active width and speed, if the file states them.
     pub rate: Option<Rate>,
+    /// The same as each end states it; they may contradict.
+    pub stated: [Option<Rate>; 2],
 }
 
 /// Addresses of a port, as far as the file states them. A switch has one for all its ports, with
@@ -105,6 +126,10 @@ pub struct Topology {
     pub addresses: Vec<Address>,
     /// Contradictions and omissions in the file.
     pub remarks: Vec<Remark>,
+    /// GUID of the port from which the fabric was discovered, if the file states it.
+    pub origin: Option<u64>,
+    /// Codes of the virtual lanes that ports have (VLCap), as far as the file states them.
+    pub lanes: BTreeMap<LinkEnd, u8>,
 }
 
 /// Number of examples of a remark.
@@ -132,6 +157,8 @@ pub(crate) struct Builder {
     numbered: HashMap<usize, u32>,
     addresses: BTreeMap<LinkEnd, Address>,
     remarks: BTreeMap<&'static str, Remark>,
+    origin: Option<u64>,
+    lanes: BTreeMap<LinkEnd, u8>,
 }
 
 impl Builder {
@@ -164,6 +191,7 @@ impl Builder {
             description: String::new(),
             ports: None,
             is_listed: false,
+            hardware: Hardware::default(),
         });
         Ok(self.nodes.len() - 1)
     }
@@ -178,6 +206,27 @@ impl Builder {
             self.remark("nodes have several entries", || id);
         }
         self.nodes[node].ports = ports.or(self.nodes[node].ports);
+    }
+
+    /// Records the identity of a node as hardware.
+    pub fn identify(&mut self, node: usize, hardware: Hardware) {
+        self.nodes[node].hardware = hardware;
+    }
+
+    /// Records the LID mask control of a node's ports; the first statement counts.
+    pub fn mask(&mut self, node: usize, lmc: Option<u8>) {
+        let known = &mut self.nodes[node].hardware.lmc;
+        *known = known.or(lmc);
+    }
+
+    /// Records the code of the virtual lanes that a port has.
+    pub fn lanes(&mut self, end: LinkEnd, code: Option<u8>) {
+        self.lanes.extend(code.map(|code| (end, code)));
+    }
+
+    /// Records the port from which the fabric was discovered.
+    pub fn originate(&mut self, port_guid: u64) {
+        self.origin = Some(port_guid);
     }
 
     /// Records that the file describes a node, for formats that do so wherever they name it.
@@ -282,10 +331,12 @@ impl Builder {
                 // The link is made where its first end is stated.
                 Some(back) if back.to == from && from != to => {
                     if from < to {
+                        let stated = [rate, back.rate];
                         let rate = self.slower(from, to, rate, back.rate);
                         links.push(Link {
                             ends: [from, to],
                             rate,
+                            stated,
                         });
                     }
                 }
@@ -305,6 +356,7 @@ impl Builder {
                     links.push(Link {
                         ends: [from, to],
                         rate,
+                        stated: [rate; 2],
                     });
                 }
             }
@@ -315,6 +367,8 @@ impl Builder {
             links,
             addresses: self.addresses.into_values().collect(),
             remarks: self.remarks.into_values().collect(),
+            origin: self.origin,
+            lanes: self.lanes,
         }
     }
 

@@ -34,7 +34,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use build::{Address, Link, LinkEnd, Node, NodeKind, Remark, Topology};
+pub use build::{Address, Hardware, Link, LinkEnd, Node, NodeKind, Remark, Topology};
 pub use description::{DescribedPaths, Description, Section};
 pub use hostlist::expand;
 pub use network::{Network, NetworkError};

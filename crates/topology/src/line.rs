@@ -40,7 +40,25 @@ pub(crate) fn guid_in_parentheses(text: &str) -> Option<u64> {
 
 /// Returns the number behind the word `lid`.
 pub(crate) fn lid(words: &str) -> Option<u32> {
+    number_behind("lid", words)?.parse().ok()
+}
+
+/// Returns the number behind the word `lmc`; it has three bits.
+pub(crate) fn lmc(words: &str) -> Option<u8> {
+    let lmc = number_behind("lmc", words)?.parse().ok()?;
+    (lmc < 8).then_some(lmc)
+}
+
+fn number_behind<'a>(name: &str, words: &'a str) -> Option<&'a str> {
     let mut words = words.split_whitespace();
-    words.find(|word| *word == "lid")?;
-    words.next()?.parse().ok()
+    words.find(|word| *word == name)?;
+    words.next()
+}
+
+/// Returns the hexadecimal number at the beginning, after `0x` if that is there.
+pub(crate) fn hexadecimal(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let text = text.strip_prefix("0x").unwrap_or(text);
+    let end = text.find(|byte: char| !byte.is_ascii_hexdigit());
+    u64::from_str_radix(&text[..end.unwrap_or(text.len())], 16).ok()
 }

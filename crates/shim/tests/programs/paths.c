@@ -16,6 +16,7 @@
 #include <string.h>
 #include <stddef.h>
 #include <sys/inotify.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -483,6 +484,18 @@ static void check_copies(int (*call)(int, int), int replaces)
 	CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0 && (fcntl64(ends[0], F_GETFL) & O_NONBLOCK));
 }
 
+/* Requests of other files are passed on with their argument, and their errors come back. */
+static void check_ioctl(void)
+{
+	int ends[2], ready = 0;
+
+	CHECK(pipe(ends) == 0 && write(ends[1], "seven b", 7) == 7);
+	CHECK(ioctl(ends[0], FIONREAD, &ready) == 0 && ready == 7);
+	CHECK(ioctl(ends[0], FIOCLEX) == 0 && (fcntl(ends[0], F_GETFD) & FD_CLOEXEC));
+	CHECK(ioctl(ends[0], 0xc01c1b01, &ready) == -1 && errno == ENOTTY);
+	CHECK(ioctl(-1, FIONREAD, &ready) == -1 && errno == EBADF);
+}
+
 static void check_dup2_of_itself(void)
 {
 	int fd = open(MANAGER, O_RDWR | O_CLOEXEC), before = told("verbena_cm_closed");
@@ -903,6 +916,8 @@ int main(int argc, char **argv)
 		check_dup2_of_itself();
 	if (!strcmp(name, "cancel"))
 		check_cancel(), ran++;
+	if (!strcmp(name, "ioctl"))
+		check_ioctl(), ran++;
 	if (!strcmp(name, "recvmsg"))
 		check_recvmsg(), ran++;
 	if (!strcmp(name, "read") || !strcmp(name, "verbena_event_descriptor"))

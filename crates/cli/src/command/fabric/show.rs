@@ -10,21 +10,9 @@ use crate::failure::Failure;
 use crate::output::{json, outln};
 use crate::style::{Style, styled};
 
-/// What to do with a fabric.
+/// The arguments of `verbena fabric show`.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    #[command(subcommand)]
-    action: Action,
-}
-
-#[derive(Debug, clap::Subcommand)]
-enum Action {
-    /// Show levels, oversubscription, bisection and unusual links
-    Show(Show),
-}
-
-#[derive(Debug, clap::Args)]
-struct Show {
     /// Topology file, `-` for standard input
     ///
     /// Output of ibnetdiscover (also -p and -g), opensm-subnet.lst, ibdiagnet2.db_csv, a net file
@@ -48,8 +36,7 @@ struct Show {
 /// # Errors
 ///
 /// Fails if the file cannot be read or its format is unknown.
-pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let Action::Show(show) = arguments.action;
+pub fn run(show: &Arguments) -> Result<Exit, Failure> {
     let topology = read_topology(&show.file)?;
     let paths = match &show.routes {
         Some(routes) => Some(paths(&show.file, routes, &topology)?),

@@ -1,0 +1,49 @@
+//! `verbena fabric`: topologies of InfiniBand fabrics, and fabrics for management tools.
+
+mod attach;
+mod keep;
+mod opensm;
+mod show;
+mod up;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// What to do with a fabric.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Show levels, oversubscription, bisection and unusual links
+    Show(show::Arguments),
+    /// Run a command on a fabric of switches and hosts
+    ///
+    /// The fabric is a simulation of management: `ibnetdiscover`, `perfquery`, `saquery`, OpenSM
+    /// and others run on it unmodified. Without a command, starts a shell.
+    Up(up::Arguments),
+    /// Run a command at another node of the same fabric
+    ///
+    /// Inside of `verbena fabric up`.
+    Exec(up::ExecArguments),
+    /// Keep a fabric, for `fabric up`
+    #[command(hide = true, name = "__keep")]
+    Keep(keep::Arguments),
+}
+
+/// Runs the action.
+///
+/// # Errors
+///
+/// Fails if the action does.
+pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
+    match arguments.action {
+        Action::Show(arguments) => show::run(&arguments),
+        Action::Up(arguments) => up::run(&arguments),
+        Action::Exec(arguments) => up::exec(&arguments),
+        Action::Keep(arguments) => keep::run(&arguments),
+    }
+}

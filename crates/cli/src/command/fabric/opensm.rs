@@ -1,0 +1,81 @@
+//! OpenSM as the subnet manager of a fabric.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use verbena_run::environment::Environment;
+
+use crate::failure::Failure;
+
+/// Line of its log that says that the subnet is configured.
+const UP: &str = "SUBNET UP";
+/// Time in which the first sweep must end.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Pause between looks at the log.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A running OpenSM, which ends when dropped.
+#[derive(Debug)]
+pub struct OpenSm(Child);
+
+impl OpenSm {
+    /// Starts OpenSM and waits until its first sweep has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it cannot be started, or ends, or does not configure the subnet in time.
+    pub fn start(directory: &Path, environment: &Environment) -> Result<OpenSm, Failure> {
+        let log = directory.join("opensm.log");
+        // Otherwise the log stays in a buffer.
+        let options = directory.join("opensm.conf");
+        let written = fs::write(&options, "force_log_flush TRUE\n");
+        written.map_err(Failure::system("write OpenSM's options"))?;
+        // Debian has it in /usr/sbin, which users' PATH may lack.
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("opensm");
+        command
+            .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+            .env("OSM_TMP_DIR", directory)
+            .env("OSM_CACHE_DIR", directory)
+            .arg("-F")
+            .arg(&options)
+            .arg("-f")
+            .arg(&log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.envs(environment.variables());
+        let child = command.spawn().map_err(|error| {
+            Failure::Input(format!(
+                "cannot start opensm: {error}; install the package opensm"
+            ))
+        })?;
+        let mut this = OpenSm(child);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let text = fs::read(&log).unwrap_or_default();
+            if String::from_utf8_lossy(&text).contains(UP) {
+                return Ok(this);
+            }
+            let ended = this.0.try_wait().map_err(Failure::system("watch opensm"))?;
+            if ended.is_some() || Instant::now() > deadline {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let last = text.lines().last().unwrap_or("its log is empty").to_owned();
+                return Err(Failure::Input(format!(
+                    "opensm did not configure the fabric: {last}"
+                )));
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Drop for OpenSm {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

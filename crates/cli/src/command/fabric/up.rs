@@ -1,0 +1,239 @@
+//! `verbena fabric up` and `verbena fabric exec`: programs on a fabric.
+//!
+//! The fabric's state is in a separate process, which ends with its last user: this command, and
+//! each open device file. If it is killed, reads of device files fail, so no program hangs.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use verbena_run::supervise;
+use verbena_umad::protocol::Purpose;
+
+use super::attach::{self, VARIABLE};
+use super::keep::READY;
+use super::opensm::OpenSm;
+use crate::adapter_options as options;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Looks for the end of the fabric's process, and the pause between them.
+const LOOKS: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The subnet manager of a fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SubnetManager {
+    /// A small one inside the fabric: all ports are active at once
+    Builtin,
+    /// OpenSM, which must be installed
+    Opensm,
+    /// None: ports stay initialised until a program configures them
+    None,
+}
+
+/// The arguments of `verbena fabric up`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Topology file, `-` for standard input [a switch, two hosts]
+    ///
+    /// Output of ibnetdiscover (also -p and -g), opensm-subnet.lst, ibdiagnet2.db_csv or a net file
+    /// of ibsim. Ports keep the LIDs that it states.
+    #[arg(long, value_name = "FILE")]
+    topology: Option<PathBuf>,
+
+    /// Subnet manager
+    #[arg(long, value_enum, value_name = "SM", default_value = "builtin")]
+    sm: SubnetManager,
+
+    /// Run the command at this node
+    ///
+    /// Its description, a word of it, or its GUID. By default the node from which the topology was
+    /// discovered, else the first host.
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+
+    /// Command to run, with its arguments [a shell]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// The arguments of `verbena fabric exec`.
+#[derive(Debug, clap::Args)]
+pub struct ExecArguments {
+    /// Run the command at this node
+    ///
+    /// Its description, a word of it, or its GUID.
+    #[arg(long, value_name = "NAME")]
+    node: String,
+
+    /// Command to run, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Starts the fabric's process, runs the command, and ends the process unless others use it.
+///
+/// # Errors
+///
+/// Fails if the topology is invalid or the command cannot be run.
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    let content = content(arguments.topology.as_deref())?;
+    let (topology, fabric) = attach::parse(&content).map_err(|error| match error {
+        Failure::Input(text) => {
+            let file = arguments
+                .topology
+                .as_deref()
+                .unwrap_or(Path::new("topology"));
+            Failure::Input(format!("{}: {text}", file.display()))
+        }
+        other => other,
+    })?;
+    for remark in &topology.remarks {
+        eprintln!(
+            "verbena: {} {}: {}",
+            remark.count,
+            remark.text,
+            remark.examples.join(", ")
+        );
+    }
+    let node = attach::node(&topology, &fabric, arguments.node.as_deref())?;
+    let directory = attach::make_directory()?;
+    let kept = Kept::start(directory, &content, arguments.sm, node)?;
+    let environment = attach::environment(&kept.directory, node)?;
+    let manager = match arguments.sm {
+        SubnetManager::Opensm => Some(OpenSm::start(&kept.directory, &environment)?),
+        _ => None,
+    };
+    let mut words = arguments.command.clone();
+    if words.is_empty() {
+        words.push(env::var_os("SHELL").unwrap_or_else(|| "/bin/sh".into()));
+    }
+    let command = options::command("fabric up", &words, &environment)?;
+    let status = supervise::run(command, || options::name(&words))?;
+    drop(manager);
+    Ok(Exit::of_child(status))
+}
+
+/// Replaces this process with a command at a node of the fabric that it is on.
+///
+/// # Errors
+///
+/// Fails if this process is on no fabric, or the node does not exist.
+pub fn exec(arguments: &ExecArguments) -> Result<Exit, Failure> {
+    let place = env::var_os(VARIABLE).map(PathBuf::from);
+    let directory = place.as_deref().and_then(Path::parent).ok_or_else(|| {
+        let text = "this process is on no fabric; run it inside of `verbena fabric up`";
+        Failure::Input(text.to_owned())
+    })?;
+    let (_, fabric) = attach::stored(directory)?;
+    let node = fabric.named(&arguments.node).map_err(Failure::Input)?;
+    attach::join(directory, node, Purpose::Refresh)?;
+    let environment = attach::environment(directory, node)?;
+    let words = &arguments.command;
+    let error = options::command("fabric exec", words, &environment)?.exec();
+    Err(supervise::Failure::of_exec(options::name(words), error).into())
+}
+
+/// Returns the content of the topology's file, or the small topology.
+fn content(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let mut content = Vec::new();
+    let read = match file {
+        None => return Ok(verbena_subnet::SMALL.into()),
+        Some(file) if file == Path::new("-") => std::io::stdin().read_to_end(&mut content),
+        Some(file) => File::open(file).and_then(|mut file| file.read_to_end(&mut content)),
+    };
+    read.map_err(|error| {
+        let file = file.unwrap_or(Path::new("-")).display();
+        Failure::Input(format!("cannot read {file}: {error}"))
+    })?;
+    Ok(content)
+}
+
+/// The fabric's process, kept by a connection.
+struct Kept {
+    directory: PathBuf,
+    process: Child,
+    connection: Option<std::os::fd::OwnedFd>,
+}
+
+impl Kept {
+    fn start(
+        directory: PathBuf,
+        content: &[u8],
+        manager: SubnetManager,
+        node: u32,
+    ) -> Result<Kept, Failure> {
+        attach::store_content(content, &directory)?;
+        let log = directory.join("log");
+        let errors = File::create(&log).map_err(Failure::system("make the fabric's log"))?;
+        let executable = env::current_exe().map_err(Failure::system("find this program"))?;
+        let name = clap::ValueEnum::to_possible_value(&manager);
+        let name = name.map_or_else(String::new, |value| value.get_name().to_owned());
+        let mut command = Command::new(executable);
+        command
+            .args(["fabric", "__keep"])
+            .arg(&directory)
+            .arg(name)
+            // Signals of the terminal are for the command.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors);
+        let mut process = command
+            .spawn()
+            .map_err(Failure::system("start the fabric's process"))?;
+        let mut line = String::new();
+        if let Some(output) = process.stdout.take() {
+            let read = BufReader::new(output).read_line(&mut line);
+            read.map_err(Failure::system("wait for the fabric's process"))?;
+        }
+        if line.trim_end() != READY {
+            let why = fs::read_to_string(&log).unwrap_or_default();
+            let _ = process.wait();
+            let _ = fs::remove_dir_all(&directory);
+            return Err(Failure::Input(format!(
+                "the fabric does not start: {}",
+                why.trim()
+            )));
+        }
+        let connection = attach::join(&directory, node, Purpose::User)?;
+        Ok(Kept {
+            directory,
+            process,
+            connection: Some(connection),
+        })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.connection = None;
+        // It removes the directory itself, unless it is killed; other users may keep it longer.
+        for _ in 0..LOOKS {
+            match self.process.try_wait() {
+                Ok(Some(_)) => {
+                    let _ = fs::remove_dir_all(&self.directory);
+                    return;
+                }
+                Ok(None) => thread::sleep(PAUSE),
+                Err(_) => return,
+            }
+        }
+    }
+}

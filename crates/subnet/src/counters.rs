@@ -1,0 +1,137 @@
+//! The counters of a port.
+
+use crate::attribute::counters::{
+    COUNTERS, Counter, EXTENDED_FIELDS, EXTENDED_SELECT_2, NARROW, NARROW_FIELDS, SELECT, SELECT_2,
+};
+use crate::field::Field;
+
+/// The counters of a port: 64-bit counts, and those that PortCounters shows since they were
+/// cleared, which is independent of the clearing of the 64-bit counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Counters {
+    counts: [u64; COUNTERS],
+    /// Added to the counts, modulo 2^64, for the values of PortCounters.
+    narrow: [u64; NARROW],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters {
+            counts: [0; COUNTERS],
+            narrow: [0; NARROW],
+        }
+    }
+}
+
+impl Counters {
+    /// Adds to a counter.
+    pub fn add(&mut self, counter: Counter, number: u64) {
+        let count = &mut self.counts[counter as usize];
+        *count = count.wrapping_add(number);
+    }
+
+    /// Returns a counter's 64-bit count.
+    pub fn get(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize]
+    }
+
+    /// Records a unicast packet that leaves, of this number of 4-byte words.
+    pub fn sent(&mut self, words: u64) {
+        self.add(Counter::TransmitData, words);
+        self.add(Counter::TransmitPackets, 1);
+        self.add(Counter::UnicastTransmit, 1);
+    }
+
+    /// Records a unicast packet that arrives, of this number of 4-byte words.
+    pub fn received(&mut self, words: u64) {
+        self.add(Counter::ReceiveData, words);
+        self.add(Counter::ReceivePackets, 1);
+        self.add(Counter::UnicastReceive, 1);
+    }
+
+    fn narrow(&self, at: usize) -> u64 {
+        self.counts[at].wrapping_add(self.narrow[at])
+    }
+
+    /// Adds the values to those of a PortCounters attribute. They stick at their maximum.
+    pub fn add_to_narrow(&self, block: &mut [u8]) {
+        for (at, field) in NARROW_FIELDS.iter().enumerate() {
+            let value = field.get(block).saturating_add(self.narrow(at));
+            field.set(block, value.min(field.most()));
+        }
+    }
+
+    /// Adds the values to those of a PortCountersExtended attribute.
+    pub fn add_to_extended(&self, block: &mut [u8]) {
+        for (counter, _, byte) in EXTENDED_FIELDS {
+            let field = Field::at_byte(byte, 64);
+            let value = field.get(block).wrapping_add(self.get(counter));
+            field.set(block, value);
+        }
+    }
+
+    /// Clears the counters that a PortCounters attribute selects.
+    pub fn clear_narrow(&mut self, block: &[u8]) {
+        let selected = SELECT.get(block) | (SELECT_2.get(block) & 1) << 16;
+        for at in (0..NARROW).filter(|at| selected >> at & 1 != 0) {
+            self.narrow[at] = self.counts[at].wrapping_neg();
+        }
+    }
+
+    /// Clears the counters that a PortCountersExtended attribute selects.
+    pub fn clear_extended(&mut self, block: &[u8]) {
+        let selected = SELECT.get(block) | EXTENDED_SELECT_2.get(block) << 16;
+        for (counter, bit, _) in EXTENDED_FIELDS {
+            if selected >> bit & 1 == 0 {
+                continue;
+            }
+            let at = counter as usize;
+            if let Some(narrow) = self.narrow.get_mut(at) {
+                *narrow = narrow.wrapping_add(self.counts[at]);
+            }
+            self.counts[at] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn narrow(counters: &Counters) -> [u8; 64] {
+        let mut block = [0; 64];
+        counters.add_to_narrow(&mut block);
+        block
+    }
+
+    #[test]
+    fn narrow_counters_stick_at_their_maximum() {
+        let mut counters = Counters::default();
+        counters.add(Counter::LinkDowned, 300);
+        counters.add(Counter::TransmitData, 1 << 33);
+        let block = narrow(&counters);
+        assert_eq!(NARROW_FIELDS[Counter::LinkDowned as usize].get(&block), 255);
+        let data = NARROW_FIELDS[Counter::TransmitData as usize];
+        assert_eq!(data.get(&block), u64::from(u32::MAX));
+        assert_eq!(counters.get(Counter::LinkDowned), 300);
+    }
+
+    #[test]
+    fn each_attribute_clears_its_own_values() {
+        let mut counters = Counters::default();
+        counters.sent(72);
+        let field = NARROW_FIELDS[Counter::TransmitPackets as usize];
+        let mut select = [0; 64];
+        SELECT.set(&mut select, 1 << 14);
+        counters.clear_narrow(&select);
+        assert_eq!(field.get(&narrow(&counters)), 0);
+        assert_eq!(counters.get(Counter::TransmitPackets), 1);
+        counters.sent(72);
+        SELECT.set(&mut select, 1 << 2);
+        counters.clear_extended(&select);
+        assert_eq!(counters.get(Counter::TransmitPackets), 0);
+        assert_eq!(field.get(&narrow(&counters)), 1);
+        // Not selected.
+        assert_eq!(counters.get(Counter::TransmitData), 144);
+    }
+}

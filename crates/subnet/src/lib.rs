@@ -1,0 +1,36 @@
+//! An InfiniBand subnet as state: nodes and links, the datagrams of their management, and the
+//! agents that answer them. Nothing here does I/O, has a clock or keeps a thread: a datagram goes
+//! in at a port, and the ones that programs receive come out.
+//!
+//! - [`Fabric`]: nodes, ports and links; routes, the agents of subnet and performance management.
+//! - [`Manager`]: a small subnet manager with subnet administration.
+//! - [`Subnet`]: both together.
+//! - [`build`]: a fabric from a topology that other tools print.
+//!
+//! Numbers of chapters are those of the InfiniBand Architecture Specification, volume 1.
+
+mod agent;
+pub mod attribute;
+mod build;
+mod counters;
+mod fabric;
+mod field;
+pub mod mad;
+mod manager;
+mod notice;
+mod route;
+mod sa;
+mod subnet;
+#[cfg(test)]
+mod tests;
+
+pub use build::{BuildError, SMALL, build, small};
+pub use counters::Counters;
+pub use fabric::{
+    DEFAULT_P_KEY, DESCRIPTION, End, Fabric, Forwarding, Kind, NO_PORT, Node, Port, Tables,
+    UNICAST_LIDS,
+};
+pub use field::Field;
+pub use manager::Manager;
+pub use route::{PERMISSIVE, Packet};
+pub use subnet::{Delivery, Subnet};

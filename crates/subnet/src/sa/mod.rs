@@ -1,0 +1,138 @@
+//! Subnet administration (15.2): answers queries about the subnet, from its state.
+
+mod groups;
+mod path;
+mod record;
+mod services;
+mod tables;
+
+use crate::agent::class_port_info;
+use crate::attribute::number::CLASS_PORT_INFO;
+use crate::fabric::Fabric;
+use crate::mad::{Mad, SA_DATA, SIZE, method, sa_status, status};
+use crate::route::Packet;
+
+pub(crate) use path::rate_code;
+
+use groups::Groups;
+use services::Services;
+
+/// Class version of subnet administration.
+const VERSION: u8 = 2;
+/// Data of a segment in bytes.
+const SEGMENT: usize = SIZE - SA_DATA;
+/// Bytes of the administration header that each segment's payload length includes.
+const HEADER: usize = 20;
+/// Maximum number of records in an answer.
+pub const MOST_RECORDS: usize = 1 << 18;
+/// Status of a request that exceeds this.
+const NO_RESOURCES: u16 = 0x0100;
+/// Capabilities: optional records.
+const CAPABILITIES: u64 = 0x2;
+
+/// The result of a query: the size of a record, and the records; or a status.
+type Records = Result<(usize, Vec<Vec<u8>>), u16>;
+
+/// What administration keeps: groups and services that programs registered.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Administration {
+    groups: Groups,
+    services: Services,
+}
+
+impl Administration {
+    /// Answers a request; `None` if it is no request.
+    pub fn answer(
+        &mut self,
+        fabric: &mut Fabric,
+        packet: &Packet,
+        sm_info: [u8; 24],
+    ) -> Option<Mad> {
+        let request = &packet.mad;
+        if request.class_version() != VERSION {
+            return Some(request.response(status::VERSION));
+        }
+        match request.method() {
+            method::GET | method::SET | method::GET_TABLE | method::DELETE => {}
+            method if method & method::RESPONSE != 0 => return None,
+            _ => return Some(request.response(status::METHOD)),
+        }
+        if request.attribute() == CLASS_PORT_INFO {
+            if request.method() != method::GET {
+                return Some(request.response(status::ATTRIBUTE));
+            }
+            let mut answer = request.response(0);
+            class_port_info(VERSION, CAPABILITIES, 0, &mut answer.bytes_mut()[SA_DATA..]);
+            answer.set_record_size(72);
+            return Some(answer);
+        }
+        let records = match request.method() {
+            method::GET | method::GET_TABLE => self.query(fabric, request, sm_info),
+            method::SET => self.register(fabric, packet, true),
+            _ => self.register(fabric, packet, false),
+        };
+        Some(match (records, request.method()) {
+            (Err(refused), _) => request.response(refused),
+            (Ok((size, records)), method::GET_TABLE) => table(request, size, &records),
+            (Ok((size, records)), _) => match &records[..] {
+                [] => request.response(sa_status::NO_RECORDS),
+                [record] => one(request, size, record),
+                _ => request.response(sa_status::TOO_MANY_RECORDS),
+            },
+        })
+    }
+
+    fn query(&self, fabric: &Fabric, request: &Mad, sm_info: [u8; 24]) -> Records {
+        match request.attribute() {
+            path::NUMBER => path::query(fabric, request),
+            groups::NUMBER => Ok(self.groups.query(request)),
+            services::NUMBER => Ok(self.services.query(request)),
+            _ => tables::query(fabric, request, sm_info),
+        }
+    }
+
+    fn register(&mut self, fabric: &Fabric, packet: &Packet, is_set: bool) -> Records {
+        match (packet.mad.attribute(), is_set) {
+            (groups::NUMBER, true) => self.groups.join(fabric, &packet.mad),
+            (groups::NUMBER, false) => self.groups.leave(&packet.mad),
+            (services::NUMBER, true) => self.services.register(&packet.mad),
+            (services::NUMBER, false) => self.services.remove(&packet.mad),
+            _ => Err(status::ATTRIBUTE),
+        }
+    }
+}
+
+/// Returns the size of records of this many bytes in a table.
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(8)
+}
+
+/// Returns an answer with one record.
+fn one(request: &Mad, size: usize, record: &[u8]) -> Mad {
+    let mut answer = request.response(0);
+    answer.set_record_size(padded(size));
+    answer.bytes_mut()[SA_DATA..][..record.len()].copy_from_slice(record);
+    answer
+}
+
+/// Returns an answer with a table: one datagram of any length, with the header of its first
+/// segment.
+fn table(request: &Mad, size: usize, records: &[Vec<u8>]) -> Mad {
+    if records.len() > MOST_RECORDS {
+        return request.response(NO_RESOURCES);
+    }
+    let size = padded(size);
+    let data = size * records.len();
+    let mut answer = request.response(0);
+    answer.bytes_mut()[SA_DATA..].fill(0);
+    answer.set_record_size(size);
+    answer.resize(SA_DATA + data);
+    for (at, record) in records.iter().enumerate() {
+        answer.bytes_mut()[SA_DATA + at * size..][..record.len()].copy_from_slice(record);
+    }
+    let segments = data.div_ceil(SEGMENT).max(1);
+    // Each segment repeats a part of the header (13.6.2.1).
+    let payload = data + segments * HEADER;
+    answer.set_segment(1, segments == 1, payload as u32);
+    answer
+}

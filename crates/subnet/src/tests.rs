@@ -1,0 +1,389 @@
+//! Datagrams on small fabrics.
+
+use crate::attribute::counters::Counter;
+use crate::attribute::port_info::{self, physical, state};
+use crate::attribute::{node_info, number, switch_info};
+use crate::mad::{Mad, class, method, status};
+use crate::{Delivery, End, Fabric, Manager, PERMISSIVE, Packet, Subnet, build, small};
+
+const HOST: End = End { node: 1, port: 1 };
+const OTHER: End = End { node: 2, port: 1 };
+const SWITCH: u32 = 0;
+
+fn fabric() -> Fabric {
+    build(&small()).unwrap()
+}
+
+fn managed() -> Subnet {
+    let mut fabric = fabric();
+    let place = Manager::place(&fabric).unwrap();
+    let manager = Manager::start(place, &mut fabric);
+    Subnet::new(fabric, Some(manager))
+}
+
+fn bare() -> Subnet {
+    Subnet::new(fabric(), None)
+}
+
+fn packet(mad: Mad, dlid: u16, qp: u32) -> Packet {
+    Packet {
+        mad,
+        slid: 2,
+        dlid,
+        sl: 0,
+        source_qp: qp,
+        qp,
+        p_key_index: 0,
+    }
+}
+
+fn request(class: u8, method: u8, attribute: u16, modifier: u32) -> Mad {
+    let mut mad = Mad::empty();
+    mad.set_class(class, if class == class::SA { 2 } else { 1 });
+    mad.set_method(method);
+    mad.set_tid(7);
+    mad.set_attribute(attribute, modifier);
+    mad
+}
+
+/// Sends a directed request from the first host, and returns the answer.
+fn directed(subnet: &mut Subnet, path: &[u8], mut mad: Mad) -> Option<Mad> {
+    mad.set_path(path);
+    let packet = Packet {
+        slid: PERMISSIVE,
+        ..packet(mad, PERMISSIVE, 0)
+    };
+    answer(subnet.transmit(HOST, packet))
+}
+
+fn answer(mut deliveries: Vec<Delivery>) -> Option<Mad> {
+    assert!(deliveries.len() <= 1, "{deliveries:?}");
+    let delivery = deliveries.pop()?;
+    assert_eq!(delivery.at, HOST);
+    Some(delivery.packet.mad)
+}
+
+fn get(attribute: u16, modifier: u32) -> Mad {
+    request(class::SM_DIRECTED, method::GET, attribute, modifier)
+}
+
+/// Sets fields of the PortInfo at the end of a path, and returns the status.
+fn set_port(subnet: &mut Subnet, path: &[u8], port: u32, fields: &[(crate::Field, u64)]) -> u16 {
+    let before = directed(subnet, path, get(port_info::NUMBER, port)).unwrap();
+    let mut mad = request(class::SM_DIRECTED, method::SET, port_info::NUMBER, port);
+    mad.data_mut().copy_from_slice(before.data());
+    port_info::STATE.set(mad.data_mut(), state::UNCHANGED);
+    port_info::PHYSICAL_STATE.set(mad.data_mut(), 0);
+    for (field, value) in fields {
+        field.set(mad.data_mut(), *value);
+    }
+    let answer = directed(subnet, path, mad).unwrap();
+    answer.status() & !status::DIRECTION
+}
+
+#[test]
+fn a_directed_route_reaches_each_node_without_a_subnet_manager() {
+    let mut subnet = bare();
+    for (path, guid, port) in [
+        (&[][..], 0x2000000000200, 1),
+        (&[1], 0x2000000000100, 1),
+        (&[1, 2], 0x2000000000300, 1),
+    ] {
+        let answer = directed(&mut subnet, path, get(node_info::NUMBER, 0)).unwrap();
+        assert_eq!(answer.status(), status::DIRECTION);
+        assert_eq!(node_info::NODE_GUID.get(answer.data()), guid);
+        assert_eq!(node_info::LOCAL_PORT.get(answer.data()), port);
+        assert_eq!(answer.hop_pointer(), 0);
+    }
+    // No cable, an adapter does not forward, not the port of the adapter.
+    for path in [&[1, 5][..], &[1, 2, 1], &[2]] {
+        assert_eq!(directed(&mut subnet, path, get(node_info::NUMBER, 0)), None);
+    }
+}
+
+#[test]
+fn routes_by_lid_follow_the_tables_that_were_set() {
+    let mut subnet = bare();
+    let ask = |subnet: &mut Subnet| {
+        let mad = request(class::SM_LID, method::GET, node_info::NUMBER, 0);
+        answer(subnet.transmit(HOST, packet(mad, 3, 0)))
+    };
+    assert_eq!(ask(&mut subnet), None);
+    let mut mad = request(class::SM_DIRECTED, method::SET, switch_info::NUMBER, 0);
+    switch_info::LINEAR_TOP.set(mad.data_mut(), 3);
+    assert!(directed(&mut subnet, &[1], mad).is_some());
+    let mut mad = request(class::SM_DIRECTED, method::SET, number::LINEAR_TABLE, 0);
+    mad.data_mut()[..4].copy_from_slice(&[255, 0, 1, 2]);
+    assert!(directed(&mut subnet, &[1], mad).is_some());
+    let answer = ask(&mut subnet).unwrap();
+    assert_eq!(node_info::NODE_GUID.get(answer.data()), 0x2000000000300);
+}
+
+#[test]
+fn a_combined_route_goes_by_lid_to_its_directed_part() {
+    let mut subnet = managed();
+    let mut mad = get(node_info::NUMBER, 0);
+    mad.set_path(&[2]);
+    // The directed part begins at the switch, LID 1; the answer comes back to LID 2.
+    mad.bytes_mut()[32..34].copy_from_slice(&2u16.to_be_bytes());
+    let answer = answer(subnet.transmit(HOST, packet(mad, 1, 0))).unwrap();
+    assert_eq!(node_info::NODE_GUID.get(answer.data()), 0x2000000000300);
+}
+
+#[test]
+fn port_states_rise_one_by_one() {
+    let mut subnet = bare();
+    let mut set = |wanted| set_port(&mut subnet, &[1], 1, &[(port_info::STATE, wanted)]);
+    assert_eq!(set(state::ACTIVE), status::INVALID);
+    assert_eq!(set(state::ARMED), 0);
+    assert_eq!(set(state::INIT), status::INVALID);
+    assert_eq!(set(state::ACTIVE), 0);
+    let port = subnet
+        .fabric
+        .port(End {
+            node: SWITCH,
+            port: 1,
+        })
+        .unwrap();
+    assert_eq!(port.state(), state::ACTIVE);
+}
+
+#[test]
+fn invalid_values_change_nothing() {
+    for (port, field, value) in [
+        (1, port_info::NEIGHBOR_MTU, 6),
+        (1, port_info::OPERATIONAL_VLS, 9),
+        (1, port_info::WIDTH_ENABLED, 8),
+        (0, port_info::LID, 0),
+        (0, port_info::LID, 0xc000),
+        (200, port_info::SM_LID, 9),
+    ] {
+        let mut subnet = bare();
+        let before = subnet.fabric.nodes[0].ports.clone();
+        let mut mad = request(class::SM_DIRECTED, method::SET, port_info::NUMBER, port);
+        if let Some(this) = subnet.fabric.nodes[0].port(port as u8) {
+            mad.data_mut()[..64].copy_from_slice(&this.info);
+            port_info::STATE.set(mad.data_mut(), 0);
+        }
+        field.set(mad.data_mut(), value);
+        let answer = directed(&mut subnet, &[1], mad).unwrap();
+        assert_eq!(
+            answer.status(),
+            status::DIRECTION | status::INVALID,
+            "{field:?}"
+        );
+        for (one, other) in before.iter().zip(&subnet.fabric.nodes[0].ports) {
+            assert_eq!(one.info, other.info);
+        }
+    }
+}
+
+#[test]
+fn a_disabled_port_takes_the_link_down_at_both_ends_and_traps() {
+    let mut subnet = bare();
+    // The switch knows its subnet manager: the first host.
+    set_port(&mut subnet, &[1], 0, &[(port_info::SM_LID, 2)]);
+    let forwarding = subnet.fabric.nodes[0].forwarding.as_mut().unwrap();
+    switch_info::LINEAR_TOP.set(&mut forwarding.info, 3);
+    forwarding.set_port(2, 1);
+    let end = End {
+        node: SWITCH,
+        port: 2,
+    };
+    let deliveries = subnet.change_link(end, physical::DISABLED);
+    let trap = &deliveries[0];
+    assert_eq!((trap.at, trap.packet.mad.method()), (HOST, method::TRAP));
+    assert_eq!(&trap.packet.mad.data()[4..6], &[0, 128]);
+    assert_eq!(subnet.fabric.port(OTHER).unwrap().state(), state::DOWN);
+    let info = directed(&mut subnet, &[1], get(switch_info::NUMBER, 0)).unwrap();
+    assert_eq!(switch_info::PORT_STATE_CHANGE.get(info.data()), 1);
+    assert_eq!(
+        directed(&mut subnet, &[1, 2], get(node_info::NUMBER, 0)),
+        None
+    );
+    subnet.change_link(end, physical::POLLING);
+    assert_eq!(subnet.fabric.port(OTHER).unwrap().state(), state::INIT);
+    let downed = subnet
+        .fabric
+        .port(OTHER)
+        .unwrap()
+        .counters
+        .get(Counter::LinkDowned);
+    assert_eq!(downed, 1);
+}
+
+#[test]
+fn a_wrong_management_key_is_dropped_and_counted() {
+    let mut subnet = bare();
+    let keyed = [(port_info::M_KEY, 5), (port_info::M_KEY_PROTECTION, 1)];
+    assert_eq!(set_port(&mut subnet, &[1, 2], 1, &keyed), 0);
+    let path = [1, 2];
+    let info = directed(&mut subnet, &path, get(port_info::NUMBER, 1)).unwrap();
+    assert_eq!(port_info::M_KEY.get(info.data()), 0);
+    let mut set = request(class::SM_DIRECTED, method::SET, port_info::NUMBER, 1);
+    set.data_mut().copy_from_slice(info.data());
+    assert_eq!(directed(&mut subnet, &path, set.clone()), None);
+    let port = subnet.fabric.port(OTHER).unwrap();
+    assert_eq!(port_info::M_KEY_VIOLATIONS.get(&port.info), 1);
+    set.bytes_mut()[24..32].copy_from_slice(&5u64.to_be_bytes());
+    port_info::STATE.set(set.data_mut(), 0);
+    port_info::PHYSICAL_STATE.set(set.data_mut(), 0);
+    assert!(directed(&mut subnet, &path, set).is_some());
+}
+
+#[test]
+fn unknown_requests_get_the_specified_status() {
+    let mut subnet = managed();
+    let mut ask = |mad: Mad, qp| {
+        answer(subnet.transmit(HOST, packet(mad, 1, qp)))
+            .unwrap()
+            .status()
+    };
+    let pm = |method, attribute| request(class::PM, method, attribute, 0);
+    assert_eq!(ask(pm(method::GET, 0x7777), 1), status::ATTRIBUTE);
+    assert_eq!(ask(pm(0x30, 0x12), 1), status::METHOD);
+    assert_eq!(
+        ask(request(class::SM_LID, method::GET, 0x7777, 0), 0),
+        status::ATTRIBUTE
+    );
+    assert_eq!(
+        ask(request(class::SA, method::GET, 0x7777, 0), 1),
+        status::ATTRIBUTE
+    );
+    assert_eq!(ask(request(class::SA, 0x30, 0x11, 0), 1), status::METHOD);
+    let mut old = request(class::SA, method::GET, 0x11, 0);
+    old.set_class(class::SA, 1);
+    assert_eq!(ask(old, 1), status::VERSION);
+}
+
+#[test]
+fn counters_count_each_packet_at_each_port() {
+    let mut subnet = managed();
+    let mad = request(class::PM, method::GET, 0x12, 0);
+    let mut one = mad.clone();
+    one.data_mut()[1] = 1;
+    answer(subnet.transmit(HOST, packet(one, 3, 1))).unwrap();
+    for (end, packets) in [
+        (HOST, 1),
+        (
+            End {
+                node: SWITCH,
+                port: 1,
+            },
+            1,
+        ),
+        (
+            End {
+                node: SWITCH,
+                port: 2,
+            },
+            1,
+        ),
+        (OTHER, 1),
+    ] {
+        let counters = &subnet.fabric.port(end).unwrap().counters;
+        assert_eq!(counters.get(Counter::TransmitPackets), packets, "{end:?}");
+        assert_eq!(counters.get(Counter::ReceivePackets), packets, "{end:?}");
+        assert_eq!(counters.get(Counter::TransmitData), 72 * packets, "{end:?}");
+    }
+}
+
+#[test]
+fn tables_of_subnet_administration_are_complete() {
+    let mut subnet = managed();
+    for (attribute, size, count) in [(0x11, 112, 3), (0x12, 72, 11), (0x20, 8, 4), (0x35, 64, 9)] {
+        let mad = request(class::SA, method::GET_TABLE, attribute, 0);
+        let answer = answer(subnet.transmit(HOST, packet(mad, 1, 1))).unwrap();
+        assert_eq!(answer.status(), 0);
+        assert_eq!(
+            answer.bytes().len(),
+            (56 + size * count).max(256),
+            "{attribute:#x}"
+        );
+    }
+}
+
+#[test]
+fn a_port_takes_less_than_a_kilobyte() {
+    assert!(
+        size_of::<crate::Port>() < 1024,
+        "{}",
+        size_of::<crate::Port>()
+    );
+}
+
+/// A source of numbers that is the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Mostly one of the usual values, else any.
+    fn of<T: Copy>(&mut self, usual: &[T], any: impl Fn(u64) -> T) -> T {
+        let number = self.next();
+        match number % 5 {
+            0 => any(number >> 8),
+            _ => usual[(number >> 8) as usize % usual.len()],
+        }
+    }
+
+    fn mad(&mut self) -> Mad {
+        let mut mad = Mad::empty();
+        for part in mad.bytes_mut().as_chunks_mut::<8>().0 {
+            *part = self.next().to_be_bytes();
+        }
+        if self.next().is_multiple_of(8) {
+            return mad;
+        }
+        let class = self.of(&[1, 0x81, 3, 4], |any| any as u8);
+        mad.set_class(class, if class == class::SA { 2 } else { 1 });
+        mad.set_method(self.of(&[1, 2, 0x12, 0x15], |any| any as u8));
+        let attribute = self.next() as u16 % 0x40;
+        let modifier = self.of(&[0, 1, 2, 3], |any| any as u32);
+        mad.set_attribute(self.of(&[attribute, 0xff90], |any| any as u16), modifier);
+        if class == class::SM_DIRECTED {
+            let ports: Vec<u8> = (0..self.next() % 4)
+                .map(|_| self.next() as u8 % 3)
+                .collect();
+            mad.set_status(0);
+            mad.set_path(&ports);
+        }
+        // Mostly few components, so that records match.
+        let components = self.next() >> (self.next() % 64);
+        mad.bytes_mut()[48..56].copy_from_slice(&components.to_be_bytes());
+        mad
+    }
+}
+
+#[test]
+fn a_hundred_thousand_hostile_datagrams_are_answered_or_dropped() {
+    let mut random = Random(0x5eed);
+    let mut subnet = managed();
+    let mut answered = 0;
+    for number in 0..100_000 {
+        if number % 1000 == 0 {
+            subnet = managed();
+        }
+        let qp = random.of(&[0, 1], |any| any as u32);
+        let packet = packet(random.mad(), random.of(&[1, 2, 3, 4], |any| any as u16), qp);
+        let from = [
+            HOST,
+            End {
+                node: SWITCH,
+                port: 0,
+            },
+        ][number % 2];
+        for delivery in subnet.transmit(from, packet) {
+            assert!(subnet.fabric.port(delivery.at).is_some());
+            assert!(delivery.packet.mad.bytes().len() <= 1 << 16);
+            answered += 1;
+        }
+    }
+    // Most have a valid class and destination, so that the test reaches the agents.
+    assert!(answered > 20_000, "{answered}");
+}

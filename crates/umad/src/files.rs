@@ -1,0 +1,357 @@
+//! Open device files: the messages to read, and the effects of writes and ioctls.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
+
+use verbena_subnet::attribute::port_info::{self, capability};
+use verbena_subnet::mad::{Mad, SIZE, class};
+use verbena_subnet::{Delivery, End, Packet, Subnet};
+
+use crate::agents::{Agent, MOST_AGENTS};
+use crate::header::{Header, LONG, SHORT};
+use crate::pending::Pending;
+use crate::protocol::control;
+use crate::protocol::errno::{EAGAIN, EINVAL, ENODEV, ENOMEM, ENOTTY, ETIMEDOUT};
+use crate::rmpp;
+
+/// Names an open file.
+pub type FileId = u64;
+/// The smallest datagram that a program may write: its headers.
+const LEAST: usize = 36;
+/// Bytes of a datagram that a program gets back with a request that was not answered.
+const RETURNED: usize = 24;
+
+/// A message that a file is to receive.
+pub type Output = (FileId, Vec<u8>);
+
+/// An open `umad<N>`.
+#[derive(Debug)]
+struct File {
+    at: End,
+    agents: [Option<Agent>; MOST_AGENTS],
+    header: usize,
+    was_registered: bool,
+}
+
+/// The open files on a subnet.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// The subnet.
+    pub subnet: Subnet,
+    files: BTreeMap<FileId, File>,
+    /// Open `issm<N>`, by file.
+    managers: BTreeMap<FileId, End>,
+    /// Files by the number of an agent, and its index.
+    agents: HashMap<u32, (FileId, u32)>,
+    pending: Pending,
+    high: u32,
+    outputs: Vec<Output>,
+}
+
+impl Files {
+    /// Returns the files of a subnet, none of them open.
+    pub fn new(subnet: Subnet) -> Files {
+        Files {
+            subnet,
+            ..Files::default()
+        }
+    }
+
+    /// Returns the port of a node's device file.
+    pub fn port(&self, node: u32, index: u32) -> Option<End> {
+        let this = self.subnet.fabric.nodes.get(node as usize)?;
+        let port = match this.first_port() {
+            0 => (index == 0).then_some(0)?,
+            first => u8::try_from(index).ok()?.checked_add(first)?,
+        };
+        this.port(port)?;
+        Some(End { node, port })
+    }
+
+    /// Opens the file of a port's datagrams.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno.
+    pub fn open(&mut self, file: FileId, node: u32, index: u32) -> Result<(), i32> {
+        let at = self.port(node, index).ok_or(ENODEV)?;
+        let file_of_port = File {
+            at,
+            agents: [const { None }; MOST_AGENTS],
+            header: SHORT,
+            was_registered: false,
+        };
+        self.files.insert(file, file_of_port);
+        Ok(())
+    }
+
+    /// Opens the file that marks a subnet manager at a port.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno: EAGAIN while another has it open.
+    pub fn open_manager(&mut self, file: FileId, node: u32, index: u32) -> Result<(), i32> {
+        let at = self.port(node, index).ok_or(ENODEV)?;
+        if self.managers.values().any(|other| *other == at) {
+            return Err(EAGAIN);
+        }
+        self.managers.insert(file, at);
+        self.mark(at, true);
+        Ok(())
+    }
+
+    fn mark(&mut self, at: End, is_manager: bool) {
+        let is_builtin = self
+            .subnet
+            .manager
+            .as_ref()
+            .is_some_and(|manager| manager.at == at);
+        if let Some(port) = self.subnet.fabric.port_mut(at) {
+            let others = port_info::CAPABILITIES.get(&port.info) & !capability::IS_SM;
+            let own = if is_manager || is_builtin {
+                capability::IS_SM
+            } else {
+                0
+            };
+            port_info::CAPABILITIES.set(&mut port.info, others | own);
+        }
+    }
+
+    /// Closes a file.
+    pub fn close(&mut self, file: FileId) {
+        if self.files.remove(&file).is_some() {
+            self.agents.retain(|_, (of, _)| *of != file);
+            self.pending.forget(file, None);
+        }
+        if let Some(at) = self.managers.remove(&file) {
+            self.mark(at, false);
+        }
+    }
+
+    /// Executes an ioctl, which may change its argument.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno.
+    pub fn control(&mut self, file: FileId, request: u32, argument: &mut [u8]) -> Result<(), i32> {
+        let this = self.files.get_mut(&file).ok_or(ENOTTY)?;
+        match request {
+            control::ENABLE_PKEY if this.was_registered => Err(EINVAL),
+            control::ENABLE_PKEY => {
+                this.header = LONG;
+                Ok(())
+            }
+            control::UNREGISTER_AGENT => {
+                let index: &[u8; 4] = (&*argument).try_into().map_err(|_| EINVAL)?;
+                let index = u32::from_ne_bytes(*index);
+                let place = this.agents.get_mut(index as usize).ok_or(EINVAL)?;
+                let agent = place.take().ok_or(EINVAL)?;
+                self.agents.remove(&agent.high);
+                self.pending.forget(file, Some(index));
+                Ok(())
+            }
+            control::REGISTER_AGENT | control::REGISTER_AGENT2 => {
+                self.register(file, request == control::REGISTER_AGENT2, argument)
+            }
+            _ => Err(ENOTTY),
+        }
+    }
+
+    fn register(&mut self, file: FileId, is_second: bool, argument: &mut [u8]) -> Result<(), i32> {
+        self.high = self.high.wrapping_add(1).max(1);
+        let agent = match is_second {
+            true => Agent::of_second(argument, self.high)?,
+            false => Agent::of_first(argument, self.high)?,
+        };
+        let at = self.files.get(&file).ok_or(ENODEV)?.at;
+        let of_port = self.files.values().filter(|file| file.at == at);
+        if of_port
+            .flat_map(|file| file.agents.iter().flatten())
+            .any(|other| agent.collides(other))
+        {
+            return Err(EINVAL);
+        }
+        let this = self.files.get_mut(&file).ok_or(ENODEV)?;
+        let free = this.agents.iter().position(Option::is_none).ok_or(ENOMEM)?;
+        if is_second && !this.was_registered {
+            this.header = LONG;
+        }
+        this.was_registered = true;
+        argument[..4].copy_from_slice(&(free as u32).to_ne_bytes());
+        self.agents.insert(agent.high, (file, free as u32));
+        this.agents[free] = Some(agent);
+        Ok(())
+    }
+
+    /// Executes a write: sends a datagram.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno.
+    pub fn write(&mut self, file: FileId, bytes: &[u8]) -> Result<(), i32> {
+        let this = self.files.get(&file).ok_or(EINVAL)?;
+        let (at, size) = (this.at, this.header);
+        if bytes.len() < size + LEAST {
+            return Err(EINVAL);
+        }
+        let header = Header::of(bytes, size);
+        let agent = this
+            .agents
+            .get(header.agent as usize)
+            .and_then(Option::as_ref);
+        let agent = agent.ok_or(EINVAL)?;
+        let length = bytes.len() - size;
+        let mut mad = Mad::of(&bytes[size..]).ok_or(EINVAL)?;
+        match agent.has_rmpp && rmpp::is_active(&mad) {
+            true => rmpp::begin(&mut mad, length),
+            false if length > SIZE => return Err(EINVAL),
+            false => {}
+        }
+        let is_request = !mad.is_response();
+        if is_request {
+            mad.set_tid(u64::from(agent.high) << 32 | mad.tid() & 0xffff_ffff);
+        }
+        let port = self.subnet.fabric.port(at).ok_or(ENODEV)?;
+        let base = port.lid();
+        let is_directed = mad.class() == class::SM_DIRECTED;
+        let key = (mad.tid(), mad.class());
+        let packet = Packet {
+            slid: match is_directed {
+                true => verbena_subnet::PERMISSIVE,
+                false => base | u16::from(header.path_bits) & ((1 << port.lmc()) - 1),
+            },
+            dlid: header.lid,
+            sl: header.sl,
+            source_qp: agent.qp,
+            qp: header.qp,
+            p_key_index: header.p_key_index,
+            mad,
+        };
+        if is_request && header.timeout > 0 {
+            if self.pending.has(key) {
+                return Err(EINVAL);
+            }
+            self.pending.add(key, file, at, header, &packet);
+        }
+        self.send(at, packet);
+        Ok(())
+    }
+
+    fn send(&mut self, from: End, packet: Packet) {
+        let deliveries = self.subnet.transmit(from, packet);
+        self.deliver(deliveries);
+    }
+
+    /// Gives datagrams to the programs that receive them.
+    pub fn deliver(&mut self, deliveries: Vec<Delivery>) {
+        for Delivery { at, packet } in deliveries {
+            match packet.mad.is_response() {
+                true => self.answer(at, packet),
+                false => self.request(at, packet),
+            }
+        }
+    }
+
+    /// Gives an answer to the file whose request waits for it. A late answer is dropped.
+    fn answer(&mut self, at: End, packet: Packet) {
+        let key = (packet.mad.tid(), packet.mad.class());
+        let high = (packet.mad.tid() >> 32) as u32;
+        let Some(&(file, agent)) = self.agents.get(&high) else {
+            return;
+        };
+        let at = self.addressed(at);
+        let is_here = self.files.get(&file).is_some_and(|file| file.at == at);
+        if is_here && self.pending.answered(key).is_some() {
+            self.queue(file, agent, at, packet);
+        }
+    }
+
+    /// Returns the port whose device file receives datagrams that arrive at a port.
+    fn addressed(&self, at: End) -> End {
+        let node = &self.subnet.fabric.nodes[at.node as usize];
+        End {
+            node: at.node,
+            port: node.addressed(at.port),
+        }
+    }
+
+    /// Gives a request to the agent that registered for it.
+    fn request(&mut self, at: End, packet: Packet) {
+        let here = self.addressed(at);
+        let found = self
+            .files
+            .iter()
+            .filter(|(_, file)| file.at == here)
+            .find_map(|(id, file)| {
+                let index = file.agents.iter().position(|agent| {
+                    let agent = agent.as_ref();
+                    agent.is_some_and(|agent| agent.qp == packet.qp && agent.receives(&packet.mad))
+                });
+                index.map(|index| (*id, index as u32))
+            });
+        match found {
+            Some((file, agent)) => self.queue(file, agent, here, packet),
+            None => {
+                let deliveries = self.subnet.unmatched(at, &packet);
+                // These are answers, so the recursion ends here.
+                self.deliver(deliveries);
+            }
+        }
+    }
+
+    fn queue(&mut self, file: FileId, agent: u32, at: End, packet: Packet) {
+        let Some(this) = self.files.get(&file) else {
+            return;
+        };
+        let lmc = self.subnet.fabric.port(at).map_or(0, |port| port.lmc());
+        let header = Header::received(agent, &packet, lmc);
+        let has_rmpp = this.agents[agent as usize]
+            .as_ref()
+            .is_some_and(|agent| agent.has_rmpp);
+        if has_rmpp || !rmpp::is_data(&packet.mad) {
+            let length = rmpp::length(&packet.mad);
+            let message = header.message(this.header, &packet.mad, length);
+            self.outputs.push((file, message));
+            return;
+        }
+        for segment in rmpp::segments(&packet.mad) {
+            self.outputs
+                .push((file, header.message(this.header, &segment, SIZE)));
+        }
+    }
+
+    /// Returns the messages that files are to receive.
+    pub fn take_outputs(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.outputs)
+    }
+
+    /// Returns the time at which [`Files::expire`] has something to do.
+    pub fn next_deadline(&mut self) -> Option<Instant> {
+        self.pending.next()
+    }
+
+    /// Sends requests again whose time is over, and returns those without retries to the program.
+    pub fn expire(&mut self, now: Instant) {
+        while let Some((request, is_again)) = self.pending.expired(now) {
+            if is_again {
+                self.send(request.from, request.packet);
+                continue;
+            }
+            let Some(this) = self.files.get(&request.file) else {
+                continue;
+            };
+            let header = Header {
+                status: ETIMEDOUT as u32,
+                ..request.header
+            };
+            let message = header.message(this.header, &request.packet.mad, RETURNED);
+            self.outputs.push((request.file, message));
+        }
+    }
+
+    /// Changes the state of a link, and delivers the traps.
+    pub fn change_link(&mut self, end: End, physical: u64) {
+        let deliveries = self.subnet.change_link(end, physical);
+        self.deliver(deliveries);
+    }
+}

@@ -1,0 +1,26 @@
+//! The kernel's interface for management datagrams (`/dev/infiniband/umad<N>`, `issm<N>`, sysfs) on
+//! a fabric that a process keeps.
+//!
+//! - [`protocol`]: messages between a program's descriptors and the process.
+//! - [`Files`]: open device files: agents, transactions, timeouts. No I/O.
+//! - [`tree`]: the files of sysfs of a node.
+//! - [`Server`]: the process: sockets and timers around these.
+//!
+//! The kernel's behaviour is that of `drivers/infiniband/core/user_mad.c`, `mad.c` and
+//! `mad_rmpp.c`.
+
+mod agents;
+mod client;
+mod files;
+mod header;
+mod pending;
+pub mod protocol;
+mod rmpp;
+mod server;
+#[cfg(test)]
+mod tests;
+pub mod tree;
+
+pub use client::connect;
+pub use files::{FileId, Files, Output};
+pub use server::{Server, ServerError};

@@ -1,0 +1,242 @@
+"""`verbena fabric up`: unmodified management tools on a fabric that is state."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+from harness.build_tree import ROOT, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed, skipped
+from harness.place import Place
+from harness.process import Ended
+from harness.requirement import Tool
+
+TITLE = "management tools on a fabric"
+PATH = os.environ["PATH"] + ":/usr/sbin"
+REQUIRES = [Tool("/usr/sbin/ibnetdiscover", "infiniband-diags"), Tool("/usr/sbin/opensm", "opensm")]
+# Dumps of others, where the checkout has them beside it.
+REAL = ROOT.parent / "shared" / "data" / "fabrics"
+SECONDS = 120
+WRONG_INPUT = 2
+# The large fabric: a tree of two levels.
+LEAVES, HOSTS, SPINES, PORTS = 54, 18, 18, 54
+SWITCH, HOST, OTHER = "0x0002000000000100", "0x0002000000000200", "0x0002000000000300"
+
+
+def cases() -> list[Case]:
+    """A small fabric, OpenSM, real dumps, a large fabric, errors."""
+    return [
+        Case("every tool on a small fabric", "", tools),
+        Case("a program at another node", "", pinged),
+        Case("counters", "", counted),
+        Case("OpenSM configures the fabric", "", managed),
+        Case("tools beside OpenSM", "", beside),
+        Case("dumps come back", "", round_trip),
+        Case("a large fabric", "", large),
+        Case("the fabric's process is killed", "", killed),
+        Case("wrong arguments", "", refused),
+    ]
+
+
+def up(place: Place, script: str, *options: str) -> Ended:
+    """Runs a script on a fabric."""
+    words = [str(VERBENA), "fabric", "up", *options, "--", "sh", "-c", script]
+    return place.run("up", words, SECONDS, PATH=PATH, TMPDIR="/tmp", VERBENA=str(VERBENA))
+
+
+def lacks(ended: Ended, wanted: dict[str, int] | list[str]) -> Outcome | None:
+    """The failure if the command failed or a pattern is not found (this often)."""
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    counts = wanted if isinstance(wanted, dict) else dict.fromkeys(wanted, 0)
+    for pattern, count in counts.items():
+        found = len(re.findall(pattern, ended.output, re.MULTILINE))
+        if found == 0 or count not in (0, found):
+            return failed(f"{pattern!r} found {found} times", ended.evidence())
+    return None
+
+
+# Each tool on the small fabric, and its output: patterns and their numbers.
+TOOLS: dict[str, dict[str, int]] = {
+    "ibstat": {r"State: Active": 1, r"Base lid: 2": 1, r"SM lid: 1": 1, r"Rate: 200": 1},
+    "ibstat -l": {r"^verbena0$": 1},
+    "ibaddr": {r"LID start 0x2 end 0x2": 1},
+    "sminfo": {r"sm lid 1 .*SMINFO_MASTER": 1},
+    "ibnetdiscover": {r"^Switch\t8": 1, r"^Ca\t1": 2, r"4xHDR": 4},
+    "ibnetdiscover -p": {r"^SW .* - CA": 2, r"^CA .* - SW": 2},
+    "ibnetdiscover -f": {r"4xHDR s=4 w=2 v=3": 4},
+    "iblinkinfo": {r"Active/  LinkUp": 4, r"Down/ Polling": 6},
+    "ibhosts": {r"^Ca\t: .*\"host[12] mlx5_0\"": 2},
+    "ibswitches": {r"^Switch\t: .*\"switch1\"": 1},
+    "ibroute 1": {r"^3 valid lids dumped": 1},
+    "ibtracert 2 3": {r"^\[1\] -> switch port": 1, r"^To ca": 1},
+    "smpquery nodeinfo -D 0,1": {r"Guid:\.+" + SWITCH: 3},
+    "smpquery portinfo 2": {r"LinkState:\.+Active": 1},
+    "smpquery switchinfo 1": {r"LinearFdbTop:\.+3": 1},
+    "smpquery pkeys 2": {r"0: 0xffff": 1},
+    "smpquery guidinfo 2": {r"0x0002000000000201": 1},
+    "smpquery -c nodeinfo 1 0,2": {r"Guid:\.+" + OTHER: 2},
+    "perfquery": {r"PortXmitPkts": 1},
+    "perfquery -x 3 1": {r"PortXmitPkts": 1, r"PortUnicastXmitPkts": 1},
+    "perfquery -a 1": {r"port 255": 1},
+    "ibqueryerrors": {r"^## Summary: 3 nodes checked, 0 bad": 1},
+    "saquery": {r"NodeDescription": 3},
+    "saquery -p": {r"PathRecord dump": 9},
+    "saquery -g": {r"ff12:401b:ffff::ffff:ffff": 1},
+    "saquery -c": {r"Class version\.+2": 1},
+    "saquery -s": {r"EndPortLid\.+1$": 1},
+    "saquery LR": {r"LinkRecord dump": 4},
+    "saquery PIR": {r"PortInfoRecord dump": 11},
+}
+
+
+def tools(place: Place) -> Outcome:
+    """Debian's tools print the fabric as it is."""
+    for words, wanted in TOOLS.items():
+        if failure := lacks(up(place, words), wanted):
+            return failure
+    return passed(f"{len(TOOLS)} commands")
+
+
+def pinged(place: Place) -> Outcome:
+    """ibping reaches a server at another node, and no answer comes without one."""
+    script = '"$VERBENA" fabric exec --node host2 ibping -S & sleep 0.5; ibping -c 3 3; kill $!'
+    if failure := lacks(up(place, script), [r"3 packets transmitted, 3 received"]):
+        return failure
+    ended = up(place, "ibping -c 1 3")
+    if "0 received" not in ended.output:
+        return failed("an answer without a server", ended.evidence())
+    return passed("3 answers")
+
+
+def counted(place: Place) -> Outcome:
+    """Each packet is counted at each port; perfquery -R clears, and sysfs agrees with perfquery."""
+    script = ("perfquery -R 3 1; for n in 1 2 3 4 5; do sminfo > /dev/null; smpquery nodeinfo 3 > /dev/null; done; perfquery 3 1; "
+              "cat /sys/class/infiniband/verbena0/ports/1/counters/port_xmit_packets; perfquery -x 2 1")
+    ended = up(place, script)
+    # The five datagrams, the answer to the reset, and the request of the query (and its ClassPortInfo).
+    if failure := lacks(ended, [r"PortRcvPkts:\.+\d+"]):
+        return failure
+    received, sent = (int(re.search(name + r":\.+(\d+)", ended.output)[1]) for name in ("PortRcvPkts", "PortXmitPkts"))
+    if not 5 <= received <= 12 or sent not in (received - 1, received):
+        return failed(f"{received} received, {sent} sent", ended.evidence())
+    own = int(re.search(r"^(\d+)$", ended.output, re.MULTILINE)[1])
+    later = int(re.findall(r"PortXmitPkts:\.+(\d+)", ended.output)[1])
+    if not 0 < own <= later <= own + 4:
+        return failed(f"sysfs has {own}, perfquery {later}", ended.evidence())
+    return passed(f"{received} packets")
+
+
+def managed(place: Place) -> Outcome:
+    """OpenSM's first sweep ends, and the ports have its addresses; --sm opensm does the same."""
+    script = ("ibstat | grep State; opensm -o -f log > /dev/null; grep 'SUBNET UP' log; ibnetdiscover; ibstat")
+    wanted = [r"State: Initializing", r"SUBNET UP", r"^Ca\t1", r"State: Active"]
+    if failure := lacks(up(place, script, "--sm", "none"), wanted):
+        return failure
+    if failure := lacks(up(place, "sminfo; saquery", "--sm", "opensm"), {r"SMINFO_MASTER": 1, r"NodeDescription": 3}):
+        return failure
+    return passed("SUBNET UP")
+
+
+def beside(place: Place) -> Outcome:
+    """Requests without a receiver reach no other program: OpenSM survives perfquery -c and ibping."""
+    script = "perfquery -c 1 1; ibping -c 1 3; sminfo && saquery"
+    return lacks(up(place, script, "--sm", "opensm"), {r"SMINFO_MASTER": 1, r"NodeDescription": 3}) or passed("OpenSM lives")
+
+
+def blocks(text: str) -> set[tuple[str, ...]]:
+    """The blocks of a dump, without comments, order of ports and the speed code that new versions add."""
+    found: list[list[str]] = []
+    for line in text.splitlines():
+        line = re.sub(r" e=\d+$", "", re.sub(r"\s+", " ", line).strip())
+        if line.startswith("vendid="):
+            found.append([])
+        if found and line and not line.startswith(("#", "Non-Chassis", "Chassis")):
+            found[-1].append(line)
+    return {tuple(sorted(block)) for block in found}
+
+
+def round_trip(place: Place) -> Outcome:
+    """ibnetdiscover on a fabric read from a dump prints the dump's blocks; only nodes without a block of their own are added."""
+    files = sorted(REAL.glob("*.topo"))
+    if not files:
+        return skipped("no dumps of others lie beside the checkout")
+    for file in files:
+        text = file.read_text(errors="replace")
+        option = "-f" if " s=4 w=" in text else ""
+        ended = up(place, f"ibnetdiscover {option} > dump", "--topology", str(file))
+        if not ended.succeeded:
+            return failed(f"{file.name}: {ended.describe()}", ended.evidence())
+        wanted, found = blocks(text), blocks((place.directory / "dump").read_text())
+        if lost := wanted - found:
+            return failed(f"{file.name}: {len(lost)} of {len(wanted)} blocks differ", "\n".join(sorted(lost)[0]))
+    return passed(f"{len(files)} dumps")
+
+
+def tree() -> str:
+    """A tree of two levels in ibsim's format."""
+    lines = []
+    for leaf in range(LEAVES):
+        lines.append(f'Switch {PORTS} "leaf-{leaf}"')
+        lines += [f'[{host + 1}] "host-{leaf}-{host}"[1]' for host in range(HOSTS)]
+        lines += [f'[{HOSTS + spine + 1}] "spine-{spine}"[{leaf + 1}]' for spine in range(SPINES)] + [""]
+    for spine in range(SPINES):
+        lines.append(f'Switch {PORTS} "spine-{spine}"')
+        lines += [f'[{leaf + 1}] "leaf-{leaf}"[{HOSTS + spine + 1}]' for leaf in range(LEAVES)] + [""]
+    for leaf in range(LEAVES):
+        for host in range(HOSTS):
+            lines += [f'Hca 1 "host-{leaf}-{host}"', f'[1] "leaf-{leaf}"[{host + 1}]', ""]
+    return "\n".join(lines) + "\n"
+
+
+def large(place: Place) -> Outcome:
+    """saquery shows every node of 972 hosts, whose answer is one of many segments; routes of both managers reach their ends."""
+    net = place.directory / "large.net"
+    net.write_text(tree())
+    hosts, switches = LEAVES * HOSTS, LEAVES + SPINES
+    begin = time.monotonic()
+    ended = up(place, "ibnetdiscover > dump; saquery; ibtracert -n 10 1000", "--topology", str(net), "--node", "host-0-0")
+    taken = time.monotonic() - begin
+    if failure := lacks(ended, {r"NodeDescription": hosts + switches, r"^To \{": 1}):
+        return failure
+    found = (place.directory / "dump").read_text()
+    if (found.count("\nCa\t"), found.count("\nSwitch\t")) != (hosts, switches):
+        return failed("ibnetdiscover's output lacks nodes", found[:2000])
+    ended = up(place, "opensm -o -f log > /dev/null; grep 'SUBNET UP' log; ibtracert -n 10 1000", "--topology", str(net), "--sm", "none",
+               "--node", "host-0-0")
+    if failure := lacks(ended, [r"SUBNET UP", r"^To \{"]):
+        return failure
+    return passed(f"{hosts} hosts, {taken:.1f} s")
+
+
+def killed(place: Place) -> Outcome:
+    """A program that waits for a datagram gets an error when the fabric's process dies, and later ones do not start."""
+    script = ("timeout 20 ibping -S & server=$!; sleep 0.5; pid=$(pgrep -f \"fabric __keep $(dirname \"$VERBENA_FABRIC\")\"); "
+              "kill -9 $pid; wait $server; echo server $?; timeout 20 sminfo; echo sminfo $?")
+    ended = up(place, script)
+    if failure := lacks(ended, [r"^server \d+", r"^sminfo [1-9]"]):
+        return failure
+    statuses = re.findall(r"^(?:server|sminfo) (\d+)", ended.output, re.MULTILINE)
+    if "124" in statuses:
+        return failed("a program hangs", ended.evidence())
+    if left := [path.name for path in Path("/tmp").glob("verbena-fabric-*") if not any(path.iterdir())]:
+        return failed(f"left behind: {left}")
+    return passed("no program hangs")
+
+
+def refused(place: Place) -> Outcome:
+    """A file of another kind, a node that is not there, a command outside: a message and exit status 2."""
+    other = place.directory / "other"
+    other.write_text("hello\n")
+    for options, text in ((["--topology", str(other)], "no known format"), (["--node", "host9"], "no node"),
+                          (["--node", "mlx5_0"], "2 nodes")):
+        ended = up(place, "true", *options)
+        if ended.status != WRONG_INPUT or text not in ended.output:
+            return failed(f"{options} is not refused", ended.evidence())
+    ended = place.run("exec", [str(VERBENA), "fabric", "exec", "--node", "host1", "true"], SECONDS)
+    if ended.status != WRONG_INPUT or "on no fabric" not in ended.output:
+        return failed("a command outside of a fabric is not refused", ended.evidence())
+    return passed("4 refused")
