@@ -17,6 +17,22 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::{Cause, Sent};
 
+/// Has the kernel kill this process when the one that started it ends.
+///
+/// # Errors
+/// The system's; or the starter, whose number `parent` is, has ended already.
+pub fn end_with(parent: u32) -> std::io::Result<()> {
+    let kill = Some(rustix::process::Signal::KILL);
+    rustix::process::set_parent_process_death_signal(kill)?;
+    let now = rustix::process::getppid().map_or(0, |now| now.as_raw_nonzero().get() as u32);
+    match now == parent {
+        true => Ok(()),
+        false => Err(std::io::Error::other(
+            "the process that started this one has ended",
+        )),
+    }
+}
+
 /// The reason why a program cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {

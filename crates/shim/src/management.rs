@@ -7,7 +7,7 @@
 //! descriptor over which the answer comes. The numbers are those of `crates/umad/src/protocol.rs`.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{c_int, c_ulong, c_void, iovec, msghdr, sockaddr_un, ssize_t};
 
@@ -151,8 +151,8 @@ fn connect(purpose: u16, index: u32, flags: c_int) -> c_int {
         }
         let size = mem::size_of::<sockaddr_un>() as libc::socklen_t;
         let (to, word) = ((&raw const address).cast(), mem::size_of::<c_int>());
-        let mut answer: c_int = libc::ENODEV;
-        let done = libc::connect(socket, to, size) == 0 && {
+        let mut answer: c_int = 0;
+        let done = again(|| libc::connect(socket, to, size)) == 0 && {
             let level = libc::SOL_SOCKET;
             let buffer = (&raw const BUFFER).cast();
             libc::setsockopt(
@@ -162,26 +162,39 @@ fn connect(purpose: u16, index: u32, flags: c_int) -> c_int {
                 buffer,
                 word as libc::socklen_t,
             );
-            libc::send(
-                socket,
-                hello.as_ptr().cast(),
-                hello.len(),
-                libc::MSG_NOSIGNAL,
-            ) >= 0
+            let (bytes, count) = (hello.as_ptr().cast(), hello.len());
+            again(|| libc::send(socket, bytes, count, libc::MSG_NOSIGNAL) as c_int) >= 0
         };
         if done {
-            let taken = libc::recv(socket, (&raw mut answer).cast(), word, 0);
+            let into = (&raw mut answer).cast();
+            let taken = again(|| libc::recv(socket, into, word, 0) as c_int);
             if taken < 0 {
                 answer = errno::get();
             } else if taken as usize != word {
                 answer = libc::ENODEV;
             }
+        } else {
+            answer = match errno::get() {
+                // The process that kept the fabric has ended.
+                libc::ENOENT | libc::ECONNREFUSED | libc::EPIPE | libc::ECONNRESET => libc::ENODEV,
+                other => other,
+            };
         }
         if answer != 0 {
             libc::close(socket);
             return errno::fail(answer);
         }
         socket
+    }
+}
+
+/// Makes a call again as long as signals end it.
+fn again(call: impl Fn() -> c_int) -> c_int {
+    loop {
+        let result = call();
+        if result >= 0 || errno::get() != libc::EINTR {
+            return result;
+        }
     }
 }
 
@@ -224,6 +237,10 @@ pub fn received(descriptor: c_int) {
         (libc::getpeername(descriptor, to, &mut length), peer)
     });
     if result == 0 && peer.sun_family == address.sun_family && peer.sun_path == address.sun_path {
+        // Its agents are unknown here, so the results of writes are awaited.
+        if let Some(agents) = agents(descriptor) {
+            agents.store(0, Ordering::Relaxed);
+        }
         kinds::set_events(descriptor, DescriptorKind::Datagrams);
     }
 }
@@ -270,22 +287,48 @@ pub unsafe extern "C" fn verbena_shim_take_datagram(
     buffer: *mut c_void,
     count: usize,
 ) -> ssize_t {
-    /// Between the look at a message and its receipt, no other thread may take it.
-    static TAKING: AtomicBool = AtomicBool::new(false);
-    while TAKING.swap(true, Ordering::Acquire) {
+    /// The process whose thread is between the look at a message and its receipt; then no other
+    /// thread may take it. A child of fork(2) finds its parent's number, which means nothing there.
+    static TAKING: AtomicU32 = AtomicU32::new(0);
+    // SAFETY: the call takes no arguments.
+    let own = unsafe { libc::getpid() } as u32;
+    let mut free = 0;
+    while let Err(other) = TAKING.compare_exchange(free, own, Ordering::Acquire, Ordering::Relaxed)
+    {
+        free = if other == own { 0 } else { other };
         std::hint::spin_loop();
     }
     // SAFETY: the caller promises the buffer.
     let result = unsafe { take(descriptor, buffer, count) };
-    TAKING.store(false, Ordering::Release);
+    TAKING.store(0, Ordering::Release);
     result
+}
+
+/// recv(2), which is no point at which a thread can be cancelled.
+///
+/// # Safety
+/// The buffer must have `count` bytes.
+unsafe fn receive(descriptor: c_int, buffer: *mut c_void, count: usize, flags: c_int) -> ssize_t {
+    let none = std::ptr::null_mut::<c_void>();
+    // SAFETY: the caller promises the buffer; the address of the sender is not wanted.
+    unsafe {
+        system_call!(
+            libc::SYS_recvfrom,
+            descriptor,
+            buffer,
+            count,
+            flags,
+            none,
+            none
+        ) as ssize_t
+    }
 }
 
 unsafe fn take(descriptor: c_int, buffer: *mut c_void, count: usize) -> ssize_t {
     const LOOK: c_int = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     // SAFETY: the caller promises the buffer; a look may have none.
     unsafe {
-        let length = libc::recv(descriptor, buffer, 0, LOOK);
+        let length = receive(descriptor, buffer, 0, LOOK);
         if length < 0 && errno::get() == libc::ENOTSOCK {
             kinds::set(descriptor, DescriptorKind::None);
             return system_call!(libc::SYS_read, descriptor, buffer, count) as ssize_t;
@@ -295,7 +338,7 @@ unsafe fn take(descriptor: c_int, buffer: *mut c_void, count: usize) -> ssize_t 
         }
         REFRESHED.store(0, Ordering::Relaxed);
         if length as usize <= count && length > 0 {
-            return libc::recv(descriptor, buffer, count, libc::MSG_DONTWAIT);
+            return receive(descriptor, buffer, count, libc::MSG_DONTWAIT);
         }
         if !is_still_one(descriptor) {
             return system_call!(libc::SYS_read, descriptor, buffer, count) as ssize_t;
@@ -307,7 +350,7 @@ unsafe fn take(descriptor: c_int, buffer: *mut c_void, count: usize) -> ssize_t 
         if count < SEGMENT {
             return errno::fail(libc::EINVAL) as ssize_t;
         }
-        libc::recv(descriptor, buffer, SEGMENT, LOOK);
+        receive(descriptor, buffer, SEGMENT, LOOK);
         errno::fail(libc::ENOSPC) as ssize_t
     }
 }
@@ -481,6 +524,10 @@ pub unsafe extern "C" fn verbena_shim_control(
     argument: *mut c_void,
 ) -> c_int {
     if !is_still_one(descriptor) {
+        // SAFETY: passes on the caller's arguments, which are valid for the C function.
+        return unsafe { system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int };
+    }
+    if matches!(request, libc::FIONBIO | libc::FIOCLEX | libc::FIONCLEX) {
         // SAFETY: passes on the caller's arguments, which are valid for the C function.
         return unsafe { system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int };
     }

@@ -11,7 +11,7 @@ use crate::errno;
 use crate::kernel::system_call;
 use crate::management;
 use crate::next::Next;
-use crate::tree;
+use crate::tree::{self, Target};
 
 type OpenFn = unsafe extern "C" fn(*const c_char, c_int, ...) -> c_int;
 type Open2Fn = unsafe extern "C" fn(*const c_char, c_int) -> c_int;
@@ -241,7 +241,12 @@ macro_rules! fopen_family {
                         tree::refresh_relative(libc::AT_FDCWD, path);
                         real(path)
                     }
-                    Some(target) if target.is_connection_manager => channel_stream(mode),
+                    Some(target) if target.is_connection_manager => {
+                        stream(channel::open(libc::O_RDWR | libc::O_CLOEXEC), mode)
+                    }
+                    Some(Target { management: Some(node), .. }) => {
+                        stream(management::open(node, libc::O_RDWR | libc::O_CLOEXEC), mode)
+                    }
                     Some(target) if target.is_of_tree() && !reads_only(mode) => {
                         errno::set(libc::EACCES);
                         ptr::null_mut()
@@ -271,16 +276,15 @@ unsafe fn reads_only(mode: *const c_char) -> bool {
     text.first() == Some(&b'r') && !text.contains(&b'+')
 }
 
-/// Returns a stream over a new channel of the connection manager.
+/// Returns a stream over a descriptor, which it closes; NULL if the descriptor was not opened.
 ///
 /// # Safety
 /// `mode` must be a C string.
-unsafe fn channel_stream(mode: *const c_char) -> *mut FILE {
-    let descriptor = channel::open(libc::O_RDWR | libc::O_CLOEXEC);
+unsafe fn stream(descriptor: c_int, mode: *const c_char) -> *mut FILE {
     if descriptor < 0 {
         return ptr::null_mut();
     }
-    // SAFETY: the descriptor was opened here and is handed over; the caller promises a C string.
+    // SAFETY: the descriptor is handed over; the caller promises a C string.
     unsafe {
         let stream = libc::fdopen(descriptor, mode);
         if stream.is_null() {

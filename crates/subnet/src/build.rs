@@ -14,6 +14,8 @@ const GID_PREFIX: u64 = 0xfe80_0000_0000_0000;
 const INVENTED: u64 = 0x0200_0000_0010_0000;
 /// The largest number of ports of a node: 255 means all ports.
 const MOST_PORTS: u32 = 254;
+/// The largest number of ports of a fabric: below 1 GiB of state.
+const MOST_PORTS_OF_ALL: usize = 1 << 20;
 /// Vendor and devices of nodes whose topology states none.
 const VENDOR: u32 = 0x2c9;
 const ADAPTER: u16 = 0x1017;
@@ -42,6 +44,12 @@ pub enum BuildError {
     /// Two nodes have one GUID.
     #[error("{0} and another node or port have the GUID {1:#018x}")]
     Guid(String, u64),
+    /// Two links end at one port.
+    #[error("port {1} of {0} has two links")]
+    Links(String, u32),
+    /// There are too many ports, of switches above all.
+    #[error("{0} ports; a fabric has at most {MOST_PORTS_OF_ALL}")]
+    AllPorts(usize),
 }
 
 /// A rate as PortInfo has it: width, speed up to QDR, speed from FDR on, and whether it is FDR10.
@@ -91,6 +99,7 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
     let rates = rates(topology)?;
     let mut fabric = Fabric::default();
     let lids = lids(topology);
+    check_size(topology, &rates)?;
     let mut guids = HashSet::new();
     for (at, node) in topology.nodes.iter().enumerate() {
         let count = rates.last.get(&at).copied().unwrap_or(0);
@@ -178,19 +187,33 @@ pub fn build(topology: &Topology) -> Result<Fabric, BuildError> {
             port: end.port as u8,
         });
         for (end, peer) in [(one, other), (other, one)] {
-            if let Some(port) = fabric.port_mut(end) {
-                port.peer = Some(peer);
+            if let Some(port) = fabric.port_mut(end)
+                && port.peer.replace(peer).is_some_and(|before| before != peer)
+            {
+                let name = topology.nodes[end.node as usize].name();
+                return Err(BuildError::Links(name.to_owned(), end.port.into()));
             }
         }
     }
-    let is_addressed = |node: &Node| match node.kind {
-        Kind::Switch => 1,
-        _ => node.ports.len(),
-    };
-    let addressed: usize = fabric.nodes.iter().map(is_addressed).sum();
-    match addressed < UNICAST_LIDS {
-        true => Ok(fabric),
-        false => Err(BuildError::Size(addressed)),
+    Ok(fabric)
+}
+
+/// Checks the number of ports before memory is taken for them.
+fn check_size(topology: &Topology, rates: &Rates) -> Result<(), BuildError> {
+    let (mut ports, mut addressed) = (0, 0);
+    for (at, node) in topology.nodes.iter().enumerate() {
+        let last = rates.last.get(&at).copied().unwrap_or(0);
+        let own = node.ports.unwrap_or(0).max(last) as usize;
+        ports += own;
+        addressed += match node.kind {
+            NodeKind::Switch => 1,
+            _ => own,
+        };
+    }
+    match (addressed < UNICAST_LIDS, ports <= MOST_PORTS_OF_ALL) {
+        (true, true) => Ok(()),
+        (false, _) => Err(BuildError::Size(addressed)),
+        (_, false) => Err(BuildError::AllPorts(ports)),
     }
 }
 
@@ -242,6 +265,25 @@ fn lids(topology: &Topology) -> HashMap<LinkEnd, (u16, Option<u64>)> {
         stated.insert(address.end, (if is_valid { lid } else { 0 }, address.guid));
     }
     stated
+}
+
+/// Returns the LIDs of a topology that no port gets: those that are not for unicast, and those
+/// that an earlier port has.
+pub fn unusable_lids(topology: &Topology) -> Vec<u32> {
+    let mut owners = HashMap::new();
+    let mut unusable = Vec::new();
+    for address in &topology.addresses {
+        let Some(lid) = address.lid else {
+            continue;
+        };
+        let of_node = topology.nodes[address.end.node].kind == NodeKind::Switch;
+        let owner = (address.end.node, if of_node { 0 } else { address.end.port });
+        let first = *owners.entry(lid).or_insert(owner);
+        if lid as usize >= UNICAST_LIDS || first != owner {
+            unusable.push(lid);
+        }
+    }
+    unusable
 }
 
 fn node_guid(id: &str) -> Option<u64> {

@@ -206,7 +206,12 @@ impl Node {
 
     /// Returns the numbers and the ports.
     pub fn numbered(&self) -> impl Iterator<Item = (u8, &Port)> {
-        (self.first_port()..).zip(&self.ports)
+        // The ports first: there is no number behind the last one.
+        let numbers = (self.first_port().into()..).map(|number: u32| number as u8);
+        self.ports
+            .iter()
+            .zip(numbers)
+            .map(|(port, number)| (number, port))
     }
 
     /// Returns the port that has the LID of a port: itself, or port 0 of a switch.

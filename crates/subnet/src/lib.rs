@@ -24,7 +24,7 @@ mod subnet;
 #[cfg(test)]
 mod tests;
 
-pub use build::{BuildError, SMALL, build, small};
+pub use build::{BuildError, SMALL, build, small, unusable_lids};
 pub use counters::Counters;
 pub use fabric::{
     DEFAULT_P_KEY, DESCRIPTION, End, Fabric, Forwarding, Kind, NO_PORT, Node, Port, Tables,

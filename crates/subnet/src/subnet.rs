@@ -133,6 +133,10 @@ impl Subnet {
 }
 
 fn is_for_manager(mad: &Mad) -> bool {
+    // Answers are for the program that has asked.
+    if mad.is_response() {
+        return false;
+    }
     match mad.class() {
         class::SA => true,
         class::SM_LID | class::SM_DIRECTED => {

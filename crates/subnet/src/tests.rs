@@ -4,7 +4,10 @@ use crate::attribute::counters::Counter;
 use crate::attribute::port_info::{self, physical, state};
 use crate::attribute::{node_info, number, switch_info};
 use crate::mad::{Mad, class, method, status};
-use crate::{Delivery, End, Fabric, Manager, PERMISSIVE, Packet, Subnet, build, small};
+use crate::{
+    BuildError, Delivery, End, Fabric, Manager, PERMISSIVE, Packet, SMALL, Subnet, build, small,
+    unusable_lids,
+};
 
 const HOST: End = End { node: 1, port: 1 };
 const OTHER: End = End { node: 2, port: 1 };
@@ -386,4 +389,39 @@ fn a_hundred_thousand_hostile_datagrams_are_answered_or_dropped() {
     }
     // Most have a valid class and destination, so that the test reaches the agents.
     assert!(answered > 20_000, "{answered}");
+}
+
+#[test]
+fn too_many_ports_are_refused_before_memory_is_taken() {
+    let mut text = String::new();
+    for guid in 1..6000u64 {
+        text +=
+            &format!("Switch\t254 \"S-{guid:016x}\"\t\t# \"s{guid}\" base port 0 lid 0 lmc 0\n\n");
+    }
+    let topology = verbena_topology::read(text.as_bytes()).unwrap();
+    let found = build(&topology).unwrap_err();
+    assert_eq!(found, BuildError::AllPorts(5999 * 254));
+}
+
+#[test]
+fn invalid_and_doubled_lids_are_found() {
+    let topology = small();
+    assert!(unusable_lids(&topology).is_empty());
+    for (text, wrong) in [("lid 3 ", 3), ("lid 49152 ", 0xc000)] {
+        let changed = SMALL.replace("lid 2 ", text);
+        let topology = verbena_topology::read(changed.as_bytes()).unwrap();
+        assert_eq!(unusable_lids(&topology), [wrong]);
+    }
+}
+
+#[test]
+fn answers_are_not_for_the_manager_of_the_fabric() {
+    let mut subnet = managed();
+    let manager = subnet.manager.as_ref().unwrap().at;
+    let mut answer = request(class::SA, method::GET, 0x11, 0);
+    answer.set_method(method::GET | method::RESPONSE);
+    let dlid = subnet.fabric.port(manager).unwrap().lid();
+    let found = subnet.transmit(OTHER, packet(answer, dlid, 1));
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].at.node, manager.node);
 }

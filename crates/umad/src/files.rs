@@ -20,6 +20,9 @@ pub type FileId = u64;
 const LEAST: usize = 36;
 /// Bytes of a datagram that a program gets back with a request that was not answered.
 const RETURNED: usize = 24;
+/// Requests that wait for an answer at the same time, of all files; further ones count as not
+/// answered.
+const MOST_PENDING: usize = 100_000;
 
 /// A message that a file is to receive.
 pub type Output = (FileId, Vec<u8>);
@@ -115,6 +118,11 @@ impl Files {
             };
             port_info::CAPABILITIES.set(&mut port.info, others | own);
         }
+    }
+
+    /// Returns the size of the headers of a file's datagrams.
+    pub fn header(&self, file: FileId) -> usize {
+        self.files.get(&file).map_or(LONG, |file| file.header)
     }
 
     /// Closes a file.
@@ -231,6 +239,10 @@ impl Files {
             if self.pending.has(key) {
                 return Err(EINVAL);
             }
+            if self.pending.count() >= MOST_PENDING {
+                self.expire_at_once(file, header, &packet.mad);
+                return Ok(());
+            }
             self.pending.add(key, file, at, header, &packet);
         }
         self.send(at, packet);
@@ -337,15 +349,19 @@ impl Files {
                 self.send(request.from, request.packet);
                 continue;
             }
-            let Some(this) = self.files.get(&request.file) else {
-                continue;
-            };
+            self.expire_at_once(request.file, request.header, &request.packet.mad);
+        }
+    }
+
+    /// Returns a request to the program as one whose time is over.
+    fn expire_at_once(&mut self, file: FileId, header: Header, mad: &Mad) {
+        if let Some(this) = self.files.get(&file) {
             let header = Header {
                 status: ETIMEDOUT as u32,
-                ..request.header
+                ..header
             };
-            let message = header.message(this.header, &request.packet.mad, RETURNED);
-            self.outputs.push((request.file, message));
+            let message = header.message(this.header, mad, RETURNED);
+            self.outputs.push((file, message));
         }
     }
 

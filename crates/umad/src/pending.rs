@@ -43,6 +43,11 @@ impl Pending {
         self.requests.contains_key(&key)
     }
 
+    /// Returns the number of requests that wait.
+    pub fn count(&self) -> usize {
+        self.requests.len()
+    }
+
     /// Adds a request, which waits from now on.
     pub fn add(&mut self, key: Key, file: FileId, from: End, header: Header, packet: &Packet) {
         let request = Request {

@@ -9,29 +9,34 @@ use std::time::{Duration, Instant};
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, recvmsg, send,
-    sendmsg, socket_with,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
+    listen, recvmsg, send, sendmsg, socket_with,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use verbena_subnet::mad::{Mad, SIZE};
 
 use crate::files::{FileId, Files};
-use crate::header::LONG;
 use crate::protocol::errno::{EAGAIN, ENODEV};
 use crate::protocol::{Call, Hello, Purpose, SOCKET};
 use crate::tree::Tree;
 
-/// Bytes of the largest message: more than a socket carries.
-const LARGEST: usize = 1 << 20;
 /// Wanted size of a socket's buffer; the kernel limits it (net.core.wmem_max).
 const BUFFER: usize = 8 << 20;
+/// Bytes of the largest message: more than a socket carries, whose buffer the kernel doubles.
+const LARGEST: usize = 2 * BUFFER + (1 << 20);
 /// Messages that wait for a program that does not read; then new ones are dropped, like those for a
 /// full queue of the kernel's (MAX_UMAD_RECV_LIST_SIZE).
 const MOST_QUEUED: usize = 200_000;
+/// Bytes of these messages, for the same purpose.
+const MOST_QUEUED_BYTES: usize = 64 << 20;
+/// Time in which the first user must come: `verbena fabric up` may have been killed.
+const FIRST_USER: Duration = Duration::from_secs(60);
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 512;
 /// Status of subnet administration: the answer exceeds resources.
@@ -62,6 +67,8 @@ struct Connection {
     purpose: Option<Purpose>,
     /// Messages that the socket did not take yet.
     queue: VecDeque<Vec<u8>>,
+    /// Bytes of these.
+    queued: usize,
     /// The port whose issm it waits for.
     awaited: Option<(u32, u32)>,
 }
@@ -77,6 +84,8 @@ pub struct Server {
     trees: BTreeMap<u32, Tree>,
     last: FileId,
     had_users: bool,
+    /// Given up for a moment to refuse a connection where descriptors have run out.
+    spare: Option<OwnedFd>,
 }
 
 impl Server {
@@ -113,10 +122,12 @@ impl Server {
             trees: BTreeMap::new(),
             last: LISTENER,
             had_users: false,
+            spare: spare(),
         })
     }
 
-    /// Serves until the last connection has ended, and at least until the first.
+    /// Serves until the last connection has ended, and at least until the first user has come, for
+    /// whom it waits a minute.
     ///
     /// # Errors
     ///
@@ -124,8 +135,18 @@ impl Server {
     pub fn serve(mut self) -> Result<(), ServerError> {
         let mut buffer = vec![0; LARGEST];
         let mut events: Vec<Event> = Vec::with_capacity(256);
-        while !self.had_users || !self.connections.is_empty() {
-            let timeout = self.files.next_deadline().map(|deadline| {
+        raise_descriptor_limit();
+        let first_user = Instant::now() + FIRST_USER;
+        loop {
+            let awaits_user = !self.had_users && Instant::now() < first_user;
+            if !awaits_user && self.connections.is_empty() {
+                return Ok(());
+            }
+            let deadlines = [
+                self.files.next_deadline(),
+                awaits_user.then_some(first_user),
+            ];
+            let timeout = deadlines.into_iter().flatten().min().map(|deadline| {
                 let rest = deadline.saturating_duration_since(Instant::now());
                 // Rounded up, so that the deadline has passed after the wait.
                 let rest = rest + Duration::from_micros(999);
@@ -155,12 +176,26 @@ impl Server {
             self.files.expire(Instant::now());
             self.flush();
         }
-        Ok(())
     }
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        while let Ok(socket) = accept_with(&self.listener, flags) {
+        loop {
+            let socket = match accept_with(&self.listener, flags) {
+                Ok(socket) => socket,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(error) => {
+                    eprintln!("verbena: a program is refused at the fabric: {error}");
+                    if self.spare.take().is_none() {
+                        return;
+                    }
+                    // Its end tells the program; otherwise it would wait for ever.
+                    drop(accept_with(&self.listener, flags));
+                    self.spare = spare();
+                    continue;
+                }
+            };
             let _ = set_socket_send_buffer_size(&socket, BUFFER);
             self.last += 1;
             let event = EventData::new_u64(self.last);
@@ -171,6 +206,7 @@ impl Server {
                 socket,
                 purpose: None,
                 queue: VecDeque::new(),
+                queued: 0,
                 awaited: None,
             };
             self.connections.insert(self.last, connection);
@@ -193,6 +229,10 @@ impl Server {
         let mut slices = [IoSliceMut::new(buffer)];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let length = match recvmsg(&connection.socket, &mut slices, &mut control, flags) {
+            Ok(received) if received.flags.contains(ReturnFlags::TRUNC) => {
+                eprintln!("verbena: a message to the fabric is longer than {LARGEST} bytes");
+                return self.close(id);
+            }
             Ok(received) if received.bytes > 0 => received.bytes,
             Err(Errno::AGAIN | Errno::INTR) => return,
             _ => return self.close(id),
@@ -276,45 +316,50 @@ impl Server {
 
     /// Sends the messages that files are to receive.
     fn flush(&mut self) {
-        for (id, message) in self.files.take_outputs() {
+        for (id, mut message) in self.files.take_outputs() {
+            let header = self.files.header(id);
             let Some(connection) = self.connections.get_mut(&id) else {
                 continue;
             };
-            if !connection.queue.is_empty() {
-                if connection.queue.len() < MOST_QUEUED {
-                    connection.queue.push_back(message);
-                }
-                continue;
-            }
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match send(&connection.socket, &message, flags) {
-                Ok(_) => {}
-                Err(Errno::AGAIN) => {
-                    connection.queue.push_back(message);
-                    self.watch(id, EventFlags::IN | EventFlags::OUT);
-                }
-                Err(Errno::MSGSIZE) => {
-                    let shorter = refused(message);
-                    if send(&connection.socket, &shorter, flags).is_err() {
+            if connection.queue.is_empty() {
+                match send_message(&connection.socket, &mut message, header) {
+                    Ok(()) => continue,
+                    Err(Errno::AGAIN) => {}
+                    Err(_) => {
                         self.close(id);
+                        continue;
                     }
                 }
-                Err(_) => self.close(id),
+            }
+            let is_first = connection.queue.is_empty();
+            let fits = connection.queue.len() < MOST_QUEUED
+                && connection.queued + message.len() <= MOST_QUEUED_BYTES;
+            if is_first || fits {
+                connection.queued += message.len();
+                connection.queue.push_back(message);
+            }
+            if is_first {
+                self.watch(id, EventFlags::IN | EventFlags::OUT);
             }
         }
     }
 
     fn send_queued(&mut self, id: FileId) {
+        let header = self.files.header(id);
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        while let Some(message) = connection.queue.front() {
-            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-            match send(&connection.socket, message, flags) {
-                Ok(_) => {
+        while let Some(message) = connection.queue.front_mut() {
+            let length = message.len();
+            match send_message(&connection.socket, message, header) {
+                Ok(()) => {
                     connection.queue.pop_front();
+                    connection.queued -= length;
                 }
-                Err(Errno::AGAIN) => return,
+                Err(Errno::AGAIN) => {
+                    connection.queued -= length - message.len();
+                    return;
+                }
                 Err(_) => return self.close(id),
             }
         }
@@ -351,7 +396,9 @@ impl Server {
             .filter_map(|(id, connection)| Some((*id, connection.awaited?)))
             .collect();
         for (id, (node, index)) in waiting {
-            if self.files.open_manager(id, node, index).is_ok()
+            // An earlier one of the list may have ended.
+            if self.connections.contains_key(&id)
+                && self.files.open_manager(id, node, index).is_ok()
                 && let Some(connection) = self.connections.get_mut(&id)
             {
                 connection.awaited = None;
@@ -363,21 +410,68 @@ impl Server {
     }
 }
 
-/// Returns the message in place of a datagram that its socket does not carry: the header and
-/// the first segment, with the status "no resources".
-fn refused(mut message: Vec<u8>) -> Vec<u8> {
-    let Some(mut mad) = Mad::of(&message[LONG..LONG + SIZE]) else {
-        return message;
+/// Sends a message; in its place, if the socket does not carry so long a one, its header and first
+/// segment with the status "no resources".
+fn send_message(socket: &OwnedFd, message: &mut Vec<u8>, header: usize) -> Result<(), Errno> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match send(socket, message, flags) {
+        Err(Errno::MSGSIZE) if message.len() > header + SIZE => {
+            refuse(message, header);
+            send(socket, message, flags).map(drop)
+        }
+        sent => sent.map(drop),
+    }
+}
+
+/// Cuts a message to its header and first segment, with the status "no resources".
+fn refuse(message: &mut Vec<u8>, header: usize) {
+    let mad = message.get(header..header + SIZE).and_then(Mad::of);
+    message.truncate(header);
+    message[16..20].copy_from_slice(&((header + SIZE) as u32).to_ne_bytes());
+    if let Some(mut mad) = mad {
+        mad.set_status(NO_RESOURCES);
+        message.extend_from_slice(mad.bytes());
+    }
+}
+
+/// Returns a descriptor that can be given up.
+fn spare() -> Option<OwnedFd> {
+    rustix::fs::open("/dev/null", OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Lets the process have as many descriptors as it may: one for each open device file.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
     };
-    mad.set_status(NO_RESOURCES);
-    message.truncate(LONG);
-    message[16..20].copy_from_slice(&((LONG + SIZE) as u32).to_ne_bytes());
-    message.extend_from_slice(mad.bytes());
-    message
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Sends an errno.
 fn answer(connection: &Connection, number: i32) -> Result<(), Errno> {
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     send(&connection.socket, &number.to_ne_bytes(), flags).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refused_message_keeps_its_header_and_transaction() {
+        for header in [56, 64] {
+            let mut mad = Mad::empty();
+            mad.set_tid(0x1234_5678);
+            let mut message = vec![7; header];
+            message.extend_from_slice(mad.bytes());
+            message.resize(100_000, 1);
+            refuse(&mut message, header);
+            assert_eq!(message.len(), header + SIZE);
+            assert_eq!(message[16..20], ((header + SIZE) as u32).to_ne_bytes());
+            let cut = Mad::of(&message[header..]).unwrap();
+            assert_eq!((cut.tid(), cut.status()), (0x1234_5678, NO_RESOURCES));
+        }
+    }
 }

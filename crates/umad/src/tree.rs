@@ -80,7 +80,11 @@ impl Tree {
                 .strip_suffix("/port")
         });
         for name in own.chain(["rdma_cm", "uverbs0", DEVICE]) {
-            std::os::unix::fs::symlink("/dev/null", directory.join(name))?;
+            match std::os::unix::fs::symlink("/dev/null", directory.join(name)) {
+                // An earlier attempt failed later on.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made?,
+            }
         }
         Ok(())
     }

@@ -2,14 +2,14 @@
 //! rule. An Ethernet port goes down with its interface.
 
 use super::{FIRST_PORT, PortChange, is_ethernet, ports};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// A bit for each port that is down, the first in the lowest.
 static DOWN: AtomicU64 = AtomicU64::new(0);
 
-/// Whether the adapter of this process has failed.
-static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+/// The process whose adapter has failed; 0 for none. A child of fork(2) has another adapter.
+static FAILED: AtomicU32 = AtomicU32::new(0);
 
 /// The causes of [`DOWN`], which is changed under this lock.
 static CAUSES: Mutex<Causes> = Mutex::new(Causes {
@@ -50,19 +50,22 @@ pub fn plant_down(port: u8, is_down: bool) -> bool {
 
 /// Has the adapter of this process fail, for a rule: all InfiniBand ports are down for good.
 pub fn plant_failure() {
-    HAS_FAILED.store(true, Ordering::Relaxed);
+    FAILED.store(std::process::id(), Ordering::Relaxed);
     change(|causes| causes.planted = u64::MAX);
 }
 
 /// Returns whether the adapter of this process has failed.
 #[inline]
 pub fn has_failed() -> bool {
-    HAS_FAILED.load(Ordering::Relaxed)
+    match FAILED.load(Ordering::Relaxed) {
+        0 => false,
+        process => process == std::process::id(),
+    }
 }
 
 /// Forgets all that rules have done to the ports, for a child of fork(2), whose rules begin anew.
 pub fn forget_planted() {
-    HAS_FAILED.store(false, Ordering::Relaxed);
+    FAILED.store(0, Ordering::Relaxed);
     change(|causes| causes.planted = 0);
 }
 

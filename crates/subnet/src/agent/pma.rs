@@ -72,7 +72,8 @@ impl Fabric {
         let request = block.to_vec();
         block[4..].fill(0);
         let mut is_one = false;
-        for (number, port) in (first..).zip(&mut node.ports) {
+        for (port, number) in node.ports.iter_mut().zip(u32::from(first)..) {
+            let number = number as u8;
             if select != number && (select != ALL_PORTS || number == 0) {
                 continue;
             }

@@ -55,6 +55,9 @@ impl Services {
     /// Removes the service that the request names.
     pub fn remove(&mut self, request: &Mad) -> Records {
         let (mask, template) = (request.components(), request.record());
+        if mask & NAMED != NAMED {
+            return Err(sa_status::REQUEST_INVALID);
+        }
         let found = self
             .0
             .iter()

@@ -32,6 +32,9 @@ enum Action {
     /// Keep a fabric, for `fabric up`
     #[command(hide = true, name = "__keep")]
     Keep(keep::Arguments),
+    /// Run a command that ends with `fabric up`
+    #[command(hide = true, name = "__with")]
+    With(opensm::Arguments),
 }
 
 /// Runs the action.
@@ -45,5 +48,6 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Action::Up(arguments) => up::run(&arguments),
         Action::Exec(arguments) => up::exec(&arguments),
         Action::Keep(arguments) => keep::run(&arguments),
+        Action::With(arguments) => opensm::run(&arguments),
     }
 }

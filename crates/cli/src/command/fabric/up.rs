@@ -112,6 +112,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             remark.examples.join(", ")
         );
     }
+    let unusable = verbena_subnet::unusable_lids(&topology);
+    if let Some(first) = unusable.first() {
+        eprintln!(
+            "verbena: {} LIDs of the topology are invalid or of another port, as {first}; their ports \
+             get others",
+            unusable.len()
+        );
+    }
     let node = attach::node(&topology, &fabric, arguments.node.as_deref())?;
     let directory = attach::make_directory()?;
     let kept = Kept::start(directory, &content, arguments.sm, node)?;
@@ -179,7 +187,35 @@ impl Kept {
         manager: SubnetManager,
         node: u32,
     ) -> Result<Kept, Failure> {
-        attach::store_content(content, &directory)?;
+        let stored = attach::store_content(content, &directory);
+        let started = stored.and_then(|()| Kept::start_process(&directory, manager));
+        let process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                let _ = fs::remove_dir_all(&directory);
+                return Err(error);
+            }
+        };
+        // From here on dropping it ends the process.
+        let mut kept = Kept {
+            directory,
+            process,
+            connection: None,
+        };
+        match attach::join(&kept.directory, node, Purpose::User) {
+            Ok(connection) => {
+                kept.connection = Some(connection);
+                Ok(kept)
+            }
+            Err(error) => {
+                let _ = kept.process.kill();
+                Err(error)
+            }
+        }
+    }
+
+    /// Starts the process, and waits until it is ready.
+    fn start_process(directory: &Path, manager: SubnetManager) -> Result<Child, Failure> {
         let log = directory.join("log");
         let errors = File::create(&log).map_err(Failure::system("make the fabric's log"))?;
         let executable = env::current_exe().map_err(Failure::system("find this program"))?;
@@ -188,7 +224,7 @@ impl Kept {
         let mut command = Command::new(executable);
         command
             .args(["fabric", "__keep"])
-            .arg(&directory)
+            .arg(directory)
             .arg(name)
             // Signals of the terminal are for the command.
             .process_group(0)
@@ -199,25 +235,19 @@ impl Kept {
             .spawn()
             .map_err(Failure::system("start the fabric's process"))?;
         let mut line = String::new();
-        if let Some(output) = process.stdout.take() {
-            let read = BufReader::new(output).read_line(&mut line);
-            read.map_err(Failure::system("wait for the fabric's process"))?;
+        let output = process.stdout.take().map(BufReader::new);
+        let read = output.map_or(Ok(0), |mut output| output.read_line(&mut line));
+        if read.is_ok() && line.trim_end() == READY {
+            return Ok(process);
         }
-        if line.trim_end() != READY {
-            let why = fs::read_to_string(&log).unwrap_or_default();
-            let _ = process.wait();
-            let _ = fs::remove_dir_all(&directory);
-            return Err(Failure::Input(format!(
-                "the fabric does not start: {}",
-                why.trim()
-            )));
-        }
-        let connection = attach::join(&directory, node, Purpose::User)?;
-        Ok(Kept {
-            directory,
-            process,
-            connection: Some(connection),
-        })
+        let _ = process.kill();
+        let _ = process.wait();
+        let why = match read {
+            Ok(_) => fs::read_to_string(&log).unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        let why = why.trim();
+        Err(Failure::Input(format!("the fabric does not start: {why}")))
     }
 }
 
