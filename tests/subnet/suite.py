@@ -63,6 +63,7 @@ def lacks(ended: Ended, wanted: dict[str, int] | list[str]) -> Outcome | None:
 TOOLS: dict[str, dict[str, int]] = {
     "ibstat": {r"State: Active": 1, r"Base lid: 2": 1, r"SM lid: 1": 1, r"Rate: 200": 1},
     "ibstat -l": {r"^verbena0$": 1},
+    "ibstatus": {r"base lid:\t *0x2": 1, r"state:\t\t *4: ACTIVE": 1},
     "ibaddr": {r"LID start 0x2 end 0x2": 1},
     "sminfo": {r"sm lid 1 .*SMINFO_MASTER": 1},
     "ibnetdiscover": {r"^Switch\t8": 1, r"^Ca\t1": 2, r"4xHDR": 4},

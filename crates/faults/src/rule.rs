@@ -74,8 +74,8 @@ pub enum BadRule {
     Operation(String),
     /// The call's number cannot be read.
     #[error(
-        "{0:?} is not N, N..M, N.., every N, p PROBABILITY (N from 1, PROBABILITY 0 to 1) or \
-         after N requests|ms|s"
+        "{0:?} is not N, N..M, N.., every N, p PROBABILITY, after N requests, after N ms or \
+         after N s (N is a number from 1, PROBABILITY one from 0 to 1)"
     )]
     Trigger(String),
     /// The error is unknown.

@@ -166,6 +166,13 @@ fn suggestion(name: &str) -> String {
         .filter(|known| !name.is_empty() && (known.contains(name) || name.contains(known)))
         .take(4)
         .collect();
+    let of_events = ["port", "adapter"];
+    if of_events
+        .iter()
+        .any(|known| name.to_lowercase().starts_with(known))
+    {
+        return "; rules about events begin with port1, port2, ... or adapter".into();
+    }
     match near.is_empty() {
         true => "; `verbena faults calls` lists them".into(),
         false => format!("; did you mean {}?", near.join(", ")),

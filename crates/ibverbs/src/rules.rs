@@ -3,13 +3,13 @@
 use libc::c_uint;
 use verbena_faults::cm::CmEvent;
 use verbena_hca_net::link;
-use verbena_rdmacm::causes;
+use verbena_rdmacm::causes::{self, Planted};
 
-/// Plants the event with this number ([`CmEvent`]) for the next command of this
-/// thread, or none for 0. Returns the one that was planted before and not taken, or 0.
+/// Plants the event with this number ([`CmEvent`]) for the next command of this thread, by which
+/// call `count` fails as rule `rule` says; none for 0.
 #[unsafe(no_mangle)]
-pub extern "C" fn verbena_cm_plant(number: c_uint) -> c_uint {
-    causes::plant(CmEvent::of_number(number)).map_or(0, |event| event as c_uint)
+pub extern "C" fn verbena_cm_plant(number: c_uint, rule: usize, count: u64) {
+    causes::plant(CmEvent::of_number(number).map(|event| Planted { event, rule, count }));
 }
 
 /// Returns whether the adapter of this process has failed.

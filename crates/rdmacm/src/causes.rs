@@ -2,7 +2,8 @@
 //! 'rdma_connect 2: rejected'`), and an adapter that has failed.
 //!
 //! The tracer counts the calls and decides. It plants the event for the thread that makes the call,
-//! whose command takes it, so that librdmacm sees the event as the kernel's.
+//! whose command takes it, so that librdmacm sees the event as the kernel's. The command records
+//! that before the program can see the event, and perhaps exit.
 
 use crate::command::Command;
 use crate::connection_state::ConnectionState;
@@ -11,24 +12,45 @@ use crate::message;
 use crate::service::Service;
 use crate::state::State;
 use std::cell::Cell;
+use std::sync::OnceLock;
 use verbena_faults::cm::CmEvent;
+use verbena_faults::own::Own;
 use verbena_hca_os::errno::{Errno, Result};
 
-thread_local! {
-    static PLANTED: Cell<Option<CmEvent>> = const { Cell::new(None) };
+/// An event by which a call is to fail, and its rule.
+#[derive(Clone, Copy)]
+pub struct Planted {
+    /// The event.
+    pub event: CmEvent,
+    /// The rule's number.
+    pub rule: usize,
+    /// The call's number.
+    pub count: u64,
 }
 
-/// Plants an event for the next command of this thread that may have it, or none. Returns the event
-/// that was planted before, if no command has taken it.
-pub fn plant(event: Option<CmEvent>) -> Option<CmEvent> {
-    PLANTED.replace(event)
+thread_local! {
+    static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
+}
+
+/// Plants an event for the next command of this thread that may have it, or none.
+pub fn plant(planted: Option<Planted>) {
+    PLANTED.set(planted);
+}
+
+/// Records that a rule has fired.
+fn note(planted: Planted) {
+    static OWN: OnceLock<Option<Own>> = OnceLock::new();
+    if let Some(own) = OWN.get_or_init(Own::named) {
+        own.note(planted.rule, 0, planted.count);
+    }
 }
 
 /// Takes the planted event if it is one of these.
 pub(crate) fn take(wanted: &[CmEvent]) -> Option<Event> {
-    let event = PLANTED.get().filter(|event| wanted.contains(event))?;
+    let planted = PLANTED.get().filter(|one| wanted.contains(&one.event))?;
     PLANTED.set(None);
-    let (kind, status) = match event {
+    note(planted);
+    let (kind, status) = match planted.event {
         CmEvent::AddressError => (EventKind::AddrError, -libc::ETIMEDOUT),
         CmEvent::RouteError => (EventKind::RouteError, -libc::ETIMEDOUT),
         CmEvent::Rejected => (EventKind::Rejected, message::INVALID_SERVICE as i32),

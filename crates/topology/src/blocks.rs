@@ -149,7 +149,11 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
     if let Some(text) = description(comment) {
         builder.describe(peer, text);
     }
-    let rate = rate(behind_description(comment)).or_else(|| ibsim_rate(rest));
+    let words = behind_description(comment);
+    let rate = rate(words).or_else(|| ibsim_rate(rest));
+    if let (None, Some(word)) = (rate, words.split_whitespace().find(|word| is_a_rate(word))) {
+        builder.remark("ports have an unknown rate", || word.to_owned());
+    }
     let from = LinkEnd { node, port: number };
     let to = LinkEnd {
         node: peer,
@@ -181,6 +185,15 @@ fn port(line: &str, node: usize, builder: &mut Builder) -> Result<Option<()>, Er
 /// Finds the rate among the words behind a description: `lid 4 4xSDR s=4 w=2`.
 fn rate(words: &str) -> Option<Rate> {
     words.split_whitespace().find_map(Rate::parse)
+}
+
+/// Returns whether a word has the form of a rate, known or not: `4xHDR`, `8x???`.
+fn is_a_rate(word: &str) -> bool {
+    let Some((width, speed)) = word.split_once('x') else {
+        return false;
+    };
+    let is_number = !width.is_empty() && width.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && speed.starts_with(|first: char| first.is_ascii_uppercase() || first == '?')
 }
 
 /// Finds VLCap among the words behind a description, which `ibnetdiscover -f` prints: `v=4`.

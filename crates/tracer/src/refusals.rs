@@ -78,19 +78,14 @@ pub fn verdict(name: &str) -> Verdict {
     counted().map_or(Verdict::Made, |counted| counted.verdict(name))
 }
 
-/// Makes a call that is to fail by an event, and records that it does, if the adapter has taken the
-/// event.
+/// Makes a call that is to fail by an event. The adapter records that it has taken the event.
 pub fn with_event<R>(planned: PlannedEvent, make: impl FnOnce() -> R) -> R {
-    let plant = real!(verbena_cm_plant: unsafe extern "C" fn(c_uint) -> c_uint);
-    // SAFETY: the adapter's function, which takes any number.
-    unsafe { plant(planned.event as c_uint) };
+    let plant = real!(verbena_cm_plant: unsafe extern "C" fn(c_uint, usize, u64));
+    // SAFETY: the adapter's function, which takes any numbers.
+    unsafe { plant(planned.event as c_uint, planned.number, planned.count) };
     let result = make();
     // SAFETY: as above.
-    if unsafe { plant(0) } == 0
-        && let Some(counted) = counted()
-    {
-        counted.own.note(planned.number, 0, planned.count);
-    }
+    unsafe { plant(0, 0, 0) };
     result
 }
 

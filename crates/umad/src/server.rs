@@ -126,8 +126,8 @@ impl Server {
         })
     }
 
-    /// Serves until the last connection has ended, and at least until the first user has come, for
-    /// whom it waits a minute.
+    /// Serves until the last connection has ended, and at least until the first user has come or a
+    /// minute has passed.
     ///
     /// # Errors
     ///

@@ -21,6 +21,8 @@ use crate::failure::Failure;
 pub const VARIABLE: &str = "VERBENA_FABRIC";
 /// Name of the topology's file in the directory of a fabric.
 const TOPOLOGY: &str = "topology";
+/// Longest name of the directory in which fabrics are: that of a socket below it has 107 bytes.
+const LONGEST_PARENT: usize = 60;
 
 /// Makes a new directory for a fabric, which only this user can enter.
 ///
@@ -30,12 +32,25 @@ const TOPOLOGY: &str = "topology";
 pub fn make_directory() -> Result<PathBuf, Failure> {
     // Unix sockets have short names, so this is short.
     let parent = env::temp_dir();
+    let length = parent.as_os_str().len();
+    if length > LONGEST_PARENT {
+        return Err(Failure::Input(format!(
+            "the directory for temporary files, {}, has a name of {length} bytes, and sockets allow \
+             {LONGEST_PARENT}; set TMPDIR to another one",
+            parent.display()
+        )));
+    }
     for attempt in 0u32.. {
         let path = parent.join(format!("verbena-fabric-{}-{attempt}", process::id()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::system("make a directory for the fabric")(error)),
+            Err(error) => {
+                return Err(Failure::Input(format!(
+                    "cannot make a directory for the fabric in {}: {error}",
+                    parent.display()
+                )));
+            }
         }
     }
     unreachable!("one of 2^32 names is free")

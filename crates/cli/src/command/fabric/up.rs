@@ -247,6 +247,7 @@ impl Kept {
             Err(error) => error.to_string(),
         };
         let why = why.trim();
+        let why = why.strip_prefix("verbena: ").unwrap_or(why);
         Err(Failure::Input(format!("the fabric does not start: {why}")))
     }
 }
