@@ -28,6 +28,9 @@ const ARGUMENTS: [(u32, usize); 4] = [
     (0x4004_1b02, 4),
     (0x1b03, 0),
 ];
+/// Requests that the kernel carries out for every file: FIONBIO, FIONCLEX and FIOCLEX, whose type in
+/// `libc` depends on the C library.
+const FOR_ANY_FILE: [u32; 3] = [0x5421, 0x5450, 0x5451];
 /// Sizes of a header, of a datagram, and of both.
 const HEADER: usize = 64;
 const SEGMENT: usize = HEADER + 256;
@@ -527,7 +530,7 @@ pub unsafe extern "C" fn verbena_shim_control(
         // SAFETY: passes on the caller's arguments, which are valid for the C function.
         return unsafe { system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int };
     }
-    if matches!(request, libc::FIONBIO | libc::FIOCLEX | libc::FIONCLEX) {
+    if FOR_ANY_FILE.contains(&(request as u32)) {
         // SAFETY: passes on the caller's arguments, which are valid for the C function.
         return unsafe { system_call!(libc::SYS_ioctl, descriptor, request, argument) as c_int };
     }
