@@ -240,7 +240,7 @@ pub fn decode(bytes: &[u8]) -> Result<Seen, String> {
         processes: word(PROCESSES),
         ..Seen::default()
     };
-    for (number, cell) in bytes[HEADER..].chunks_exact(CELL).enumerate() {
+    for (number, cell) in bytes[HEADER..].as_chunks::<CELL>().0.iter().enumerate() {
         let half = |at: usize| u32::from_ne_bytes(field(cell, at));
         let hash = u64::from_ne_bytes(field(cell, 0));
         match (hash, half(16)) {
