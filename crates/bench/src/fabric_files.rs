@@ -86,12 +86,12 @@ pub fn read_topology(path: &Path) -> Result<Topology, Failure> {
     read(&content(path)?).map_err(|error| within(path, &error))
 }
 
-/// Returns a file's content, `-` for standard input, up to one byte more than is read.
+/// Returns a file's content, `-` for standard input, up to one byte more than [`read`] takes.
 ///
 /// # Errors
 ///
 /// Fails if it cannot be read.
-fn content(path: &Path) -> Result<Vec<u8>, Failure> {
+pub fn content(path: &Path) -> Result<Vec<u8>, Failure> {
     let unreadable = |error| Failure::Input(format!("cannot read {}: {error}", path.display()));
     let mut content = Vec::new();
     let most = MOST_BYTES as u64 + 1;

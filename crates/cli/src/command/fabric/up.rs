@@ -6,13 +6,14 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use verbena_bench::fabric_files;
 use verbena_run::supervise;
 use verbena_umad::protocol::Purpose;
 
@@ -93,7 +94,10 @@ pub struct ExecArguments {
 ///
 /// Fails if the topology is invalid or the command cannot be run.
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
-    let content = content(arguments.topology.as_deref())?;
+    let content = match &arguments.topology {
+        None => verbena_subnet::SMALL.into(),
+        Some(file) => fabric_files::content(file)?,
+    };
     let (topology, fabric) = attach::parse(&content).map_err(|error| match error {
         Failure::Input(text) => {
             let file = arguments
@@ -156,21 +160,6 @@ pub fn exec(arguments: &ExecArguments) -> Result<Exit, Failure> {
     let words = &arguments.command;
     let error = options::command("fabric exec", words, &environment)?.exec();
     Err(supervise::Failure::of_exec(options::name(words), error).into())
-}
-
-/// Returns the content of the topology's file, or the small topology.
-fn content(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let mut content = Vec::new();
-    let read = match file {
-        None => return Ok(verbena_subnet::SMALL.into()),
-        Some(file) if file == Path::new("-") => std::io::stdin().read_to_end(&mut content),
-        Some(file) => File::open(file).and_then(|mut file| file.read_to_end(&mut content)),
-    };
-    read.map_err(|error| {
-        let file = file.unwrap_or(Path::new("-")).display();
-        Failure::Input(format!("cannot read {file}: {error}"))
-    })?;
-    Ok(content)
 }
 
 /// The fabric's process, kept by a connection.
