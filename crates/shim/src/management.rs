@@ -28,8 +28,8 @@ const ARGUMENTS: [(u32, usize); 4] = [
     (0x4004_1b02, 4),
     (0x1b03, 0),
 ];
-/// Requests that the kernel carries out for every file: FIONBIO, FIONCLEX and FIOCLEX, whose type in
-/// `libc` depends on the C library.
+/// Requests that the kernel carries out for every file: FIONBIO, FIONCLEX and FIOCLEX. Their type
+/// in `libc` depends on the C library.
 const FOR_ANY_FILE: [u32; 3] = [0x5421, 0x5450, 0x5451];
 /// Sizes of a header, of a datagram, and of both.
 const HEADER: usize = 64;
