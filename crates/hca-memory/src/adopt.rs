@@ -10,7 +10,7 @@
 //! Where holding other threads does not hold the kernel's accesses for them, pages may not be
 //! missing even for a moment: then the piece is write-protected, copied, and replaced without a
 //! shadow. Where other threads cannot be held, or pages have other holders
-//! ([`crate::pages`]), the process keeps its pages, and peers reach them by
+//! ([`crate::page_policy`]), the process keeps its pages, and peers reach them by
 //! `process_vm_readv` or through it.
 
 use crate::arena::{Arena, PAGE};

@@ -14,7 +14,7 @@
 //! | [`key`], [`resolve`], [`known_range`] | keys, their meaning, their check, repeated checks |
 //! | [`adopt`], [`restore`], [`evict`], [`fork`] | page moves: in, out, in the arena, to a child |
 //! | [`fence`] | waits for accesses under ended rights |
-//! | [`pages`] | the rule for when pages may move |
+//! | [`page_policy`] | the rule for when pages may move |
 //! | [`pins`], [`extents`], [`interval`], [`quarantine`] | data structures without system calls |
 //! | [`quiet`] | keeps other threads from pages that move |
 //! | [`peer`], [`transfer`] | paths to a peer's memory, and copies over them |

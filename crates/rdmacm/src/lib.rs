@@ -22,7 +22,7 @@
 //!   it has left ([`death_record`]).
 //!
 //! **Layers.** [`state`] is the data under the lock of [`service`]. [`exchange`], [`peer`],
-//! [`receive`], [`due`] and [`dispatch`] change it, each by means of those before it. The thread
+//! [`receive`], [`due_steps`] and [`dispatch`] change it, each by means of those before it. The thread
 //! calls [`inbound`]; [`start`] starts the thread.
 //!
 //! **Addresses.** Every address of this host resolves to the adapter, as all its processes share

@@ -179,7 +179,7 @@ impl Ports {
     }
 
     /// Returns the living process that stopped listening at `port` a moment ago: see
-    /// [`closed_port`].
+    /// `closed_port`.
     pub fn recent_listener(&self, space: u16, port: u16) -> Option<Pid> {
         closed_port::recent_listener(&self.directory, space, port)
     }

@@ -51,7 +51,7 @@ pub struct PathSurvey {
     pub longer: usize,
     /// Number of pairs without a path.
     pub broken: usize,
-    /// The first of them, at most [`EXAMPLES`]: from, to, and why.
+    /// The first of them, at most `EXAMPLES`: from, to, and why.
     pub examples: Vec<(usize, usize, Broken)>,
     /// By cable and direction (twice the cable's number, plus one against its order of ends): the
     /// number of pairs whose path it carries.

@@ -144,7 +144,7 @@ pub struct Datagram {
 }
 
 /// A request in which the responder is to find a fault, by a rule of the requester
-/// ([`crate::causes`]). It is sent in place of the request. It is no [`Request`], as these are for
+/// (`crate::causes`). It is sent in place of the request. It is no [`Request`], as these are for
 /// the fast paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faulty {

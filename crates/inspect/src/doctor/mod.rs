@@ -1,7 +1,7 @@
 //! Checks which features of the adapter this machine, container or seccomp profile allows, for
 //! `verbena doctor`.
 //!
-//! Where possible the check uses the adapter itself: two processes exchange data on it ([`trial`]),
+//! Where possible the check uses the adapter itself: two processes exchange data on it (`trial`),
 //! once with default settings and once for each path. To give the reason for a failure, the
 //! adapter's functions test single system calls.
 

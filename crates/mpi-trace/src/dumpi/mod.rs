@@ -4,7 +4,7 @@
 //! The layout of files, records and arguments is that of `dumpi/common` (`io.c`, `iodefs.h`,
 //! `dumpiio.c`, `funclabels.h`, `constants.h`) and `dumpi/libdumpi` at commit 1888f3a. The members
 //! of communicators are missing in a trace; they are computed from the calls of all ranks that
-//! create communicators and groups ([`communicators`]).
+//! create communicators and groups (`communicators`).
 
 mod bytes;
 mod call;

@@ -1,7 +1,7 @@
 //! Responder for short messages in a lane ([`verbena_hca_shm::lane`]).
 //!
 //! A message that is plain in every respect is served here, with the checks of the fast path for
-//! records ([`super::plain`]), except that the gates of both queue pairs replace those of their
+//! records (`plain`), except that the gates of both queue pairs replace those of their
 //! states. Any other becomes the record that it stands for, on the general path.
 
 use super::plain::{PlainMessage, deliver};
