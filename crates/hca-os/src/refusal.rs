@@ -2,9 +2,9 @@
 //! standard error or in the file that `VERBENA_LOG_FILE` names (`sink`).
 //!
 //! The C interface carries an error number or a status, and both are coarse: EINVAL of
-//! ibv_modify_qp(3) has some forty causes. The code that refuses records the reason ([`keep_reason`],
-//! by the macro [`refused`](crate::refused)); the code that answers the program writes it with the
-//! call's name ([`report_call`]), or with the work request's ([`report`]).
+//! ibv_modify_qp(3) has some forty causes. The code that refuses records the reason
+//! ([`keep_reason`], by the macro [`refused`](crate::refused)); the code that answers the program
+//! writes it with the call's name ([`report_call`]), or with the work request's ([`report`]).
 //!
 //! **Contract.**
 //! - A refusal is one line, written at once and by one write(2), so that those of several processes

@@ -6,7 +6,8 @@
 //!
 //! **Contract.** Names and version nodes are those of `libibverbs.map`; behaviour is that of the
 //! man pages of libibverbs 44. Features that the adapter lacks return EOPNOTSUPP ([`unsupported`],
-//! `unsupported_newer`). The real providers of hardware can be loaded beside this library ([`private`]).
+//! `unsupported_newer`). The real providers of hardware can be loaded beside this library
+//! ([`private`]).
 //!
 //! **Build.** `cargo build` makes a static library; `link.sh` links it with the version script.
 //!

@@ -22,8 +22,8 @@
 //!   it has left ([`death_record`]).
 //!
 //! **Layers.** [`state`] is the data under the lock of [`service`]. [`exchange`], [`peer`],
-//! [`receive`], [`due_steps`] and [`dispatch`] change it, each by means of those before it. The thread
-//! calls [`inbound`]; [`start`] starts the thread.
+//! [`receive`], [`due_steps`] and [`dispatch`] change it, each by means of those before it. The
+//! thread calls [`inbound`]; [`start`] starts the thread.
 //!
 //! **Addresses.** Every address of this host resolves to the adapter, as all its processes share
 //! one port ([`address`]). An address of another host is reached over RoCE if its route starts at

@@ -7,8 +7,8 @@
 //!
 //! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s
 //! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
-//! `sending`; a completion queue; an event queue; the channel requests ([`channel_requests`]). No thread
-//! waits for a peer while it holds any of them.
+//! `sending`; a completion queue; an event queue; the channel requests ([`channel_requests`]). No
+//! thread waits for a peer while it holds any of them.
 
 pub(crate) mod activity;
 mod caller;
