@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_abi::ibv_wc;
 
 /// Position up to which a send queue's entries are free again. Written by threads that poll the
-/// completion queue and by threads that clear the send queue. In a cache line of its own.
+/// completion queue and by threads that clear the send queue. It shares no cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Retired {

@@ -64,7 +64,7 @@ pub struct LaneEnd {
     pub incarnation: u32,
 }
 
-/// A lane at its consumer. In cache lines of its own: threads write to it with each message.
+/// A lane at its consumer. It shares no cache line: threads write to it with each message.
 #[repr(align(128))]
 pub struct LaneIn<Q> {
     /// Its number in the channel.

@@ -15,7 +15,7 @@ pub struct LaneUser {
     pub queues: [u32; 2],
 }
 
-/// A lane at its producer. In cache lines of its own: threads write to it with each message.
+/// A lane at its producer. It shares no cache line: threads write to it with each message.
 #[repr(align(128))]
 pub struct LaneOut<Q> {
     /// The channel that it belongs to.

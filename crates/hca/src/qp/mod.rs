@@ -78,7 +78,7 @@ pub struct QpInit {
     pub loopback: Loopback,
 }
 
-/// A queue pair, in cache lines of its own.
+/// A queue pair, which shares no cache line.
 #[repr(align(64))]
 pub struct Qp {
     events: Arc<EventQueue<AsyncEvent>>,

@@ -9,8 +9,8 @@ mod tables;
 pub(crate) use pma::class_port_info;
 pub(crate) use sma::{SWITCH_PARTITIONS, node_info};
 
-use crate::fabric::{End, Fabric};
-use crate::mad::{Mad, class};
+use crate::fabric::{End, Fabric, Node};
+use crate::mad::{Mad, class, status};
 
 /// The result of a datagram's arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,5 +39,11 @@ impl Fabric {
             class::PM => self.measure(at, mad),
             _ => Answer::Foreign,
         }
+    }
+
+    /// Returns the node of an end.
+    fn node_mut(&mut self, at: End) -> Result<&mut Node, u16> {
+        let node = self.nodes.get_mut(at.node as usize);
+        node.ok_or(status::INVALID)
     }
 }

@@ -64,10 +64,7 @@ impl Fabric {
         block: &mut [u8],
     ) -> Result<(), u16> {
         let select = PORT_SELECT.get(block) as u8;
-        let node = self
-            .nodes
-            .get_mut(at.node as usize)
-            .ok_or(status::INVALID)?;
+        let node = self.node_mut(at)?;
         let first = node.first_port();
         let request = block.to_vec();
         block[4..].fill(0);

@@ -153,10 +153,7 @@ impl Fabric {
         is_set: bool,
         block: &mut [u8],
     ) -> Result<(), u16> {
-        let node = self
-            .nodes
-            .get_mut(at.node as usize)
-            .ok_or(status::INVALID)?;
+        let node = self.node_mut(at)?;
         let forwarding = node.forwarding.as_deref_mut().ok_or(status::ATTRIBUTE)?;
         let cap = switch_info::LINEAR_CAP.get(&forwarding.info) as usize;
         let first = modifier as usize * LIDS;
@@ -183,10 +180,7 @@ impl Fabric {
         is_set: bool,
         block: &mut [u8],
     ) -> Result<(), u16> {
-        let node = self
-            .nodes
-            .get_mut(at.node as usize)
-            .ok_or(status::INVALID)?;
+        let node = self.node_mut(at)?;
         let ports = node.port_count();
         let forwarding = node.forwarding.as_deref_mut().ok_or(status::ATTRIBUTE)?;
         let cap = switch_info::MULTICAST_CAP.get(&forwarding.info);

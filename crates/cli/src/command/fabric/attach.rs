@@ -35,8 +35,8 @@ pub fn make_directory() -> Result<PathBuf, Failure> {
     let length = parent.as_os_str().len();
     if length > LONGEST_PARENT {
         return Err(Failure::Input(format!(
-            "the directory for temporary files, {}, has a name of {length} bytes, and sockets allow \
-             {LONGEST_PARENT}; set TMPDIR to another one",
+            "the directory for temporary files, {}, has a name of {length} bytes, and sockets \
+             allow {LONGEST_PARENT}; set TMPDIR to another one",
             parent.display()
         )));
     }

@@ -119,8 +119,8 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let unusable = verbena_subnet::unusable_lids(&topology);
     if let Some(first) = unusable.first() {
         eprintln!(
-            "verbena: {} LIDs of the topology are invalid or of another port, as {first}; their ports \
-             get others",
+            "verbena: {} LIDs of the topology are invalid or of another port, as {first}; their \
+             ports get others",
             unusable.len()
         );
     }
