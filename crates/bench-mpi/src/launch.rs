@@ -1,7 +1,7 @@
 //! Runs one launch of an MPI benchmark: starts `mpirun` anew and processes its output as it
 //! arrives.
 
-use super::lines::{Fact, Reader, Told};
+use super::lines::{Fact, Reader, PrintedPoint};
 use super::mpirun::{self, Mpirun};
 use super::path_check;
 use super::plan;
@@ -50,7 +50,7 @@ pub fn launch(
     }
     let before = ready.before();
     let (mut payload, mut adapter) = (0, 0);
-    for processes in plan::crews(task, benchmark, wanted) {
+    for processes in plan::process_counts(task, benchmark, wanted) {
         let directory = Directory::create()?;
         let command = ready.measuring(task, benchmark, &sizes, processes, &directory)?;
         let mut job = Job {
@@ -101,7 +101,7 @@ pub fn launch(
 
 /// Converts a point to a line of a results file: a failure if its data was wrong or its figures are
 /// unusable.
-fn line(job: &Job<'_>, told: &Told) -> Line {
+fn line(job: &Job<'_>, told: &PrintedPoint) -> Line {
     let outcome = match &told.wrong {
         Some(wrong) => Err(format!("the received data differ from those sent: {wrong}")),
         None => job.point(told).and_then(|point| match point.unusable() {

@@ -47,7 +47,7 @@ pub struct Rates {
 
 /// A point as printed by the program.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Told {
+pub struct PrintedPoint {
     pub size: usize,
     pub shape: Option<[usize; 2]>,
     pub warmup: u64,
@@ -68,7 +68,7 @@ pub enum Fact {
     Begun(usize, String),
     /// Not every process has an exclusive processor.
     Unbound,
-    Point(Box<Told>),
+    Point(Box<PrintedPoint>),
     /// Payload in bytes.
     Moved(u64),
 }
@@ -76,7 +76,7 @@ pub enum Fact {
 #[derive(Debug, Default)]
 pub struct Reader {
     ranks: usize,
-    open: Option<Told>,
+    open: Option<PrintedPoint>,
 }
 
 impl Reader {
@@ -147,13 +147,13 @@ impl Reader {
         };
         words.end()?;
         let empty = vec![Vec::new(); self.ranks];
-        self.open = Some(Told {
+        self.open = Some(PrintedPoint {
             size,
             shape,
             batch: 1,
             singles: empty.clone(),
             batches: empty,
-            ..Told::default()
+            ..PrintedPoint::default()
         });
         Ok(())
     }
@@ -163,7 +163,7 @@ fn no_point() -> String {
     "no point has begun".to_owned()
 }
 
-impl Told {
+impl PrintedPoint {
     fn detail(&mut self, name: &str, words: &mut Words<'_>, ranks: usize) -> Result<(), String> {
         match name {
             "warmup" => {

@@ -18,7 +18,7 @@ const PATTERN: usize = 4;
 
 /// Returns the numbers of processes to run a benchmark with. Each number gets its own launch,
 /// because idle processes would spin on a processor.
-pub fn crews(task: &Task, benchmark: &Benchmark, wanted: Option<usize>) -> Vec<usize> {
+pub fn process_counts(task: &Task, benchmark: &Benchmark, wanted: Option<usize>) -> Vec<usize> {
     match benchmark.processes {
         Processes::One => vec![1],
         Processes::Two => vec![2],

@@ -1,7 +1,7 @@
 //! Computes results from raw samples, with the statistics of all benchmarks.
 
 use super::catalogue::{Quantity, quantity};
-use super::lines::{ByRank, Rates, Told};
+use super::lines::{ByRank, Rates, PrintedPoint};
 use super::plan::WORD;
 use std::collections::BTreeMap;
 use verbena_bench::plan::Task;
@@ -24,7 +24,7 @@ pub struct Job<'a> {
 
 impl Job<'_> {
     /// Returns the parameters, named as in models and imported results.
-    pub fn parameters(&self, told: &Told) -> Parameters {
+    pub fn parameters(&self, told: &PrintedPoint) -> Parameters {
         let mut named = BTreeMap::from([("transport".to_owned(), Value::from("mpi"))]);
         let mut put = |name: &str, value: usize| named.insert(name.to_owned(), Value::from(value));
         if self.benchmark.name != "mpi.barrier-latency" {
@@ -52,7 +52,7 @@ impl Job<'_> {
     /// # Errors
     ///
     /// States why the samples are unusable.
-    pub fn point(&self, told: &Told) -> Result<Point, String> {
+    pub fn point(&self, told: &PrintedPoint) -> Result<Point, String> {
         let mut point = Point {
             benchmark: self.benchmark.name.to_owned(),
             launch: self.launch,
@@ -82,7 +82,7 @@ impl Job<'_> {
         Ok(point)
     }
 
-    fn times(&self, quantity: Quantity, told: &Told, point: &mut Point) -> Result<(), String> {
+    fn times(&self, quantity: Quantity, told: &PrintedPoint, point: &mut Point) -> Result<(), String> {
         let scale = match quantity {
             Quantity::RoundTrip => 0.5,
             _ => 1.0,
@@ -154,7 +154,7 @@ impl Job<'_> {
         }
     }
 
-    fn stream(&self, told: &Told, point: &mut Point) -> Result<(), String> {
+    fn stream(&self, told: &PrintedPoint, point: &mut Point) -> Result<(), String> {
         let mut in_turn = None;
         for rates in &told.rates {
             let rated = rated(rates, self.processes)?;

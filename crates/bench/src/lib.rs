@@ -1,6 +1,6 @@
 //! The measuring engine. An [`Engine`](engine::Engine) runs benchmarks on targets: [`target`] finds
 //! a target, and [`plan`] defines the task. Processes are started by [`local`] or a cluster's
-//! launcher ([`job`]) and find each other through `rendezvous`; `virtual_session` runs models.
+//! launcher ([`job`]) and find each other through `rendezvous`; `model_session` runs models.
 //! `session` and `result_sink` store the results. [`service`] measures the file service.
 //! [`expected`] checks results against models and [`published`] figures;
 //! [`reproduction`] has all published claims for a report.
@@ -47,7 +47,7 @@ mod rendezvous;
 pub mod reproduction;
 pub mod resolved;
 mod result_sink;
-pub mod route;
+pub mod packet_marks;
 mod runtime;
 mod scale;
 pub mod service;

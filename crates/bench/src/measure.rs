@@ -1,7 +1,7 @@
 //! Runs benchmarks on every requested target, one after the other.
 
 use super::job::Job;
-use super::model_session::VirtualSession;
+use super::model_session::ModelSession;
 use super::options::MeasureOptions;
 use super::ports;
 use super::session::Session;
@@ -123,7 +123,7 @@ impl Engine<'_> {
             }
             .run(),
             Found::Model(_) if Job::from_environment().is_some_and(|job| job.rank > 0) => Ok(None),
-            Found::Model(target) => VirtualSession {
+            Found::Model(target) => ModelSession {
                 host: self.host,
                 benchmarks,
                 target,

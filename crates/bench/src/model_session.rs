@@ -24,7 +24,7 @@ use verbena_report::schema::{End, Line, Run, VERSION};
 use verbena_workloads::{Benchmark, Record};
 
 /// Benchmarks on one model.
-pub struct VirtualSession<'a> {
+pub struct ModelSession<'a> {
     pub benchmarks: Vec<&'static Benchmark>,
     pub target: &'a ModelTarget,
     pub options: &'a MeasureOptions,
@@ -35,7 +35,7 @@ pub struct VirtualSession<'a> {
     pub host: &'static dyn Host,
 }
 
-impl VirtualSession<'_> {
+impl ModelSession<'_> {
     /// Runs all benchmarks.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use crate::Failure;
 use crate::ports::PortName;
 use crate::profiles::Profiles;
-use crate::route::RouteOptions;
+use crate::packet_marks::RouteOptions;
 use crate::target::Target;
 use std::time::Duration;
 use verbena_workloads::{Mode, Options};

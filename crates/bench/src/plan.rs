@@ -2,7 +2,7 @@
 
 use super::options::{MeasureOptions, mode};
 use super::resolved::Resolved;
-use super::route::RouteOptions;
+use super::packet_marks::RouteOptions;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use verbena_measure::pace::Paces;

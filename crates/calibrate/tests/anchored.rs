@@ -65,7 +65,7 @@ fn a_figure_beyond_the_fixed_delays_is_clamped_with_a_warning() {
 fn operations_without_an_anchor_stay_blind() {
     let texts = ["latency.write:8=1.88us"];
     let anchored = anchored(&library(), "connectx6-hdr", &anchors(&texts)).expect("anchored");
-    let blind = anchored.blind();
+    let blind = anchored.operations_without_anchor();
     assert!(!blind.contains(&Operation::Write) && blind.len() == 4);
     let corrections = anchored.system.corrections;
     assert_eq!(corrections.of(Operation::Send), Default::default());

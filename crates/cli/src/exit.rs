@@ -24,7 +24,7 @@ Otherwise `run`, `trace`, `coverage`, `capture` and `record` return the exit cod
 pub enum Exit {
     Success,
     /// The work was done and its answer is no.
-    AnswerIsNo,
+    NegativeResult,
     WrongInput,
     /// The machine lacks something.
     Environment,
@@ -58,7 +58,7 @@ impl Exit {
     fn code(self) -> u8 {
         match self {
             Exit::Success => 0,
-            Exit::AnswerIsNo => 1,
+            Exit::NegativeResult => 1,
             Exit::WrongInput => 2,
             Exit::Environment => 3,
             Exit::Undecided => 4,
@@ -119,7 +119,7 @@ mod tests {
     fn the_table_names_every_fixed_code() {
         for exit in [
             Exit::Success,
-            Exit::AnswerIsNo,
+            Exit::NegativeResult,
             Exit::WrongInput,
             Exit::Environment,
             Exit::Undecided,

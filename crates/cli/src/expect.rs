@@ -39,7 +39,7 @@ impl ExpectOptions {
 pub fn exit(checks: &[Option<Checks>]) -> Exit {
     let worst = checks.iter().flatten().map(Checks::verdict).min();
     match worst {
-        Some(Verdict::Fail) => Exit::AnswerIsNo,
+        Some(Verdict::Fail) => Exit::NegativeResult,
         Some(Verdict::Pass) => Exit::Success,
         Some(Verdict::NoExpectation) | None => Exit::Environment,
     }

@@ -180,7 +180,7 @@ impl Faults {
             }
         }
         Ok(match exit {
-            Exit::OfCommand(0) if unfired && !self.allow_unfired => Exit::AnswerIsNo,
+            Exit::OfCommand(0) if unfired && !self.allow_unfired => Exit::NegativeResult,
             exit => exit,
         })
     }

@@ -7,7 +7,7 @@ use crate::profiles::ModelOptions;
 use std::time::Duration;
 use verbena_bench::options::MeasureOptions;
 use verbena_bench::ports::PortName;
-use verbena_bench::route::RouteOptions;
+use verbena_bench::packet_marks::RouteOptions;
 use verbena_bench::target::Target;
 use verbena_bench_mpi::Mpi;
 use verbena_bench_mpi::library::MpiKind;

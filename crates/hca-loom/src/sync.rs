@@ -18,7 +18,7 @@ loom::lazy_static! {
 
 /// A point at which the heavy barrier of another thread may fall: a fence if it does, and nothing
 /// at all if not. Models have two threads, of which one makes heavy barriers; the other ends with
-/// [`light_barriers_for_ever`].
+/// [`pass_all_barriers`].
 pub fn light_barrier() {
     let begun = BEGUN.load(Ordering::Relaxed);
     if PASSED.load(Ordering::Relaxed) < begun {
@@ -33,7 +33,7 @@ pub fn model_barrier() {
 }
 
 /// Passes all further barriers, as the system does for a thread that is not running.
-pub fn light_barriers_for_ever() {
+pub fn pass_all_barriers() {
     fence(Ordering::SeqCst);
     PASSED.store(u32::MAX, Ordering::Release);
 }
@@ -50,7 +50,7 @@ pub fn heavy_barrier() {
 }
 
 /// Loom's barrier always exists.
-pub fn can_bar() -> bool {
+pub fn has_heavy_barrier() -> bool {
     true
 }
 

@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use verbena_hca_loom::biased_lock::BiasedLock;
-use verbena_hca_loom::sync::{Ordering, light_barriers_for_ever, model_barrier};
+use verbena_hca_loom::sync::{Ordering, pass_all_barriers, model_barrier};
 
 const HOME: u32 = 1;
 const GUEST: u32 = 2;
@@ -76,7 +76,7 @@ fn check(
             let counter = counter.clone();
             move || {
                 let taken = home(&counter);
-                light_barriers_for_ever();
+                pass_all_barriers();
                 taken
             }
         });

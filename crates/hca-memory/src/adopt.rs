@@ -74,7 +74,7 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
     let mut moved = start;
     // A single piece needs no reservation for its shadow.
     let reserved = match end - start {
-        length if length <= PIECE || !quiet.may_miss_pages() => None,
+        length if length <= PIECE || !quiet.tolerates_missing_pages() => None,
         length => remap::reserve(length, start).ok(),
     };
     // A mapping that never had a page would lose its place in the kernel's order by being moved.
@@ -83,7 +83,7 @@ fn move_range(arena: &Arena, start: u64, end: u64) -> Option<Segment> {
         let length = PIECE.min(end - moved);
         let aside = reserved.map(|reserved| reserved + (moved - start));
         let target = offset + (moved - start);
-        let shadow = match quiet.may_miss_pages() {
+        let shadow = match quiet.tolerates_missing_pages() {
             true => move_piece(arena, &quiet, moved, length, aside, target).map(Some),
             false => replace_piece(arena, &quiet, moved, length, target).map(|()| None),
         };

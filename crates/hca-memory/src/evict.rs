@@ -51,7 +51,7 @@ pub fn evict(memory: &ProcessMemory, key: u32, fence: &dyn Fn(), release: &Relea
     // The offsets of the words have been removed from all keys before.
     atomic::fence(SeqCst);
     match memory.peers() {
-        Some(peers) => peers.with_words_under_way(&mut move_all),
+        Some(peers) => peers.with_pending_atomics(&mut move_all),
         None => move_all(&[]),
     }
     // All registrations, because any may cover pages of these ranges, by their old place or the new

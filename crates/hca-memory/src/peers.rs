@@ -10,7 +10,7 @@ pub trait Peers: Send + Sync {
     fn wait_for_sections(&self) -> Vec<Held>;
 
     /// Calls `action` with the words on which stopped peers have atomics in progress.
-    fn with_words_under_way(&self, action: &mut dyn FnMut(&[WordUnderWay<'_>]));
+    fn with_pending_atomics(&self, action: &mut dyn FnMut(&[WordUnderWay<'_>]));
 }
 
 /// A section of a peer that was still open at the end of the wait.

@@ -40,9 +40,9 @@ impl<'a> Quiet<'a> {
         })
     }
 
-    /// Returns whether pages may be missing for a moment unnoticed: not if the kernel's accesses
-    /// for other threads would fail then, for instance when they wait for a futex.
-    pub fn may_miss_pages(&self) -> bool {
+    /// Returns whether pages may be missing for a moment. Not if system calls of other threads that
+    /// access them would fail meanwhile: futex(2), for example, reads the program's word.
+    pub fn tolerates_missing_pages(&self) -> bool {
         self.others
             .is_none_or(|fault| fault.rights() == Rights::Full)
     }

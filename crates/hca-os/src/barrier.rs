@@ -15,13 +15,13 @@ fn membarrier(command: c_long) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-static IS_THERE: AtomicBool = AtomicBool::new(false);
+static IS_AVAILABLE: AtomicBool = AtomicBool::new(false);
 
 /// Registers for the barrier, if the kernel has it. In a process of several threads that takes
 /// until every processor has been through the scheduler, some tens of milliseconds: a separate
 /// thread waits for it.
 pub fn prepare() {
-    let register = || IS_THERE.store(membarrier(REGISTER_PRIVATE_EXPEDITED), Ordering::Release);
+    let register = || IS_AVAILABLE.store(membarrier(REGISTER_PRIVATE_EXPEDITED), Ordering::Release);
     if threads::is_alone() {
         register();
         return;
@@ -31,13 +31,13 @@ pub fn prepare() {
 }
 
 /// Returns whether the barrier can be used now.
-pub fn is_there() -> bool {
-    IS_THERE.load(Ordering::Acquire)
+pub fn is_available() -> bool {
+    IS_AVAILABLE.load(Ordering::Acquire)
 }
 
 /// Makes every thread of this process pass a full fence between call and return. Only where
-/// [`is_there`] is true.
-pub fn pass_by_all() {
+/// [`is_available`] is true.
+pub fn fence_all_threads() {
     // A forked child is a new process, and may have to register again.
     if membarrier(PRIVATE_EXPEDITED)
         || membarrier(REGISTER_PRIVATE_EXPEDITED) && membarrier(PRIVATE_EXPEDITED)
@@ -55,8 +55,8 @@ mod tests {
     fn barrier_is_passed_when_the_kernel_supports_it() {
         super::prepare();
         for _ in 0..2000 {
-            if super::is_there() {
-                super::pass_by_all();
+            if super::is_available() {
+                super::fence_all_threads();
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(1));

@@ -24,7 +24,7 @@
 //! make the home at home again doubles. `hca-loom` compiles this very file.
 
 use crate::sync::{
-    AtomicBool, AtomicU32, Ordering, can_bar, heavy_barrier, light_barrier, model_barrier,
+    AtomicBool, AtomicU32, Ordering, has_heavy_barrier, heavy_barrier, light_barrier, model_barrier,
     wait_a_little,
 };
 
@@ -164,7 +164,7 @@ impl BiasedLock {
         self.streak.store(0, Ordering::Relaxed);
         let home = self.home.load(Ordering::Relaxed);
         // Several threads may share the last number.
-        if (home != 0 && home != thread) || thread == u32::MAX || !can_bar() {
+        if (home != 0 && home != thread) || thread == u32::MAX || !has_heavy_barrier() {
             return &self.taken;
         }
         self.home.store(thread, Ordering::Relaxed);

@@ -14,8 +14,8 @@ pub enum Use {
     Write,
 }
 
-/// Pages in `[address, address + length)`. A kernel without support is no failure: then the pages
-/// fault in at the first access.
+/// Faults in the pages of `[address, address + length)`. A kernel without support is no failure:
+/// then each page faults in at its first access.
 ///
 /// # Errors
 /// EFAULT when part of the range is not mapped, or not for this use.

@@ -43,15 +43,15 @@ pub fn light_barrier() {
 #[inline(always)]
 pub fn model_barrier() {}
 
-/// Makes every thread of the process pass a full fence during the call. Only where [`can_bar`] is
+/// Makes every thread of the process pass a full fence during the call. Only where [`has_heavy_barrier`] is
 /// true.
 pub fn heavy_barrier() {
-    barrier::pass_by_all();
+    barrier::fence_all_threads();
 }
 
 /// Returns whether there is such a barrier.
-pub fn can_bar() -> bool {
-    barrier::is_there()
+pub fn has_heavy_barrier() -> bool {
+    barrier::is_available()
 }
 
 /// Looks before the first yield.

@@ -106,7 +106,7 @@ pub unsafe extern "C" fn rfio_examine(
     let found = place.and_then(|place| match place {
         ResolvedPath::Remote(address, path) => {
             let request = Request::Status(OnPath { path });
-            named::attributes(&address, &request).map(|about| (&about).into())
+            path_calls::attributes(&address, &request).map(|about| (&about).into())
         }
         // SAFETY: the caller passes a valid path, as the crate's contract requires; `stat` is a
         // local.

@@ -25,7 +25,7 @@ mod descriptor;
 mod directory;
 mod errors;
 mod ffi;
-mod named;
+mod path_calls;
 mod positioned;
 mod requests;
 mod stream;

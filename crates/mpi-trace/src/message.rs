@@ -6,9 +6,9 @@ use crate::rank::{RankTrace, Record};
 use crate::trace::{Error, Trace};
 use std::collections::{BTreeMap, HashMap};
 
-/// Properties of messages that keep their order.
+/// Properties that messages share if they stay in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Way {
+struct MessageOrder {
     from: usize,
     to: usize,
     within: Identity,
@@ -25,7 +25,7 @@ struct Lengths {
 /// The messages of a trace, without those of collective operations.
 #[derive(Debug, Default)]
 pub struct Messages {
-    ways: BTreeMap<Way, Lengths>,
+    ways: BTreeMap<MessageOrder, Lengths>,
 }
 
 /// A difference between sent and received messages.
@@ -101,7 +101,7 @@ impl Messages {
                     ..
                 } => {
                     let group = communicators.group(comm)?;
-                    let way = Way {
+                    let way = MessageOrder {
                         from: rank.rank,
                         to: group.peer(peer)?,
                         within: group.identity,
@@ -140,7 +140,7 @@ impl Messages {
     }
 
     fn received(&mut self, to: usize, from: usize, within: Identity, tag: u32, bytes: u64) {
-        let way = Way {
+        let way = MessageOrder {
             from,
             to,
             within,
@@ -167,8 +167,8 @@ impl Messages {
             sorted
         };
         let unlike =
-            |(_, lengths): &(&Way, &Lengths)| sorted(&lengths.sent) != sorted(&lengths.received);
-        let told = |(way, lengths): (&Way, &Lengths)| Imbalance {
+            |(_, lengths): &(&MessageOrder, &Lengths)| sorted(&lengths.sent) != sorted(&lengths.received);
+        let told = |(way, lengths): (&MessageOrder, &Lengths)| Imbalance {
             from: way.from,
             to: way.to,
             tag: way.tag,

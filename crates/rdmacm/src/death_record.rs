@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use verbena_hca::process::Process;
 use verbena_hca_net::roce::management::CmMad;
 use verbena_hca_os::errno::Result;
-use verbena_hca_shm::registry::{Identity, wills};
+use verbena_hca_shm::registry::{Identity, death_records};
 
 /// Bytes of a slot: a divisor of a page.
 const SLOT: usize = 512;
@@ -97,7 +97,7 @@ fn make() -> Result<(File, PathBuf)> {
 /// # Errors
 /// Those of mkdir(2), except EEXIST.
 pub fn directory(runtime: &Path) -> Result<PathBuf> {
-    let path = wills(runtime);
+    let path = death_records(runtime);
     match DirBuilder::new().mode(0o700).create(&path) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
         _ => Ok(path),

@@ -1,5 +1,6 @@
-//! The benchmarks of message passing, as in the OSU suite, on modelled libraries. They have no
-//! counterpart over the fabric interface, because the library is part of the model.
+//! The table of MPI benchmarks, as in the OSU suite, and their runs on modelled libraries; the crate
+//! `bench-mpi` runs the same table over real ones. They have no counterpart over the fabric
+//! interface, because the library is part of the model.
 
 use crate::application::{grid, halo};
 use crate::bench::{Direction, Ranks, mpi_bandwidth, mpi_latency};
@@ -205,8 +206,8 @@ pub fn find(name: &str) -> Option<&'static Entry> {
 
 const RANKS: usize = 4;
 const PAIRS: [usize; 4] = [1, 2, 4, 8];
-/// Bytes of a word of the modelled ocean.
-const WORD: u64 = 4;
+/// Bytes of an element of `mpi.halo`.
+pub const WORD: u64 = 4;
 /// Number of messages in a window.
 const WINDOW: u64 = 64;
 

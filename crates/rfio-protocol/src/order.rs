@@ -60,7 +60,27 @@ impl Order {
             Request::Extents(extents) => Subject::File(extents.handle),
             Request::Copy(copy) => Subject::Files(copy.from, copy.to),
             Request::Store(store) => Subject::Stored(store.path.clone()),
-            _ => Subject::Names,
+            Request::Open(_)
+            | Request::Status(_)
+            | Request::LinkStatus(_)
+            | Request::Access(_)
+            | Request::MakeDirectory(_)
+            | Request::RemoveDirectory(_)
+            | Request::Unlink(_)
+            | Request::Rename(_)
+            | Request::Replace(_)
+            | Request::MakeLink(_)
+            | Request::MakeHardLink(_)
+            | Request::ReadLink(_)
+            | Request::ChangeMode(_)
+            | Request::ChangeOwner(_)
+            | Request::ChangeTimes(_)
+            | Request::Space(_)
+            | Request::List(_)
+            | Request::Fetch(_)
+            | Request::SynchroniseDirectory(_)
+            | Request::Extended(_)
+            | Request::SetExtended(_) => Subject::Names,
         };
         Self {
             subject,

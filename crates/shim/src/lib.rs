@@ -16,7 +16,7 @@
 //! constructor has run.
 //!
 //! **Exported functions**, one family per file: [`paths`] (`stat`, `access`, `readlink`, `chdir`
-//! and similar), [`opening`] (`open`, `fopen` and their variants), [`walking`] (`opendir`,
+//! and similar), [`opening`] (`open`, `fopen` and their variants), [`directories`] (`opendir`,
 //! `scandir`, `glob`, `nftw`, `realpath`, `getcwd`), [`channel`] (`write`, `close` and `fstat` of
 //! the connection manager's descriptors), [`copies`] (`dup` and similar, recorded and passed on),
 //! [`reading`] (detects too short reads of events), [`splicing`] (`vmsplice`, recorded and passed
@@ -42,4 +42,4 @@ pub mod reading;
 pub mod splicing;
 mod symbol;
 pub mod tree;
-pub mod walking;
+pub mod directories;

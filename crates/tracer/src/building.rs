@@ -10,9 +10,9 @@ use verbena_abi::*;
 
 use crate::call::{arguments, call_or, is_wanted};
 use crate::names::Kind;
-use crate::slots::bound;
+use crate::context_ops::bound;
 use crate::state::STATE;
-use crate::text::{length, list, name, places};
+use crate::text::{length, list, name, format_sges};
 use crate::{sender, words};
 
 /// The batch that a thread builds. The interface binds a batch to the thread that began it.
@@ -172,7 +172,7 @@ noted! {
     }
     wr_set_sge(qp, lkey: u32, address: u64, bytes: u32) {
         let sge = ibv_sge { addr: address, length: bytes, lkey };
-        add(&format!(", {}", places(&[sge])), bytes.into());
+        add(&format!(", {}", format_sges(&[sge])), bytes.into());
     }
     wr_set_sge_list(qp, count: usize, sges: *const ibv_sge) {
         let sges = match sges.is_null() {
@@ -180,7 +180,7 @@ noted! {
             // SAFETY: the program passes a valid array of this length.
             false => unsafe { slice::from_raw_parts(sges, count) },
         };
-        add(&format!(", {}", places(sges)), length(sges));
+        add(&format!(", {}", format_sges(sges)), length(sges));
     }
 }
 

@@ -9,7 +9,7 @@
 //! **Mechanism.** The exported functions have the library's names (`objects`, `memory`,
 //! `queues`, `events`, `cm`): each calls the real one and sends a record (`call`). Functions that
 //! programs reach through tables of function pointers are replaced when the object is created
-//! (`replaced`): the slots of an open device (`slots`), the building of work requests
+//! (`replaced`): the context_ops of an open device (`context_ops`), the building of work requests
 //! (`building`), and the reading of completions (`reading`).
 //!
 //! **Contract.** A call returns the real one's result, with its `errno`, unless a rule refuses it
@@ -29,14 +29,14 @@ mod memory;
 mod names;
 mod objects;
 mod queues;
-mod rare_slots;
+mod rare_context_ops;
 mod reading;
 mod real;
 mod record;
 mod refusals;
 mod replaced;
 mod sender;
-mod slots;
+mod context_ops;
 mod state;
 mod text;
 mod words;

@@ -160,7 +160,7 @@ pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_co
         },
     );
     // SAFETY: null, or a device that was just opened, so nothing else uses it yet.
-    unsafe { slots::replace(context) };
+    unsafe { context_ops::replace(context) };
     context
 }
 
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn ibv_import_device(descriptor: c_int) -> *mut ibv_contex
         },
     );
     // SAFETY: null, or a device that was just opened, so nothing else uses it yet.
-    unsafe { slots::replace(context) };
+    unsafe { context_ops::replace(context) };
     context
 }
 

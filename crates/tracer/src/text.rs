@@ -71,12 +71,12 @@ pub fn length(buffers: &[ibv_sge]) -> u64 {
     buffers.iter().map(|one| u64::from(one.length)).sum()
 }
 
-/// Returns `64 B lkey=0x11`, or a list of several.
-pub fn places(buffers: &[ibv_sge]) -> String {
-    let place = |one: &ibv_sge| format!("{:#x} {} B lkey={:#x}", one.addr, one.length, one.lkey);
+/// Returns `0x7f12c000 64 B lkey=0x11`, or a list of several.
+pub fn format_sges(buffers: &[ibv_sge]) -> String {
+    let sge = |one: &ibv_sge| format!("{:#x} {} B lkey={:#x}", one.addr, one.length, one.lkey);
     match buffers {
-        [one] => place(one),
-        several => list(several.iter().map(place)),
+        [one] => sge(one),
+        several => list(several.iter().map(sge)),
     }
 }
 

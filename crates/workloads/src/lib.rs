@@ -6,7 +6,7 @@
 //! a failed point is a record. The [`registry`] is the table of all benchmarks.
 //!
 //! Structure of a benchmark, in the order of its file: purpose and source (header), the points
-//! (parameters), wiring (`wiring`), a pass that checks the data (`pattern`), the timed step,
+//! (parameters), wiring (`wiring`), a pass that checks the data (`test_data`), the timed step,
 //! the metric with its definition and bound. Sampling and stopping are common (`sampling`,
 //! [`rates`]), as is the agreement of all processes on whether a point failed ([`agreement`]).
 #![forbid(unsafe_code)]

@@ -93,7 +93,7 @@ impl Applications {
             found: &found,
             stop,
         };
-        for processes in crews(task, wanted) {
+        for processes in process_counts(task, wanted) {
             let parameters = parameters(processes);
             let told_of = parameters.clone();
             match self.checked(&runs, processes)? {
@@ -288,7 +288,7 @@ impl Runs<'_> {
 
 /// Returns the numbers of processes: powers of two up to the number of processors; only the largest
 /// in quick mode.
-fn crews(task: &Task, wanted: Option<usize>) -> Vec<usize> {
+fn process_counts(task: &Task, wanted: Option<usize>) -> Vec<usize> {
     let doubled = (0..)
         .map(|power| 1 << power)
         .take_while(|number| *number <= task.cores);

@@ -26,7 +26,7 @@ pub const NO_BUFFER: &str = "only algorithms of MSCCL take --bytes";
 
 /// The results of a replay; times in nanoseconds.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct PrintedPoint {
     system: String,
     setup: Setup,
     ranks: usize,
@@ -65,13 +65,13 @@ struct ToldChain {
 
 /// A replay on a model.
 pub struct Replayed {
-    told: Told,
+    told: PrintedPoint,
     judge: Option<Judge>,
 }
 
 impl Replayed {
     /// Returns its results, for JSON.
-    pub fn told(&self) -> &Told {
+    pub fn told(&self) -> &PrintedPoint {
         &self.told
     }
 }
@@ -153,10 +153,10 @@ fn told(
     schedule: &Schedule,
     nodes: usize,
     outcome: &Outcome,
-) -> Told {
+) -> PrintedPoint {
     let (bytes, messages) = schedule.sent();
     let (all, computing) = (outcome.last().nanos(), outcome.computing.nanos());
-    Told {
+    PrintedPoint {
         system: model.name().to_owned(),
         setup,
         ranks: schedule.ranks,
@@ -248,7 +248,7 @@ pub fn page(
     application(command, page.as_slice(), assumptions, None)
 }
 
-impl Told {
+impl PrintedPoint {
     fn parts(&self) -> Parts {
         Parts {
             all: self.nanoseconds,

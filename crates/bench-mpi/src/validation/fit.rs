@@ -85,7 +85,7 @@ impl Fitted {
             in_a_row,
         };
         for &processes in processes {
-            let asked = probe::ask(ready, processes, &SIZES)?;
+            let asked = probe::run(ready, processes, &SIZES)?;
             let [first, second] = [0, 1].map(|which| {
                 let points = asked.exchanges.iter();
                 let points = points.map(|(bytes, times)| (*bytes, times[which]));

@@ -17,7 +17,7 @@ use verbena_mpi_trace::{recorder, stopwatch};
 const SOURCE: &str = include_str!("../../programs/probe.c");
 
 #[derive(Debug, PartialEq)]
-pub struct Answer {
+pub struct ProbeResult {
     /// By size in bytes, nanoseconds of an exchange between processes that have just computed, and
     /// of one directly after it.
     pub exchanges: Vec<(u64, [f64; 2])>,
@@ -32,9 +32,9 @@ pub struct Answer {
 /// # Errors
 ///
 /// Fails if the probe does not compile, run or print its results.
-pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, Failure> {
-    let (place, counters) = (Directory::create()?, Directory::create()?);
-    let (source, program) = (place.path().join("probe.c"), place.path().join("probe"));
+pub fn run(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<ProbeResult, Failure> {
+    let (directory, counters) = (Directory::create()?, Directory::create()?);
+    let (source, program) = (directory.path().join("probe.c"), directory.path().join("probe"));
     fs::write(&source, SOURCE).map_err(|error| BenchFailure::Directory {
         path: source.clone(),
         source: error,
@@ -66,14 +66,14 @@ pub fn ask(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<Answer, F
     if let Some(reason) = mpirun::trouble(status, &said) {
         return Err(BenchFailure::Suite(reason).into());
     }
-    let answer = read.ok().and_then(|_| told(&text));
-    answer.ok_or_else(|| {
+    let result = read.ok().and_then(|_| parse(&text));
+    result.ok_or_else(|| {
         let text = format!("the message probe printed unexpected output: {text:?}");
         BenchFailure::Suite(text).into()
     })
 }
 
-fn told(text: &str) -> Option<Answer> {
+fn parse(text: &str) -> Option<ProbeResult> {
     let mut exchanges = Vec::new();
     let (mut barrier, mut eager) = (None, None);
     for line in text.lines() {
@@ -88,7 +88,7 @@ fn told(text: &str) -> Option<Answer> {
             _ => (),
         }
     }
-    Some(Answer {
+    Some(ProbeResult {
         exchanges,
         barrier: barrier?,
         eager: eager?,
@@ -102,19 +102,19 @@ mod tests {
     #[test]
     fn library_messages_between_answers_are_ignored() {
         let text = "a warning\nexchange 8 1500 700\nexchange 64 -20 3\nbarrier 900\neager 4096\n";
-        let answer = Answer {
+        let result = ProbeResult {
             exchanges: vec![(8, [1500.0, 700.0]), (64, [1.0, 3.0])],
             barrier: 900.0,
             eager: 4096,
         };
-        assert_eq!(told(text), Some(answer));
+        assert_eq!(parse(text), Some(result));
         for wrong in [
             "",
             "barrier 1\neager\n",
             "barrier x\neager 1\n",
             "exchange 8 x 1\nbarrier 1\neager 1\n",
         ] {
-            assert_eq!(told(wrong), None, "{wrong:?}");
+            assert_eq!(parse(wrong), None, "{wrong:?}");
         }
     }
 }

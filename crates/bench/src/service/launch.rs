@@ -17,7 +17,7 @@ use crate::plan::Task;
 use super::catalogue::{self, Subject};
 use super::client::{Action, Job, Sessions};
 use super::daemon::{Daemon, FILE, HOT, UNFILLED};
-use super::team::{Result as Worked, Team};
+use super::team::{Result as Transfer, Team};
 
 /// Size from which memory copies bound a transfer, in bytes: blocks of the cache are at least this
 /// large.
@@ -208,7 +208,7 @@ impl Bench<'_> {
         })
     }
 
-    fn metrics(&self, worked: &Worked, size: u64, resident: f64) -> Vec<Metric> {
+    fn metrics(&self, worked: &Transfer, size: u64, resident: f64) -> Vec<Metric> {
         let (bytes, seconds) = (worked.bytes() as f64, worked.seconds());
         let bound = |value| {
             self.task
@@ -265,7 +265,7 @@ impl Bench<'_> {
 }
 
 /// Returns the rate of each reader.
-fn pairs(worked: &Worked) -> Vec<PairResult> {
+fn pairs(worked: &Transfer) -> Vec<PairResult> {
     let rate = |answer: &super::client::Answer| {
         let nanos = answer.ended.saturating_sub(answer.begun).max(1);
         answer.bytes as f64 / (nanos as f64 / 1e9)

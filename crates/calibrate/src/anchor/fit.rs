@@ -60,7 +60,7 @@ pub struct Anchored {
 
 impl Anchored {
     /// Returns the operations without an anchor.
-    pub fn blind(&self) -> Vec<Operation> {
+    pub fn operations_without_anchor(&self) -> Vec<Operation> {
         let operations = Operation::ALL.into_iter();
         let anchored = |operation: &Operation| {
             let mut fits = self.fits.iter();
@@ -90,10 +90,10 @@ pub fn anchored(
 ///
 /// If an anchor is invalid, two determine the same time, or the model has no such figure.
 pub fn anchor_system(system: &System, anchors: &[Anchor]) -> Result<Anchored, AnchorError> {
-    let mut blind = system.clone();
-    blind.corrections = Default::default();
+    let mut operations_without_anchor = system.clone();
+    operations_without_anchor.corrections = Default::default();
     let mut anchored = Anchored {
-        system: blind.clone(),
+        system: operations_without_anchor.clone(),
         fits: Vec::new(),
         warnings: Vec::new(),
     };
@@ -128,7 +128,7 @@ pub fn anchor_system(system: &System, anchors: &[Anchor]) -> Result<Anchored, An
         };
         let fit = Fit {
             anchor: anchor.clone(),
-            alone: anchor.of_model(&blind)?,
+            alone: anchor.of_model(&operations_without_anchor)?,
             reached,
             offset: offset.nanos(),
         };

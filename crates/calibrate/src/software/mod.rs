@@ -1,8 +1,8 @@
 //! Measures the software adapter, fits a profile to some of the measurements, predicts the rest,
 //! and reports the error.
 //!
-//! The model has a dozen values ([`verbena_model::software`]). A rule that is older than the model
-//! decides which measurements are for fitting and which for judging ([`rule`]).
+//! The model has a dozen values ([`verbena_model::software`]). A rule that was fixed before the
+//! model was written decides which measurements are for fitting and which for judging ([`rule`]).
 
 mod observed;
 mod predicted;

@@ -178,7 +178,7 @@ fn nothing(run: &Loaded) -> bool {
     complete && run.points.is_empty() && run.failures.is_empty()
 }
 
-/// Returns the exit code: the interrupt's after one, `AnswerIsNo` if a run or a whole launch
+/// Returns the exit code: the interrupt's after one, `NegativeResult` if a run or a whole launch
 /// failed, a run has failures of supported points only, or no run has a point, otherwise success.
 pub fn verdict(runs: &[Loaded]) -> Exit {
     let bad = |run: &Loaded| {
@@ -199,7 +199,7 @@ pub fn verdict(runs: &[Loaded]) -> Exit {
     if runs.iter().any(interrupted) {
         interrupt::exit()
     } else if runs.iter().any(bad) || measured_nothing(runs) {
-        Exit::AnswerIsNo
+        Exit::NegativeResult
     } else {
         Exit::Success
     }

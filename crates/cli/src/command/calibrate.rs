@@ -100,7 +100,7 @@ fn own(arguments: &Arguments) -> Result<Exit, Failure> {
     out!("{}", software::text(&fitted.closed));
     let exit = match fitted.is_met() {
         true => Exit::Success,
-        false => Exit::AnswerIsNo,
+        false => Exit::NegativeResult,
     };
     if let Some(directory) = &arguments.out {
         let (name, runs, section) = fitted.write(mpi.engine(), directory)?;

@@ -90,7 +90,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     Ok(match told.failures.is_empty() {
         true => Exit::Success,
-        false => Exit::AnswerIsNo,
+        false => Exit::NegativeResult,
     })
 }
 

@@ -101,7 +101,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     Ok(match compared.outcome() {
         Outcome::Better if arguments.allow_better => Exit::Success,
-        Outcome::Worse | Outcome::Better => Exit::AnswerIsNo,
+        Outcome::Worse | Outcome::Better => Exit::NegativeResult,
         Outcome::Undecided => Exit::Undecided,
         Outcome::Unchanged => Exit::Success,
     })

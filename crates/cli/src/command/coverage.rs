@@ -216,7 +216,7 @@ fn reported(arguments: &Arguments, subject: &str, seen: &Seen) -> Result<Exit, F
     }
     Ok(match missing.is_empty() && below.is_empty() {
         true => Exit::Success,
-        false => Exit::AnswerIsNo,
+        false => Exit::NegativeResult,
     })
 }
 

@@ -67,7 +67,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let bad = |step: &Moved| step.worse && step.holds;
     Ok(match moved.iter().any(bad) {
-        true => Exit::AnswerIsNo,
+        true => Exit::NegativeResult,
         false => Exit::Success,
     })
 }

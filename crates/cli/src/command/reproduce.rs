@@ -198,7 +198,7 @@ pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     Ok(if table::target_met(&results) {
         Exit::Success
     } else {
-        Exit::AnswerIsNo
+        Exit::NegativeResult
     })
 }
 

@@ -3,8 +3,8 @@
 //! The header is five lines of text, padded with zeros: `verbena counters 1`; the process id; its
 //! name; the number of shards and the length of each in bytes; the names of the counters, separated
 //! by spaces. In a shard each counter is a 64-bit word in the machine's byte order, of which the
-//! highest bit does not count. A counter's value is the sum over all shards. Readers: the command
-//! line's `stats::collect`, `tests/harness/counters.py`.
+//! highest bit does not count. A counter's value is the sum over all shards. Readers:
+//! `crates/bench/src/counters.rs`, `tests/harness/counters.py`.
 
 use super::{NAMES, SHARDS, Shard};
 use std::fs::{File, OpenOptions};

@@ -14,7 +14,7 @@ pub(super) const FILE: &str = "registry";
 
 /// Name of the directory of death records: messages to be sent to other hosts if a process is
 /// killed.
-const WILLS: &str = "wills";
+const DEATH_RECORDS: &str = "death_records";
 
 /// Prefix of the names of directories with the device's files, for programs that read sysfs.
 /// Processes hold shared locks on them.
@@ -53,8 +53,8 @@ fn remove_if_unused(tree: &Path) {
 
 /// Returns the directory of death records in the directory of a registry. The connection manager
 /// creates it and defines its contents.
-pub fn wills(directory: &Path) -> PathBuf {
-    directory.join(WILLS)
+pub fn death_records(directory: &Path) -> PathBuf {
+    directory.join(DEATH_RECORDS)
 }
 
 /// The directory, by name and by a descriptor. All operations go through the descriptor, so that
@@ -114,7 +114,7 @@ impl Directory {
                 remove_if_unused(&entry.path());
             }
         }
-        let _ = fs::remove_dir_all(self.within(WILLS));
+        let _ = fs::remove_dir_all(self.within(DEATH_RECORDS));
         if let Err(Errno(libc::ECONNREFUSED)) = Socket::connect(&self.capture_socket()) {
             let _ = fs::remove_file(self.capture_socket());
         }

@@ -22,9 +22,8 @@ pub const BLOCK: u32 = 256;
 pub const BLOCKS: u32 = (1 << 24) / BLOCK;
 
 const MAGIC: u64 = 0x5665_7262;
-/// Changes with every change of shared memory: the registry, context tables, records of channels. 3
-/// was the layout of version 0.1.0, 4 had no short records, 5 no lanes, 6 fewer
-/// section marks of responders.
+/// Changes with every change of shared memory: the registry, context tables, records of channels;
+/// 3 was that of version 0.1.0.
 pub(super) const LAYOUT: u64 = 7;
 
 const MAGIC_AT: usize = 0;
@@ -48,11 +47,11 @@ const BLOCKS_AT: usize = HEADER + SLOTS * SLOT;
 /// Length of the file in bytes.
 pub(super) const LENGTH: usize = BLOCKS_AT + BLOCKS as usize * 8;
 
-/// A life of a slot: its generation, and whether it lasts.
+/// A process's use of a slot: its generation, and whether it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) generation: u32,
-    pub(super) lasts: bool,
+    pub(super) is_alive: bool,
 }
 
 impl Life {
@@ -60,12 +59,12 @@ impl Life {
     fn of(word: u64) -> Life {
         Life {
             generation: (word >> 1) as u32,
-            lasts: word & 1 != 0,
+            is_alive: word & 1 != 0,
         }
     }
 
     fn word(self) -> u64 {
-        u64::from(self.generation) << 1 | u64::from(self.lasts)
+        u64::from(self.generation) << 1 | u64::from(self.is_alive)
     }
 }
 
@@ -136,21 +135,21 @@ impl Table {
         self.slot_hint().store(slot + 1, Ordering::Relaxed);
         let life = Life {
             generation,
-            lasts: true,
+            is_alive: true,
         };
         self.life_word(slot).store(life.word(), Ordering::Release);
     }
 
-    /// Ends a life, if it still lasts. The caller holds the slot, or has seen it unlocked. Returns
+    /// Ends a life, if it still is_alive. The caller holds the slot, or has seen it unlocked. Returns
     /// whether this call ended it.
     pub(super) fn end_life(&self, slot: u32, generation: u32) -> bool {
         let lasting = Life {
             generation,
-            lasts: true,
+            is_alive: true,
         };
         let over = Life {
             generation,
-            lasts: false,
+            is_alive: false,
         };
         let ended = self
             .life_word(slot)
@@ -216,13 +215,13 @@ impl Table {
         holder_of(self.block(block).load(Ordering::Acquire))
     }
 
-    /// Assigns a block to a life unless it belongs to one that lasts. Returns whether it did.
+    /// Assigns a block to a life unless it belongs to one that is_alive. Returns whether it did.
     pub(super) fn take_block(&self, block: u32, slot: u32, generation: u32) -> bool {
         let word = self.block(block);
         let before = word.load(Ordering::Acquire);
         let is_held = holder_of(before).is_some_and(|(slot, generation)| {
             let life = self.life(slot);
-            life.lasts && life.generation == generation
+            life.is_alive && life.generation == generation
         });
         let mine = u64::from(slot + 1) << 32 | u64::from(generation);
         !is_held

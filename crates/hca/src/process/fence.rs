@@ -78,7 +78,7 @@ impl Peers for Process {
         held
     }
 
-    fn with_words_under_way(&self, action: &mut dyn FnMut(&[WordUnderWay<'_>])) {
+    fn with_pending_atomics(&self, action: &mut dyn FnMut(&[WordUnderWay<'_>])) {
         let channels = self.channels.snapshot();
         let words: Vec<_> = channels
             .inbound

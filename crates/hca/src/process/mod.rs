@@ -21,7 +21,7 @@ mod idle_policy;
 mod join;
 pub(crate) mod lane_ends;
 mod lanes;
-pub mod link;
+pub mod channel_ends;
 pub(crate) mod membership;
 pub(crate) mod moderated;
 mod next_record;

@@ -1,6 +1,6 @@
 //! A lane at its producer, as threads see it that look for acknowledgements.
 
-use crate::process::link::Outbound;
+use crate::process::channel_ends::Outbound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use verbena_hca_shm::channel::Lane;

@@ -2,7 +2,7 @@
 //! pairs whose deadline has passed.
 
 use crate::process::QpCache;
-use crate::process::link::InFlight;
+use crate::process::channel_ends::InFlight;
 use crate::process::moderated;
 use crate::process::{Channels, Process};
 use crate::process::{Completing, Inbound, Outbound, Serving};

@@ -1,4 +1,5 @@
-//! The C interface's numbers and the types of the transport's rules ([`verbena_transport`]).
+//! Converts between the numbers of the C interface and the types of the transport's rules
+//! ([`verbena_transport`]).
 
 use verbena_abi::*;
 use verbena_transport::Access;

@@ -5,7 +5,7 @@
 //! once with default settings and once for each path. To give the reason for a failure, the
 //! adapter's functions test single system calls.
 
-mod end;
+mod trial_process;
 mod finding;
 mod installed;
 mod kernel;
@@ -16,7 +16,7 @@ mod probe;
 mod runtime_directory;
 mod trial;
 
-pub use end::{LENGTH, Operation};
+pub use trial_process::{LENGTH, Operation};
 pub use finding::{Examination, Finding, State};
 pub use probe::Probe;
 pub use trial::{Taken, Trial, message_or};

@@ -70,7 +70,7 @@ impl Probe {
     /// Fails if the check cannot run, or with its result.
     pub fn run(self) -> Result<bool, Failure> {
         match self {
-            Probe::End => end::play()?,
+            Probe::End => trial_process::play()?,
             Probe::ThreadedEnd => {
                 // Parked until this process ends.
                 thread::spawn(|| {
@@ -78,7 +78,7 @@ impl Probe {
                         thread::park();
                     }
                 });
-                end::play()?;
+                trial_process::play()?;
             }
             Probe::Registry => {
                 let path = registry::directory();

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use verbena_hca::describe;
 use verbena_hca_shm::registry;
 
-use super::end::{CHECK, DONE, MISTAKE, Operation};
+use super::trial_process::{CHECK, DONE, MISTAKE, Operation};
 use super::probe::Probe;
 use crate::info::Answer;
 

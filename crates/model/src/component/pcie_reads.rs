@@ -3,7 +3,7 @@
 //! A request takes one of the adapter's reads, crosses the bus, takes a slot of the chipset, waits
 //! for memory and returns as a completion. Requests that start together are one record that
 //! advances from event to event; those that reach a stage at the same instant share its event. A
-//! record equals an activity for each request, in the same order, with fewer events.
+//! record is equivalent to one task per request, in the same order, with fewer events.
 
 use super::load::{Flow, Load};
 use super::pcie::PcieModel;
@@ -20,7 +20,7 @@ enum Step {
     /// Waits for one of the adapter's reads.
     InLine,
     /// On its way to the chipset.
-    Asked,
+    OnBus,
     /// Waits for a slot.
     AtChipset,
     /// Waits for memory.
@@ -28,7 +28,7 @@ enum Step {
     /// Its data cross the socket interconnect.
     Crosses,
     /// Its data are on their way to the adapter.
-    Comes,
+    Returns,
     Ended,
 }
 
@@ -37,7 +37,7 @@ impl Step {
     fn is_timed(self) -> bool {
         matches!(
             self,
-            Step::Asked | Step::Reads | Step::Crosses | Step::Comes
+            Step::OnBus | Step::Reads | Step::Crosses | Step::Returns
         )
     }
 }
@@ -137,7 +137,7 @@ impl<const N: usize> Reads<N> {
                     true => request.ask(bus, now),
                     false => return None,
                 },
-                Step::Asked => match bus.slots.enter(&bus.sim, 1) {
+                Step::OnBus => match bus.slots.enter(&bus.sim, 1) {
                     None => request.read(bus, now),
                     Some(ticket) => request.waits(Step::AtChipset, ticket),
                 },
@@ -159,7 +159,7 @@ impl<const N: usize> Reads<N> {
                         false => Step::Ended,
                     }
                 }
-                Step::Comes => {
+                Step::Returns => {
                     request.permit = None;
                     Step::Ended
                 }
@@ -186,7 +186,7 @@ impl Request {
         bus.down.reserve(now, bus.answers);
         // A request goes between the packets of a write in progress: it costs link time but does
         // not wait for the whole write.
-        self.waits(Step::Asked, (now + bus.asks + bus.profile.propagation).0)
+        self.waits(Step::OnBus, (now + bus.asks + bus.profile.propagation).0)
     }
 
     /// Reads memory, in its slot.
@@ -209,7 +209,7 @@ impl Request {
         bus.slots.give_back(&bus.sim, released, 1);
         let there = left + p.propagation;
         total.give_back(&bus.sim, there, 1);
-        self.waits(Step::Comes, there.0)
+        self.waits(Step::Returns, there.0)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::reference::object::State;
 pub const LARGE: u32 = 8 << 20;
 
 /// Number of separate byte ranges for concurrent calls.
-const LANES: u32 = 8;
+const STRIPES: u32 = 8;
 
 impl Generator {
     /// Adds two or three concurrent calls on separate bytes.
@@ -22,10 +22,10 @@ impl Generator {
         }
         let count = 2 + self.random.below(2);
         let mut calls: Vec<Call> = Vec::new();
-        let mut lane = self.random.below(LANES);
+        let mut stripe = self.random.below(STRIPES);
         for _ in 0..count {
-            lane = (lane + 1) % LANES;
-            if let Some(call) = self.concurrent_call(lane, &calls) {
+            stripe = (stripe + 1) % STRIPES;
+            if let Some(call) = self.concurrent_call(stripe, &calls) {
                 calls.push(call);
             }
         }
@@ -44,7 +44,7 @@ impl Generator {
         }
     }
 
-    fn concurrent_call(&mut self, lane: u32, others: &[Call]) -> Option<Call> {
+    fn concurrent_call(&mut self, stripe: u32, others: &[Call]) -> Option<Call> {
         let ready = self.qps_in(&[State::Rts]);
         let usable = |qp: &QpId| {
             let qp = &self.world.qps[qp];
@@ -56,7 +56,7 @@ impl Generator {
         let own_queue = self.world.qps[&qp].srq.is_none()
             && !matches!(self.world.qps[&qp].service, Service::XrcSend);
         let action = match self.random.below(10) {
-            0..=5 => self.send_action(qp, Some(lane)),
+            0..=5 => self.send_action(qp, Some(stripe)),
             6..=7 if own_queue => self.receive_action(by, qp),
             8 if self.allows(Class::Errors) => Action::Modify {
                 qp,

@@ -13,15 +13,15 @@ const SLOTS: u32 = (TARGETS - RECEIVES) / SLOT;
 const WRONG: u32 = 4;
 
 impl Generator {
-    /// Posts to a send queue. With a lane, requests access only the lane's bytes.
-    pub(super) fn send_action(&mut self, qp: QpId, lane: Option<u32>) -> Action {
+    /// Posts to a send queue. With a stripe, requests access only the stripe's bytes.
+    pub(super) fn send_action(&mut self, qp: QpId, stripe: Option<u32>) -> Action {
         let count = if self.random.percent(60) {
             1
         } else {
             1 + self.random.below(4)
         };
-        let count = if lane.is_some() { count.min(2) } else { count };
-        let wrs = (0..count).map(|_| self.send_request(qp, lane)).collect();
+        let count = if stripe.is_some() { count.min(2) } else { count };
+        let wrs = (0..count).map(|_| self.send_request(qp, stripe)).collect();
         Action::PostSend { qp, wrs }
     }
 
@@ -175,7 +175,7 @@ impl Generator {
         self.world.qps.get(&peer).map(|peer| peer.owner)
     }
 
-    fn send_request(&mut self, qp: QpId, lane: Option<u32>) -> SendWr {
+    fn send_request(&mut self, qp: QpId, stripe: Option<u32>) -> SendWr {
         let service = self.world.qps[&qp].service;
         let by = self.owner(qp);
         let mut kinds = vec!["send", "send", "send_imm"];
@@ -202,7 +202,7 @@ impl Generator {
         }
         let kind = self.random.among(&kinds).expect("there are some");
         let remote = |generator: &mut Generator, len: u32, align: u32| {
-            generator.remote(qp, len, align, lane)
+            generator.remote(qp, len, align, stripe)
         };
         let mut len = self.length(service);
         let operation = match kind {
@@ -267,7 +267,7 @@ impl Generator {
         if !back && len <= 64 && self.allows(Class::Inline) && self.random.percent(20) {
             flags = flags | Flags::INLINE;
         }
-        let sges = self.local_sges(by, len, back, lane);
+        let sges = self.local_sges(by, len, back, stripe);
         let to = (service == Service::Ud)
             .then(|| self.world.qps[&qp].peer)
             .flatten();
@@ -300,11 +300,11 @@ impl Generator {
     }
 
     /// Returns local memory: sources at the arena's beginning, results among the targets.
-    fn local_sges(&mut self, by: ProcessId, len: u32, back: bool, lane: Option<u32>) -> Vec<Sge> {
-        let (start, room) = match (back, lane) {
+    fn local_sges(&mut self, by: ProcessId, len: u32, back: bool, stripe: Option<u32>) -> Vec<Sge> {
+        let (start, room) = match (back, stripe) {
             (false, _) => (0, RECEIVES),
             (true, None) => (TARGETS, ARENA - TARGETS),
-            (true, Some(lane)) => (TARGETS + lane * 1024, 512),
+            (true, Some(stripe)) => (TARGETS + stripe * 1024, 512),
         };
         let parts = if len >= 4 && !(back && len == 8) {
             1 + self.random.below(3)
@@ -337,11 +337,11 @@ impl Generator {
         sges
     }
 
-    fn remote(&mut self, qp: QpId, len: u32, align: u32, lane: Option<u32>) -> Remote {
+    fn remote(&mut self, qp: QpId, len: u32, align: u32, stripe: Option<u32>) -> Remote {
         let owner = self.target_process(qp);
-        let (start, room) = match lane {
+        let (start, room) = match stripe {
             None => (TARGETS, ARENA - TARGETS),
-            Some(lane) => (TARGETS + lane * 1024 + 512, 512),
+            Some(stripe) => (TARGETS + stripe * 1024 + 512, 512),
         };
         let mut at = start + self.random.below(room.saturating_sub(len + 8)) / align * align;
         let mut key = match owner {
@@ -350,7 +350,7 @@ impl Generator {
         };
         if let Some(owner) = owner {
             let others = self.keys_of(owner);
-            if lane.is_none()
+            if stripe.is_none()
                 && self.random.percent(25)
                 && let Some((other, from, bytes)) = self.random.among(&others)
             {

@@ -1,7 +1,7 @@
 //! Converts a trace's calls to programs.
 
 use super::collective::{Amounts, rounds};
-use super::matching::{Channel, Turn, Ways};
+use super::matching::{Channel, Turn, Streams};
 use crate::program::{Act, Program, Step};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -55,7 +55,7 @@ pub fn programs(trace: &Trace, library: &Mpi) -> Result<Vec<Program>, Error> {
     refuse_too_much(&Summary::of(trace))?;
     let mut together = Together {
         library,
-        ways: Ways::default(),
+        ways: Streams::default(),
         open: Vec::new(),
         communicators: Communicators::default(),
         rounds: HashMap::new(),
@@ -117,7 +117,7 @@ struct Key(Operation);
 /// State that all ranks share.
 struct Together<'a> {
     library: &'a Mpi,
-    ways: Ways,
+    ways: Streams,
     open: Vec<Open>,
     communicators: Communicators,
     /// Cache of computed rounds: programs repeat the same operations.

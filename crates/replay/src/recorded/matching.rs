@@ -18,11 +18,11 @@ pub(super) enum Channel {
 }
 
 /// Sender, receiver and channel.
-pub(super) type Way = (usize, usize, Channel);
+pub(super) type Stream = (usize, usize, Channel);
 
 #[derive(Debug, Default)]
-pub(super) struct Ways {
-    numbers: HashMap<Way, usize>,
+pub(super) struct Streams {
+    numbers: HashMap<Stream, usize>,
     ways: Vec<Messages>,
     /// Number of messages from one rank to another.
     between: HashMap<(usize, usize), u32>,
@@ -30,7 +30,7 @@ pub(super) struct Ways {
 
 #[derive(Debug)]
 struct Messages {
-    way: Way,
+    way: Stream,
     /// Mark and length of each sent message.
     sent: Vec<(u32, u64)>,
     received: usize,
@@ -43,8 +43,8 @@ pub(super) struct Turn {
     turn: usize,
 }
 
-impl Ways {
-    fn way(&mut self, way: Way) -> usize {
+impl Streams {
+    fn way(&mut self, way: Stream) -> usize {
         let next = self.ways.len();
         let number = *self.numbers.entry(way).or_insert(next);
         if number == next {
@@ -58,7 +58,7 @@ impl Ways {
     }
 
     /// Adds a sent message; returns its mark.
-    pub fn send(&mut self, way: Way, bytes: u64) -> u32 {
+    pub fn send(&mut self, way: Stream, bytes: u64) -> u32 {
         let number = self.way(way);
         let before = self.between.entry((way.0, way.1)).or_default();
         let mark = *before;
@@ -68,7 +68,7 @@ impl Ways {
     }
 
     /// Adds a receive.
-    pub fn receive(&mut self, way: Way) -> Turn {
+    pub fn receive(&mut self, way: Stream) -> Turn {
         let number = self.way(way);
         let messages = &mut self.ways[number];
         messages.received += 1;

@@ -1,7 +1,7 @@
 //! Attributes waiting to ranks, and finds the critical path to the end.
 //!
-//! A rank that was idle went on because of an action of another rank at some time: until then it
-//! waited for that rank, and from then on for data in transit. The path is followed from the end
+//! An idle rank resumes because another rank acted: until that action it waits for the other rank,
+//! from then on for data in transit. The path is followed from the end
 //! backwards: while the processor was busy it follows the processor; before an arrival it follows
 //! the wire, and before that the sender. It thus covers all of the time exactly once.
 

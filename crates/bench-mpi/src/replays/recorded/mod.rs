@@ -73,7 +73,7 @@ impl Settings {
 
 /// The results of a replay; times in nanoseconds.
 #[derive(Debug, Serialize)]
-pub struct Told {
+pub struct PrintedPoint {
     /// The directory of the trace.
     trace: String,
     system: String,
@@ -112,7 +112,7 @@ pub struct Told {
     anchors: Vec<String>,
 }
 
-impl Told {
+impl PrintedPoint {
     /// Returns the fabrics of a trace's replays on several systems.
     fn fabrics(all: &[Replayed]) -> Vec<String> {
         fabrics(all.iter().map(|one| (&*one.told.system, &one.told.setup)))
@@ -176,7 +176,7 @@ struct ToldChain {
 /// A replay on a model.
 pub struct Replayed {
     /// Its results.
-    pub told: Told,
+    pub told: PrintedPoint,
     outcome: Outcome,
     judge: Option<Judge>,
 }
@@ -287,7 +287,7 @@ fn write_timeline(file: &Path, outcome: &Outcome) -> Result<(), Failure> {
     written.map_err(|error| input(format!("cannot write {}: {error}", file.display())))
 }
 
-fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome) -> Told {
+fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome) -> PrintedPoint {
     let rank = |(parts, waited): (&Parts, &Waited)| ToldRank {
         computing: parts.computing.nanos(),
         overhead: parts.overhead.nanos(),
@@ -302,7 +302,7 @@ fn told(directory: &Path, run: &Replay<'_>, summary: &Summary, outcome: &Outcome
     };
     let nodes = run.nodes.iter().max().map_or(0, |node| node + 1);
     let [computing, overhead, wire] = outcome.chain.shares().map(|share| share.nanos());
-    Told {
+    PrintedPoint {
         trace: directory.display().to_string(),
         system: run.system.name.clone(),
         setup: Setup::of(run.system, nodes),

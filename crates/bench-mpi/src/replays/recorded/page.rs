@@ -3,7 +3,7 @@
 use super::super::comparison::{against_first, notes};
 use super::super::interval::ToldInterval;
 use super::table::{compared, does, means, shown, warnings};
-use super::{Found, OnEach, Replayed, Told};
+use super::{Found, OnEach, Replayed, PrintedPoint};
 use std::path::Path;
 use verbena_replay::Parts;
 use verbena_replay::recorded::Waited;
@@ -45,7 +45,7 @@ fn one(on_each: &OnEach, differences: &[String]) -> Application {
         content: does(told),
         on: on_each.iter().zip(verdicts).map(on).collect(),
         notes: [
-            Told::fabrics(on_each),
+            PrintedPoint::fabrics(on_each),
             warnings(on_each),
             notes(&all),
             differences.to_vec(),

@@ -3,7 +3,7 @@
 use super::super::comparison::{Comparable, Compared, verdicts};
 use super::super::interval::{ASSUMED, Judged};
 use super::super::summary::{self, OnModel};
-use super::{Found, OnEach, Replayed, Told, ToldChain};
+use super::{Found, OnEach, Replayed, PrintedPoint, ToldChain};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use verbena_measure::unit;
@@ -70,7 +70,7 @@ fn by_ranks(all: &[OnEach]) -> String {
         let first = &on_each[0].told;
         let within = first.setup.within();
         let _ = writeln!(out, "\n{}, {} nodes{within}", first.trace, first.nodes);
-        for line in Told::fabrics(on_each) {
+        for line in PrintedPoint::fabrics(on_each) {
             let _ = writeln!(out, "  {line}");
         }
         out += &verdicts(&compared(on_each));
@@ -82,7 +82,7 @@ fn by_ranks(all: &[OnEach]) -> String {
 /// and waiting are shown.
 const SHOWN: usize = 16;
 
-fn alone(told: &Told, outcome: &Outcome, in_blocks: bool) -> String {
+fn alone(told: &PrintedPoint, outcome: &Outcome, in_blocks: bool) -> String {
     let mut out = format!(
         "{} ranks on {} nodes of {}{}: {}\n  fabric: {}\n  {}\n",
         told.ranks,
@@ -154,7 +154,7 @@ fn longest_waits(outcome: &Outcome) -> String {
 
 /// Describes the critical path, the longest chain of activities of which each waits for the
 /// previous one.
-fn chain(told: &Told) -> String {
+fn chain(told: &PrintedPoint) -> String {
     let chain = &told.chain;
     let part = |what, nanos: f64| {
         let percent = nanos / told.nanoseconds.max(f64::MIN_POSITIVE) * 100.0;
@@ -170,7 +170,7 @@ fn chain(told: &Told) -> String {
 }
 
 /// Describes how far the time may be from a real system's.
-fn interval(told: &Told) -> String {
+fn interval(told: &PrintedPoint) -> String {
     told.interval.as_ref().map_or(String::new(), |one| {
         format!("{}, {}; {ASSUMED}", one.range(), one.origin())
     })
@@ -187,7 +187,7 @@ pub fn warnings(on_each: &[Replayed]) -> Vec<String> {
 const UNEVEN: f64 = 1.5;
 
 /// Returns the largest part of the critical path, with its share.
-pub fn limit(told: &Told, outcome: &Outcome) -> String {
+pub fn limit(told: &PrintedPoint, outcome: &Outcome) -> String {
     limit_of(&told.chain, told.nanoseconds, outcome)
 }
 
@@ -224,7 +224,7 @@ pub fn compared(all: &[Replayed]) -> Vec<Compared<'_>> {
 }
 
 /// Describes the share of the time that depends on the adapter.
-fn adapter(told: &Told) -> String {
+fn adapter(told: &PrintedPoint) -> String {
     let chain = &told.chain;
     let share = (chain.overhead + chain.wire) / told.nanoseconds.max(f64::MIN_POSITIVE);
     format!(
@@ -234,7 +234,7 @@ fn adapter(told: &Told) -> String {
 }
 
 /// Returns the program's content, which is independent of the system, as a phrase.
-pub fn does(told: &Told) -> String {
+pub fn does(told: &PrintedPoint) -> String {
     let traffic = match told.memory_traffic {
         Some(rate) => format!(", memory traffic {}", unit::rate(rate)),
         None => String::new(),
@@ -259,7 +259,7 @@ fn beside(all: &[Replayed], in_blocks: bool) -> String {
         first.nodes,
         first.setup.within()
     );
-    for line in Told::fabrics(all) {
+    for line in PrintedPoint::fabrics(all) {
         let _ = writeln!(out, "  {line}");
     }
     let _ = writeln!(out, "  {}", does(first));

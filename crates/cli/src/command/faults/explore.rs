@@ -149,7 +149,7 @@ pub(super) fn run(explore: &Explore) -> Result<Exit, Failure> {
     }
     Ok(match outcomes.iter().any(|one| one.verdict.is_bad()) {
         _ if interrupted => Exit::Interrupted,
-        true => Exit::AnswerIsNo,
+        true => Exit::NegativeResult,
         false => Exit::Success,
     })
 }

@@ -103,7 +103,7 @@ pub(super) fn run(sweep: &Sweep) -> Result<Exit, Failure> {
     runs.report(&sweep.reports, &outcomes, values)?;
     Ok(match outcomes.iter().any(|one| one.verdict.is_bad()) {
         _ if interrupted => Exit::Interrupted,
-        true => Exit::AnswerIsNo,
+        true => Exit::NegativeResult,
         false => Exit::Success,
     })
 }

@@ -44,8 +44,8 @@ impl Qp {
         if link::is_down(send.port)
             || (status == Some(Status::RetryExceeded) && send.packets.is_none())
         {
-            let hindered = self.hindrance(send, request);
-            return hindered.unwrap_or_else(|| self.unless_unreadable(request, self.no_answer()));
+            let hindered = self.blocking_outcome(send, request);
+            return hindered.unwrap_or_else(|| self.local_fault_or(request, self.no_answer()));
         }
         let status = status.filter(|_| send.packets.is_none());
         match status {
@@ -153,7 +153,7 @@ impl Qp {
         psn: u32,
         faulty: Faulty,
     ) -> Outcome {
-        if let Some(outcome) = self.hindrance(send, request) {
+        if let Some(outcome) = self.blocking_outcome(send, request) {
             return outcome;
         }
         if is_answered(request.opcode)
@@ -166,7 +166,7 @@ impl Qp {
             Err(outcome) => return outcome,
         };
         let answers = self.responder(send, &channel.peer, psn).is_some();
-        let outcome = match self.unless_unreadable(request, self.no_answer()) {
+        let outcome = match self.local_fault_or(request, self.no_answer()) {
             Outcome::NoAnswer if answers => {
                 let job = Job {
                     channel: &channel,

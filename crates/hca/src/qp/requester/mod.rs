@@ -24,7 +24,7 @@ mod write;
 
 use crate::capture;
 use crate::process::Outbound;
-use crate::process::link::{Acknowledge, ChannelPush};
+use crate::process::channel_ends::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Endpoint, Remote, Request, Route};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -105,7 +105,7 @@ impl Qp {
                 false => self.local_invalidate(send, request),
             };
         }
-        if let Some(outcome) = self.hindrance(send, request) {
+        if let Some(outcome) = self.blocking_outcome(send, request) {
             return outcome;
         }
         if self.kind == IBV_QPT_UD {
@@ -138,10 +138,10 @@ impl Qp {
     }
 
     /// Returns the outcome of a request that cannot be sent for now, because of its fence, or ever,
-    /// because of its length. The other conditions are checked where a request begins that they
-    /// concern.
+    /// because of its length. Other conditions are checked when a request starts to which they
+    /// apply.
     #[inline]
-    fn hindrance(&self, send: &SendQueue, request: &SendRequest<'_>) -> Option<Outcome> {
+    fn blocking_outcome(&self, send: &SendQueue, request: &SendRequest<'_>) -> Option<Outcome> {
         if self.is_held_by_fence(send, request) {
             return Some(Outcome::Order);
         }
@@ -174,11 +174,11 @@ impl Qp {
             // programs exit while peers still have unanswered requests, and rely on an adapter's
             // retries.
             if send.channel.is_some() && self.kind != IBV_QPT_UC {
-                return Err(self.unless_unreadable(request, Outcome::NoAnswer));
+                return Err(self.local_fault_or(request, Outcome::NoAnswer));
             }
             send.channel = self.process.outbound_to_number(send.destination);
         }
-        let connect = || self.unless_unreadable(request, Outcome::Connect(send.destination));
+        let connect = || self.local_fault_or(request, Outcome::Connect(send.destination));
         send.channel.take().ok_or_else(connect)
     }
 
@@ -259,7 +259,7 @@ impl Qp {
     /// Returns `outcome` for a request that cannot be sent now, or the local fault if its buffers
     /// cannot be read: local faults come first, because such a request is never sent.
     #[cold]
-    fn unless_unreadable(&self, request: &SendRequest<'_>, outcome: Outcome) -> Outcome {
+    fn local_fault_or(&self, request: &SendRequest<'_>, outcome: Outcome) -> Outcome {
         let access = match request.opcode {
             IBV_WR_RDMA_READ | IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
                 IBV_ACCESS_LOCAL_WRITE

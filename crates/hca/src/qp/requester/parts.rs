@@ -3,7 +3,7 @@
 use super::Job;
 use super::outcome::Outcome;
 use crate::process::Outbound;
-use crate::process::link::Acknowledge;
+use crate::process::channel_ends::Acknowledge;
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
 use crate::qp::ring_message::Request;

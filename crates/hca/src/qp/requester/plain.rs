@@ -8,7 +8,7 @@
 use super::Job;
 use super::direct::{CHUNK, Span};
 use crate::capture;
-use crate::process::link::{Acknowledge, ChannelPush};
+use crate::process::channel_ends::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
 use crate::qp::requester::outcome::Outcome;

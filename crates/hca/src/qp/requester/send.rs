@@ -4,7 +4,7 @@
 use super::Job;
 use super::outcome::Outcome;
 use crate::process::Outbound;
-use crate::process::link::Acknowledge;
+use crate::process::channel_ends::Acknowledge;
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Request, SharedQueue, Source};
 use crate::qp::send::{RequestProgress, SendQueue, SendRequest};
@@ -41,7 +41,7 @@ impl Qp {
         }
         let Some(responder) = self.responder_of_parts(send, &job.channel.peer, job.psn, progress)
         else {
-            return self.unless_unreadable(request, self.no_answer());
+            return self.local_fault_or(request, self.no_answer());
         };
         let shared;
         let via = match self.receiver(send, job) {
@@ -98,7 +98,7 @@ impl Qp {
         let owner = match self.process.outbound_to_number(number) {
             Some(owner) => owner,
             None if self.process.membership.owner(number).is_some() => {
-                return Err(self.unless_unreadable(job.request, Outcome::Connect(number)));
+                return Err(self.local_fault_or(job.request, Outcome::Connect(number)));
             }
             // No such queue exists: the responder refuses the message.
             None => job.channel.clone(),

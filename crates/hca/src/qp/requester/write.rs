@@ -45,7 +45,7 @@ impl Qp {
         }
         let responder = self.responder_of_parts(send, &job.channel.peer, job.psn, progress);
         if responder.is_none() {
-            return self.unless_unreadable(job.request, self.no_answer());
+            return self.local_fault_or(job.request, self.no_answer());
         }
         send.lane = 0;
         let request = job.request;

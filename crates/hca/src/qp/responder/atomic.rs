@@ -46,7 +46,7 @@ impl Call<'_> {
         let found = {
             let section = self.inbound.section(remote.key);
             let range = self.grant(&section, queue_pair, remote, right, 8)?;
-            perform(self.memory(), operation, range).map_err(|_| why::unmapped())?
+            perform(self.memory(), operation, range).map_err(|_| explain::unmapped())?
         };
         self.answer(serving, Answer::Atomic(found));
         Ok(())

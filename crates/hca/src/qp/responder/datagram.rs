@@ -138,7 +138,7 @@ impl Call<'_> {
             IBV_ACCESS_LOCAL_WRITE,
         );
         let unusable = || {
-            why::note_buffers(self.memory(), pd, receive.sges.as_slice());
+            explain::note_buffers(self.memory(), pd, receive.sges.as_slice());
             Fault::ReceiveProtection
         };
         let runs = runs.map_err(|_| unusable())?;

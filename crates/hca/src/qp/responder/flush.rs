@@ -30,5 +30,5 @@ pub(super) fn check(
     };
     granted
         .map(drop)
-        .inspect_err(|_| why::note_access_request(key, access_request, address, length))
+        .inspect_err(|_| explain::note_access_request(key, access_request, address, length))
 }

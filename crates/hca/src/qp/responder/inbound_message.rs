@@ -293,7 +293,7 @@ impl<'a> Call<'a> {
             if let Err(fault) = assembly::fits(arriving, room) {
                 let failure = receiver.fail(fault, receive);
                 if failure.ends_receive(receiver.kind) {
-                    why::note_length(arriving, room);
+                    explain::note_length(arriving, room);
                 }
                 return Err(failure);
             }
@@ -314,7 +314,7 @@ impl<'a> Call<'a> {
         }
         let sges = current.receive.sges.as_slice();
         let failed = || {
-            why::note_buffers(self.memory(), receiver.pd, sges);
+            explain::note_buffers(self.memory(), receiver.pd, sges);
             NotStored::Failed(Fault::ReceiveProtection)
         };
         let section = self.inbound.section(0);
@@ -341,7 +341,7 @@ impl<'a> Call<'a> {
         );
         let arrived_then =
             assembly::written(message.place, arrived, part, total).map_err(|fault| {
-                why::note_length(u64::from(arrived) + length, total.into());
+                explain::note_length(u64::from(arrived) + length, total.into());
                 NotStored::Failed(fault)
             })?;
         // SAFETY: the record holds `length` bytes of payload, checked by the ring.

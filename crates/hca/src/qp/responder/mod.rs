@@ -22,7 +22,7 @@ pub(super) mod packet_responder;
 mod packets;
 mod plain;
 mod read;
-mod why;
+mod explain;
 mod write;
 
 use crate::cq::Completion;
@@ -225,7 +225,7 @@ impl<'a> Call<'a> {
         let record = queue_pair.memory.contexts().queue_pair(queue_pair.number);
         let allowed = record.access.load(Ordering::Relaxed);
         if allowed & right == 0 {
-            why::note_right(allowed, right);
+            explain::note_right(allowed, right);
             return Err(Failure::by(Fault::UnsupportedOpcode));
         }
         self.domain_of(queue_pair, remote)
@@ -265,7 +265,7 @@ impl<'a> Call<'a> {
         };
         let key = queue_pair.memory.keys().named_record(remote.key);
         grant(section, key, access_request, remote.address, length).map_err(|_| {
-            why::note_access_request(key, access_request, remote.address, length);
+            explain::note_access_request(key, access_request, remote.address, length);
             Failure::by(Fault::RemoteAccess)
         })
     }

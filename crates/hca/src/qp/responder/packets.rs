@@ -8,7 +8,7 @@
 
 use super::flush;
 use super::packet_responder::{PacketResponder, ResponderMachine, TakenReceive};
-use super::why::{self, event_name};
+use super::explain::{self, event_name};
 use crate::causes;
 use crate::cq::Completion;
 use crate::process::{Cq, Process};
@@ -342,7 +342,7 @@ impl ResponderMemory<'_> {
         let key = self.memory().keys().named_record(region.key.0);
         let (address, length) = (region.address, region.length.into());
         grant(section, key, access_request, address, length).map_err(|_| {
-            why::note_access_request(key, access_request, address, length);
+            explain::note_access_request(key, access_request, address, length);
             AccessError
         })
     }
@@ -376,7 +376,7 @@ impl ResponderAccess for ResponderMemory<'_> {
         let record = self.memory().contexts().queue_pair(self.queue_pair.number);
         let (allowed, right) = (record.access.load(Ordering::Relaxed), right_to(access));
         if allowed & right == 0 {
-            why::note_right(allowed, right);
+            explain::note_right(allowed, right);
         }
         allowed & right != 0
     }
@@ -483,7 +483,7 @@ impl ResponderAccess for ResponderMemory<'_> {
         let section = self.memory().own_marks().enter(0);
         let (domain, sges) = (self.receive_domain(), receive.sges.as_slice());
         let unusable = || {
-            why::note_buffers(self.memory(), domain, sges);
+            explain::note_buffers(self.memory(), domain, sges);
             LocalError
         };
         let access = IBV_ACCESS_LOCAL_WRITE;

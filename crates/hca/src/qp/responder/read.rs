@@ -49,7 +49,7 @@ impl<'a> Call<'a> {
                 serving
                     .answers
                     .try_push(&answers, header, length as usize, load)
-                    .map_err(|_| why::unmapped())?;
+                    .map_err(|_| explain::unmapped())?;
             }
             serving.read_progress = offset + length;
             if serving.read_progress >= total {

@@ -114,7 +114,7 @@ impl<'a> Call<'a> {
         };
         let range = self.grant(&section, queue_pair, &write.remote, right, checked_length)?;
         self.store(range.part(0, length))
-            .map_err(|_| why::unmapped())
+            .map_err(|_| explain::unmapped())
     }
 
     /// Stores into local memory. Memory outside the arena is written through the kernel, because

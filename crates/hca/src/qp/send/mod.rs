@@ -18,7 +18,7 @@ pub mod post;
 mod progress;
 mod request;
 mod single_request;
-mod why;
+mod explain;
 
 use request::RequestStage;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};

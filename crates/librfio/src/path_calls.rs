@@ -1,4 +1,4 @@
-//! Functions on names.
+//! Functions that take a path: by a request if it is remote, by the system call if it is local.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_long};

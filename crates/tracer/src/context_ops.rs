@@ -13,7 +13,7 @@ use crate::names::Kind;
 use crate::queues::{attributes, initial, queue_pair};
 use crate::rare_slots::*;
 use crate::state::STATE;
-use crate::text::{self, buffers, chain, length, list, name, places};
+use crate::text::{self, buffers, chain, length, list, name, format_sges};
 use crate::{memory, objects, reading, words};
 
 /// More requests than a queue of any adapter takes.
@@ -399,8 +399,8 @@ fn receives(
     let (taken, bad) = posted(details, wr, bad, |wr| wr.next);
     let words = taken.iter().map(|wr| {
         // SAFETY: a request that the queue took, so its buffer list is valid.
-        let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
-        format!("{{wr_id={:#x}, {places}}}", wr.wr_id)
+        let sges = unsafe { format_sges(buffers(wr.sg_list, wr.num_sge)) };
+        format!("{{wr_id={:#x}, {sges}}}", wr.wr_id)
     });
     let bad = bad.map(|wr| format!("{{wr_id={:#x}, {} buffers}}", wr.wr_id, wr.num_sge));
     details.arguments = list(words.chain(bad));
@@ -458,10 +458,10 @@ pub fn bound(info: &ibv_mw_bind_info) -> String {
 /// `wr` must be a request that the program posts to this queue pair.
 unsafe fn send_request(qp: &ibv_qp, wr: &ibv_send_wr) -> String {
     // SAFETY: the caller promises a posted request, whose buffer list is valid.
-    let places = unsafe { places(buffers(wr.sg_list, wr.num_sge)) };
+    let sges = unsafe { format_sges(buffers(wr.sg_list, wr.num_sge)) };
     let mut text = format!("{{wr_id={:#x}, {}", wr.wr_id, words::request(wr.opcode));
     if wr.num_sge > 0 {
-        text.push_str(&format!(", {places}"));
+        text.push_str(&format!(", {sges}"));
     }
     // SAFETY: opcode and transport determine the valid member (ibv_post_send(3)).
     unsafe {
