@@ -1,7 +1,7 @@
 //! Runs one launch of an MPI benchmark: starts `mpirun` anew and processes its output as it
 //! arrives.
 
-use super::lines::{Fact, Reader, PrintedPoint};
+use super::lines::{Fact, PrintedPoint, Reader};
 use super::mpirun::{self, Mpirun};
 use super::path_check;
 use super::plan;

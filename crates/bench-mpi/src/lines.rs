@@ -273,7 +273,8 @@ mod tests {
     #[test]
     fn a_point_with_times_is_parsed() {
         let text = format!(
-            "hello from a library\n{HEAD}unbound\npoint 8\nwarmup 63 741.5\nsampled 7 0.069 20.0\nbatches 0 2 1.5 2\n\
+            "hello from a library\n{HEAD}unbound\npoint 8\nwarmup 63 741.5\nsampled 7 0.069 20.0\n\
+             batches 0 2 1.5 2\n\
              btl: some warning\nsingles 0 3 1 2 3\nend\nmoved 1024\n"
         );
         let facts = all(&text).unwrap();
@@ -296,7 +297,8 @@ mod tests {
     #[test]
     fn points_with_rates_and_with_wrong_data_are_parsed() {
         let text = format!(
-            "{HEAD}point 8 1 2\nrates in-turn 64 128\nspan 0 0 1 5\nspan 0 1 2 6\nspan 1 0 1 5\nfootprint 4096\nend\n\
+            "{HEAD}point 8 1 2\nrates in-turn 64 128\nspan 0 0 1 5\nspan 0 1 2 6\nspan 1 0 1 5\n\
+             footprint 4096\nend\n\
              point 16\nwrong process 1: byte 3 of 16 of a message is 0x00, expected 0x07\n"
         );
         let facts = all(&text).unwrap();

@@ -1,7 +1,7 @@
 //! Computes results from raw samples, with the statistics of all benchmarks.
 
 use super::catalogue::{Quantity, quantity};
-use super::lines::{ByRank, Rates, PrintedPoint};
+use super::lines::{ByRank, PrintedPoint, Rates};
 use super::plan::WORD;
 use std::collections::BTreeMap;
 use verbena_bench::plan::Task;
@@ -82,7 +82,12 @@ impl Job<'_> {
         Ok(point)
     }
 
-    fn times(&self, quantity: Quantity, told: &PrintedPoint, point: &mut Point) -> Result<(), String> {
+    fn times(
+        &self,
+        quantity: Quantity,
+        told: &PrintedPoint,
+        point: &mut Point,
+    ) -> Result<(), String> {
         let scale = match quantity {
             Quantity::RoundTrip => 0.5,
             _ => 1.0,

@@ -78,7 +78,11 @@ fn target(
 pub fn remarks(anchored: &Anchored, residuals: &[Residual], notes: &[String]) -> Vec<String> {
     let fits: Vec<_> = anchored.fits.iter().map(ToString::to_string).collect();
     let mut remarks = vec![format!("anchored to {}", fits.join(", "))];
-    let blind: Vec<_> = anchored.operations_without_anchor().into_iter().map(|one| one.name()).collect();
+    let blind: Vec<_> = anchored
+        .operations_without_anchor()
+        .into_iter()
+        .map(|one| one.name())
+        .collect();
     if !blind.is_empty() {
         remarks.push(format!("without an anchor, so blind: {}", blind.join(", ")));
     }

@@ -1,9 +1,9 @@
 //! The options of a measurement.
 
 use crate::Failure;
+use crate::packet_marks::RouteOptions;
 use crate::ports::PortName;
 use crate::profiles::Profiles;
-use crate::packet_marks::RouteOptions;
 use crate::target::Target;
 use std::time::Duration;
 use verbena_workloads::{Mode, Options};

@@ -1,8 +1,8 @@
 //! The task of a measurement, and the plan that the launcher passes to one process of it.
 
 use super::options::{MeasureOptions, mode};
-use super::resolved::Resolved;
 use super::packet_marks::RouteOptions;
+use super::resolved::Resolved;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use verbena_measure::pace::Paces;

@@ -141,7 +141,8 @@ impl Target {
         let device = loaded.device(wanted).map_err(|error| {
             let name = wanted.unwrap_or("hardware");
             Failure::Input(format!(
-                "cannot measure {name}: {error}; `--on software` and `--on model:PROFILE` need no adapter"
+                "cannot measure {name}: {error}; `--on software` and `--on model:PROFILE` need no \
+                 adapter"
             ))
         })?;
         let device = device.name().to_owned();

@@ -119,7 +119,8 @@ fn an_ambiguous_suite_point_is_refused() {
         error.contains("name one: ") && error.contains("transport"),
         "{error}"
     );
-    let text = "benchmark = \"internals.contexts\"\nsystem = \"infinihost3-mem-sdr\"\nqueue-pairs = 7\nseries = \"active\"\n";
+    let text = "benchmark = \"internals.contexts\"\nsystem = \"infinihost3-mem-sdr\"\n\
+                queue-pairs = 7\nseries = \"active\"\n";
     let point = study(text).expect("sound").points().next().expect("one");
     let error = point
         .compute(&library())
@@ -240,7 +241,8 @@ fn too_many_points_are_refused() {
     let values: Vec<String> = (1..=200).map(|n| n.to_string()).collect();
     let list = values.join(", ");
     let text = format!(
-        "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\nranks = [{list}]\nnodes = [{list}]\ntile = [{list}]\n"
+        "benchmark = \"halo\"\nsystem = \"connectx-ddr\"\nranks = [{list}]\nnodes = [{list}]\n\
+         tile = [{list}]\n"
     );
     let error = study(&text).expect_err("eight million points");
     assert!(error.contains("more than 1000000 points"), "{error}");

@@ -35,7 +35,8 @@ pub struct Options {
     ///
     /// Each has one InfiniBand port; with `--link roce` each has its own interface, or as
     /// many of those named as the others. `verbena port` takes an InfiniBand port down and up.
-    #[arg(long, value_name = "N", value_parser = number::between::<u8>(1..=u64::from(MOST_DEVICES)))]
+    #[arg(long, value_name = "N",
+        value_parser = number::between::<u8>(1..=u64::from(MOST_DEVICES)))]
     devices: Option<u8>,
 
     /// Use this interface for `--link roce`; may be repeated

@@ -6,8 +6,8 @@ use crate::number;
 use crate::profiles::ModelOptions;
 use std::time::Duration;
 use verbena_bench::options::MeasureOptions;
-use verbena_bench::ports::PortName;
 use verbena_bench::packet_marks::RouteOptions;
+use verbena_bench::ports::PortName;
 use verbena_bench::target::Target;
 use verbena_bench_mpi::Mpi;
 use verbena_bench_mpi::library::MpiKind;
@@ -108,7 +108,8 @@ pub struct MeasureArguments {
     pub sizes: Option<Vec<usize>>,
 
     /// Use these numbers of pairs in multi-pair benchmarks
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = number::between::<usize>(1..=512))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = number::between::<usize>(1..=512))]
     pub pairs: Option<Vec<usize>>,
 
     /// Use N processes in patterns [default: 4]
@@ -132,7 +133,8 @@ pub struct MeasureArguments {
     pub mode: Option<String>,
 
     /// Use these transports: rc, uc, ud, xrc
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ["rc", "uc", "ud", "xrc"])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',',
+        value_parser = ["rc", "uc", "ud", "xrc"])]
     pub transports: Option<Vec<String>>,
 
     /// Post messages up to this size inline; 0 for none
@@ -142,14 +144,16 @@ pub struct MeasureArguments {
     pub inline: Option<u32>,
 
     /// Set the seed of patterns and orders
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::between::<u64>(0..=u64::MAX))]
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = number::between::<u64>(0..=u64::MAX))]
     pub seed: u64,
 
     #[command(flatten)]
     pub models: ModelOptions,
 
     /// Compute models on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2,
+        value_parser = number::between::<usize>(1..=1024))]
     pub threads: usize,
 
     /// Set the address of process 0, in a job over several hosts
@@ -184,7 +188,9 @@ impl MeasureArguments {
         let is_model = |target: &Target| matches!(target, Target::Model { .. });
         match self.models.are_given() && !self.targets.iter().any(is_model) {
             true => Err(Failure::Input(
-                "--set, --profiles and --topology are for models; `--on model:PROFILE` measures one".to_owned(),
+                "--set, --profiles and --topology are for models; `--on model:PROFILE` measures \
+                 one"
+                .to_owned(),
             )),
             false => Ok(()),
         }

@@ -163,8 +163,8 @@ mod tests {
             "never failed: rdma_connect",
             "         3  REJECTED                 status 28 3",
             "         1  ADDR_ERROR               ENODEV 1",
-            "2 processes: completion statuses 1 of 17, failures of calls 1 of 2, asynchronous events \
-             0 of 19, connection manager events 2 of 16, total 7.4 %",
+            "2 processes: completion statuses 1 of 17, failures of calls 1 of 2, \
+             asynchronous events 0 of 19, connection manager events 2 of 16, total 7.4 %",
         ] {
             assert!(
                 text.lines().any(|one| one == line),

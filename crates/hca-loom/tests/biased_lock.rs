@@ -5,7 +5,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 use verbena_hca_loom::biased_lock::BiasedLock;
-use verbena_hca_loom::sync::{Ordering, pass_all_barriers, model_barrier};
+use verbena_hca_loom::sync::{Ordering, model_barrier, pass_all_barriers};
 
 const HOME: u32 = 1;
 const GUEST: u32 = 2;

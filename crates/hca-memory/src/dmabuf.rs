@@ -112,8 +112,8 @@ fn check(request: Request) -> Result<u64> {
     if access & !KNOWN_ACCESS != 0 {
         return Err(refused!(
             EINVAL,
-            "access is {}: regions of dma-bufs have IBV_ACCESS_LOCAL_WRITE, _REMOTE_WRITE, _REMOTE_READ, _REMOTE_ATOMIC \
-             and _RELAXED_ORDERING only",
+            "access is {}: regions of dma-bufs have IBV_ACCESS_LOCAL_WRITE, _REMOTE_WRITE, \
+             _REMOTE_READ, _REMOTE_ATOMIC and _RELAXED_ORDERING only",
             access_names(access)
         ));
     }
@@ -122,7 +122,8 @@ fn check(request: Request) -> Result<u64> {
         (Some(end), Some(_)) if length > 0 => Ok(end),
         _ => Err(refused!(
             EINVAL,
-            "length is {length} at offset {offset:#x} and iova {iova:#x}: give 1 or more that stay in the address space"
+            "length is {length} at offset {offset:#x} and iova {iova:#x}: \
+             give 1 or more that stay in the address space"
         )),
     }
 }

@@ -100,7 +100,8 @@ pub fn explain(
     if missing != 0 {
         let (access, missing) = (access_names(access), access_names(missing));
         return Some(format!(
-            "{name} {key:#x} allows {access}, and {missing} is needed: register or bind the memory with it"
+            "{name} {key:#x} allows {access}, and {missing} is needed: \
+             register or bind the memory with it"
         ));
     }
     let (start, whole) = (record.iova.load(Relaxed), record.length.load(Relaxed));

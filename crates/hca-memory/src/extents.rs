@@ -76,7 +76,8 @@ mod tests {
     proptest! {
         #[test]
         fn extents_never_overlap_and_are_all_freed(
-            script in proptest::collection::vec((any::<bool>(), 1u64..9, any::<usize>(), 0u64..9), 1..200),
+            script in proptest::collection::vec((any::<bool>(), 1u64..9, any::<usize>(), 0u64..9),
+                1..200),
         ) {
             let mut extents = Extents::new(64 * UNIT);
             let mut held: Vec<Range<u64>> = Vec::new();
@@ -85,7 +86,8 @@ mod tests {
                     if let Some(offset) = extents.allocate(units * UNIT) {
                         let end = offset + units * UNIT;
                         prop_assert!(end <= 64 * UNIT);
-                        prop_assert!(held.iter().all(|other| other.end <= offset || other.start >= end));
+                        prop_assert!(held.iter()
+                            .all(|other| other.end <= offset || other.start >= end));
                         held.push(offset..end);
                     }
                 } else {

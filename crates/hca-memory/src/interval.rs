@@ -180,7 +180,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn interval_map_matches_a_table_of_single_numbers(steps in proptest::collection::vec(step(), 1..60)) {
+        fn interval_map_matches_a_table_of_single_numbers(
+            steps in proptest::collection::vec(step(), 1..60)) {
             let mut map = IntervalMap::default();
             let mut table: Vec<Option<Counted>> = vec![None; 64];
             for step in steps {

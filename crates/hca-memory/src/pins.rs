@@ -340,7 +340,8 @@ mod tests {
         /// registration ends.
         #[test]
         fn page_is_loose_after_its_last_registration_ends(
-            script in proptest::collection::vec((any::<bool>(), 0u64..32, 1u64..32, any::<usize>()), 1..60),
+            script in proptest::collection::vec((any::<bool>(), 0u64..32, 1u64..32,
+                any::<usize>()), 1..60),
         ) {
             const HOME: u64 = 0x1000_0000;
             const SHADOW: u64 = 0x2000_0000;
@@ -380,7 +381,8 @@ mod tests {
                         for at in (loose.offsets.start..loose.offsets.end).step_by(PAGE as usize) {
                             let on = at - loose.offsets.start;
                             prop_assert_eq!(loose.address + on, HOME + at);
-                            prop_assert_eq!(loose.shadow.map(|shadow| shadow + on), Some(SHADOW + at));
+                            prop_assert_eq!(loose.shadow.map(|shadow| shadow + on),
+                                Some(SHADOW + at));
                             given.push(at / PAGE);
                         }
                         pins.unpin(loose.offsets);

@@ -351,7 +351,8 @@ mod tests {
     proptest! {
         #[test]
         fn message_round_trips(
-            kind in 1u64..=7, slot in 0..SLOTS as u32, generation: u32, words in any::<[u64; 4]>(), can_pull: u32,
+            kind in 1u64..=7, slot in 0..SLOTS as u32, generation: u32,
+            words in any::<[u64; 4]>(), can_pull: u32,
         ) {
             let [arena_length, arena_base, probe_address, probe_value] = words;
             let message = SocketMessage {
@@ -363,7 +364,8 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_are_refused_or_round_trip(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_are_refused_or_round_trip(
+            bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = bytes;
             prop_assert!(SocketMessage::parse(&bytes).is_err());
             bytes.resize(SocketMessage::LENGTH, 0);

@@ -215,7 +215,8 @@ fn pages() -> impl Strategy<Value = Range<u64>> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (0..PAGES, 1u64..1 << 40).prop_map(|(page, value)| Step::Write(page, value)),
-        6 => (0..PAGES * PAGE - 1, 1u64..8 * PAGE).prop_map(|(at, length)| Step::Register(at, length)),
+        6 => (0..PAGES * PAGE - 1, 1u64..8 * PAGE)
+            .prop_map(|(at, length)| Step::Register(at, length)),
         5 => any::<usize>().prop_map(Step::Deregister),
         1 => pages().prop_map(Step::Unmap),
         1 => pages().prop_map(Step::MapOver),
@@ -333,7 +334,8 @@ proptest! {
         let rights = |layout: &[(u64, u64, libc::c_int, bool, u64)]| -> Vec<libc::c_int> {
             (0..PAGES)
                 .map(|page| {
-                    let there = layout.iter().find(|(start, end, ..)| (*start..*end).contains(&page));
+                    let there = layout.iter()
+                        .find(|(start, end, ..)| (*start..*end).contains(&page));
                     there.map_or(-1, |vma| vma.2)
                 })
                 .collect()

@@ -24,8 +24,8 @@
 //! make the home at home again doubles. `hca-loom` compiles this very file.
 
 use crate::sync::{
-    AtomicBool, AtomicU32, Ordering, has_heavy_barrier, heavy_barrier, light_barrier, model_barrier,
-    wait_a_little,
+    AtomicBool, AtomicU32, Ordering, has_heavy_barrier, heavy_barrier, light_barrier,
+    model_barrier, wait_a_little,
 };
 
 /// Acquisitions in a row after which a thread is at home.

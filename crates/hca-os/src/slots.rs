@@ -165,7 +165,8 @@ mod tests {
                         expected.pop_front();
                     }
                     _ => {
-                        let taken: Vec<u64> = slots.take_all().iter().map(|one| one.index).collect();
+                        let taken: Vec<u64> = slots.take_all().iter().map(|one| one.index)
+                            .collect();
                         prop_assert_eq!(taken, expected.drain(..).collect::<Vec<u64>>());
                     }
                 }

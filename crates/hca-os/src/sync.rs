@@ -43,8 +43,8 @@ pub fn light_barrier() {
 #[inline(always)]
 pub fn model_barrier() {}
 
-/// Makes every thread of the process pass a full fence during the call. Only where [`has_heavy_barrier`] is
-/// true.
+/// Makes every thread of the process pass a full fence during the call. Only where
+/// [`has_heavy_barrier`] is true.
 pub fn heavy_barrier() {
     barrier::fence_all_threads();
 }

@@ -100,7 +100,8 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
         (false, true) => {
             return Err(refused!(
                 EINVAL,
-                "ah_attr.is_global is 0: a RoCE port has no LID, so set is_global and grh (dgid, sgid_index)"
+                "ah_attr.is_global is 0: a RoCE port has no LID, so set is_global and grh (dgid, \
+                 sgid_index)"
             ));
         }
     }

@@ -61,7 +61,8 @@ pub fn process(process: &Process) -> String {
         let (sends, waits_for) = queue_pair.sends_waiting();
         let _ = write!(
             text,
-            "{comma}{{\"number\":{},\"type\":\"{}\",\"state\":\"{}\",\"destination\":{},\"receives\":{},\
+            "{comma}{{\"number\":{},\"type\":\"{}\",\"state\":\"{}\",\"destination\":{}\
+             ,\"receives\":{},\
              \"sends\":{sends},\"waits_for\":\"{waits_for}\"}}",
             queue_pair.number(),
             type_name(queue_pair.kind()),

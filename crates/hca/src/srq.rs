@@ -53,8 +53,8 @@ impl Srq {
         if max_wr == 0 || max_wr > MAX_SRQ_WR || max_sge > MAX_SGE {
             return Err(refused!(
                 EINVAL,
-                "attr.max_wr is {max_wr} and attr.max_sge {max_sge}: 1 to {MAX_SRQ_WR} (max_srq_wr of ibv_query_device) \
-                 and at most {MAX_SGE} (max_srq_sge) are allowed"
+                "attr.max_wr is {max_wr} and attr.max_sge {max_sge}: 1 to {MAX_SRQ_WR} (max_srq_wr \
+                 of ibv_query_device) and at most {MAX_SGE} (max_srq_sge) are allowed"
             ));
         }
         let quota_share = quota::SHARED_RECEIVE_QUEUES.take()?;
@@ -174,8 +174,8 @@ impl Srq {
         if capacity == 0 || capacity > MAX_SRQ_WR as usize || capacity < state.ring.waiting() {
             return Err(refused!(
                 EINVAL,
-                "max_wr is {capacity}: 1 to {MAX_SRQ_WR} (max_srq_wr of ibv_query_device) are allowed, and at least as many \
-                 as are posted, {}",
+                "max_wr is {capacity}: 1 to {MAX_SRQ_WR} (max_srq_wr of ibv_query_device) \
+                 are allowed, and at least as many as are posted, {}",
                 state.ring.waiting()
             ));
         }

@@ -76,7 +76,8 @@ pub unsafe extern "C" fn ibv_alloc_buf(
         if buffer.is_null() {
             return Err(refused!(
                 EINVAL,
-                "the pointer for the buffer's handle is NULL: give one, ibv_free_buf needs the handle"
+                "the pointer for the buffer's handle is NULL: give one, \
+                 ibv_free_buf needs the handle"
             ));
         }
         let pages = Pages::allocate(size)?;

@@ -102,7 +102,8 @@ macro_rules! fields {
         unsafe extern "C" fn $name(cq: *mut ibv_cq_ex) -> $type {
             // SAFETY: the header passes the structure that holds this function, in the thread that
             // owns the batch.
-            let $completion = unsafe { &*Handle::<CqObject>::known(cq).object.current.completion.get() };
+            let $completion = unsafe { &*Handle::<CqObject>::known(cq)
+                .object.current.completion.get() };
             $value
         }
     )*};

@@ -393,7 +393,8 @@ unsafe fn change<'a>(
     if flags == 0 || flags & !IBV_REREG_MR_FLAGS_SUPPORTED != 0 {
         return Err(refused!(
             EINVAL,
-            "flags is {flags:#x}: give one or more of IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS, and nothing else"
+            "flags is {flags:#x}: give one or more of IBV_REREG_MR_CHANGE_TRANSLATION, \
+             _PD and _ACCESS, and nothing else"
         ));
     }
     let mut change = Change::default();
@@ -401,7 +402,8 @@ unsafe fn change<'a>(
         if address.is_null() || length == 0 {
             return Err(refused!(
                 EINVAL,
-                "IBV_REREG_MR_CHANGE_TRANSLATION with addr {address:p} and length {length}: give the new range"
+                "IBV_REREG_MR_CHANGE_TRANSLATION with addr {address:p} and length {length}: \
+                 give the new range"
             ));
         }
         change.translation = Some((address as u64, length as u64));
@@ -469,7 +471,8 @@ pub unsafe extern "C" fn advise_mr(
             if flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 || list.is_empty() {
                 return Err(refused!(
                     EINVAL,
-                    "flags is {flags:#x} with {count} ranges: IBV_ADVISE_MR_FLAG_FLUSH or 0, and at least one range"
+                    "flags is {flags:#x} with {count} ranges: IBV_ADVISE_MR_FLAG_FLUSH or 0, \
+                     and at least one range"
                 ));
             }
             pd.advise(advice, list)

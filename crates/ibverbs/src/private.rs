@@ -31,7 +31,10 @@ macro_rules! at_nodes {
     (@each { $($node:literal)* } $name:ident $arguments:tt $result:tt $body:block) => {
         $(at_nodes! { @one $node $name $arguments $result $body })*
     };
-    (@one $node:literal $name:ident ($($argument:ident: $type:ty),*) [$($result:ty)?] $body:block) => {
+    (
+        @one $node:literal $name:ident
+        ($($argument:ident: $type:ty),*) [$($result:ty)?] $body:block
+    ) => {
         const _: () = {
             #[unsafe(export_name = concat!(stringify!($name), $node))]
             unsafe extern "C" fn at_node($($argument: $type),*) $(-> $result)? $body

@@ -226,8 +226,9 @@ unsafe extern "C" fn wr_flush(
             work.fail(|| {
                 refused!(
                     EINVAL,
-                    "ibv_wr_flush with length {length}, type {placement:#x} and level {selectivity:#x}: at most \
-                     {} bytes, IBV_FLUSH_GLOBAL or IBV_FLUSH_PERSISTENT or both, IBV_FLUSH_RANGE or IBV_FLUSH_MR",
+                    "ibv_wr_flush with length {length}, type {placement:#x} and \
+                     level {selectivity:#x}: at most {} bytes, IBV_FLUSH_GLOBAL or \
+                     IBV_FLUSH_PERSISTENT or both, IBV_FLUSH_RANGE or IBV_FLUSH_MR",
                     verbena_hca_net::device::MAX_MESSAGE
                 )
             });

@@ -129,7 +129,8 @@ unsafe fn create_ex(attributes: &mut ibv_srq_init_attr_ex) -> Result<*mut ibv_sr
         IBV_SRQT_XRC => {
             return Err(refused!(
                 EINVAL,
-                "srq_type is IBV_SRQT_XRC, and comp_mask {mask:#x} lacks IBV_SRQ_INIT_ATTR_XRCD or IBV_SRQ_INIT_ATTR_CQ"
+                "srq_type is IBV_SRQT_XRC, and comp_mask {mask:#x} lacks IBV_SRQ_INIT_ATTR_XRCD or \
+                 IBV_SRQ_INIT_ATTR_CQ"
             ));
         }
         _ => {

@@ -56,7 +56,8 @@ pub unsafe extern "C" fn open_xrcd(
             if attributes.comp_mask & NEEDED != NEEDED {
                 return Err(refused!(
                     EINVAL,
-                    "comp_mask is {:#x}: set IBV_XRCD_INIT_ATTR_FD and IBV_XRCD_INIT_ATTR_OFLAGS, and both fields",
+                    "comp_mask is {:#x}: set IBV_XRCD_INIT_ATTR_FD and IBV_XRCD_INIT_ATTR_OFLAGS, \
+                     and both fields",
                     attributes.comp_mask
                 ));
             }

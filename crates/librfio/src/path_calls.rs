@@ -36,7 +36,8 @@ fn on(path: Path) -> OnPath {
 
 /// Defines functions on one path: name, arguments, remote request, local call.
 macro_rules! by_name {
-    ($($(#[$doc:meta])* $name:ident($path:ident $(, $argument:ident: $type:ty)*) { $there:expr } or $here:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident($path:ident $(,
+        $argument:ident: $type:ty)*) { $there:expr } or $here:expr;)*) => { $(
         $(#[$doc])*
         ///
         /// # Safety
@@ -211,7 +212,8 @@ macro_rules! stats {
         pub unsafe extern "C" fn $name(path: *const c_char, status: *mut libc::stat) -> c_int {
             // SAFETY: the caller passes valid pointers, as the crate's contract requires; the
             // system call gets them unchanged.
-            unsafe { stat(path, status, Request::$request, |path, status| libc::$system(path, status)) }
+            unsafe { stat(path, status, Request::$request,
+                |path, status| libc::$system(path, status)) }
         }
     )* };
 }

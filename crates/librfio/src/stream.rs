@@ -184,8 +184,10 @@ macro_rules! passed_on {
 }
 
 passed_on! {
-    rfio_fread(buffer: *mut c_void, size: usize, count: usize, stream: *mut libc::FILE) -> usize = fread;
-    rfio_fwrite(buffer: *const c_void, size: usize, count: usize, stream: *mut libc::FILE) -> usize = fwrite;
+    rfio_fread(buffer: *mut c_void, size: usize, count: usize,
+        stream: *mut libc::FILE) -> usize = fread;
+    rfio_fwrite(buffer: *const c_void, size: usize, count: usize,
+        stream: *mut libc::FILE) -> usize = fwrite;
     rfio_fseek(stream: *mut libc::FILE, offset: c_long, whence: c_int) -> c_int = fseek;
     rfio_fseeko64(stream: *mut libc::FILE, offset: i64, whence: c_int) -> c_int = fseeko64;
     rfio_ftell(stream: *mut libc::FILE) -> c_long = ftell;

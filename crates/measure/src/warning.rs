@@ -187,7 +187,8 @@ impl fmt::Display for Warning {
             }
             Warning::TimerOverhead { fraction, batch } => write!(
                 f,
-                "the clock costs {:.1} % of the median, which is of {batch} operations timed together; percentiles are of single ones",
+                "the clock costs {:.1} % of the median, which is of {batch} operations timed \
+                 together; percentiles are of single ones",
                 fraction * 100.0
             ),
             Warning::SystemClock { reason } => write!(f, "time-stamp counter not used: {reason}"),
@@ -207,7 +208,8 @@ impl fmt::Display for Warning {
                 ratio,
             }) => write!(
                 f,
-                "launches lie at two levels: {below} at one, {above} at another {ratio:.2} times as high"
+                "launches lie at two levels: {below} at one, {above} at another {ratio:.2} times \
+                 as high"
             ),
             Warning::Straggler { pair, ratio } => {
                 write!(

@@ -41,7 +41,8 @@ struct Plan {
 
 prop_compose! {
     fn plans()(
-        name in prop::sample::select(vec!["connectx-ddr", "infinihost3-ddr", "infinihost3-mem-sdr", "infinihost-pcix"]),
+        name in prop::sample::select(vec!["connectx-ddr", "infinihost3-ddr",
+            "infinihost3-mem-sdr", "infinihost-pcix"]),
         fidelity in prop::sample::select(vec![Fidelity::Packet, Fidelity::Message]),
         buffer in 3u64..40,
         lanes in 1u64..3,
@@ -50,7 +51,8 @@ prop_compose! {
             (
                 any::<prop::sample::Index>(),
                 any::<prop::sample::Index>(),
-                prop::sample::select(vec![Kind::Write, Kind::WriteNotify, Kind::Send, Kind::Read, Kind::Atomic]),
+                prop::sample::select(vec![Kind::Write, Kind::WriteNotify, Kind::Send, Kind::Read,
+                    Kind::Atomic]),
                 prop::sample::select(vec![0u64, 1, 64, 2048, 2049, 30_000, 400_000]),
             ),
             1..40,

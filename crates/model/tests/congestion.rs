@@ -225,7 +225,8 @@ fn errors_name_file_line_and_key() {
         let quantity =
             format!("{key} = {{ value = {value}, tag = \"assumed\", source = \"a test\" }}");
         let text = format!(
-            "kind = \"congestion\"\nbase = \"dcqcn\"\nabout = \"a test's\"\n[{section}]\n{quantity}\n"
+            "kind = \"congestion\"\nbase = \"dcqcn\"\nabout = \"a test's\"\n[{section}]\n\
+             {quantity}\n"
         );
         let library = Library::shipped(&Overrides::none()).expect("sound");
         let error = library
@@ -247,7 +248,8 @@ fn errors_name_file_line_and_key() {
     told("marking", "pmax", "2, unit = \"1\"", "at most 1");
     told("rate", "g", "1, unit = \"1\"", "below 1");
     told("rate", "rate_timer", "0, unit = \"us\"", "above zero");
-    let system = "kind = \"system\"\nbase = \"connectx5-100gbe\"\ncongestion = \"none\"\nabout = \"a test's\"\n";
+    let system = "kind = \"system\"\nbase = \"connectx5-100gbe\"\ncongestion = \"none\"\n\
+                  about = \"a test's\"\n";
     let library = Library::shipped(&Overrides::none()).expect("sound");
     let library = library.and([("mine.toml", system)]).expect("sound");
     let error = library

@@ -38,7 +38,8 @@ fn a_missing_unit_is_refused() {
 #[test]
 fn a_negative_rate_is_refused() {
     let error = refused(&format!(
-        "kind = \"host\"\nbase = \"bensley\"\nabout = \"Mine\"\n[memory]\nbandwidth = {{ value = -5, unit = \"MB/s\", {GOOD} }}\n"
+        "kind = \"host\"\nbase = \"bensley\"\nabout = \"Mine\"\n[memory]\n\
+         bandwidth = {{ value = -5, unit = \"MB/s\", {GOOD} }}\n"
     ));
     assert_eq!((error.line, error.key.as_str()), (5, "memory.bandwidth"));
     assert!(error.reason.contains("above zero"), "{error}");
@@ -55,7 +56,8 @@ fn a_cache_of_size_zero_is_refused() {
 #[test]
 fn a_switch_with_one_port_is_refused() {
     let error = refused(&format!(
-        "kind = \"switch\"\nbase = \"infiniscale3\"\nabout = \"Mine\"\nports = {{ value = 1, unit = \"1\", {GOOD} }}\n"
+        "kind = \"switch\"\nbase = \"infiniscale3\"\nabout = \"Mine\"\n\
+         ports = {{ value = 1, unit = \"1\", {GOOD} }}\n"
     ));
     assert_eq!((error.line, error.key.as_str()), (4, "ports"));
 }
@@ -119,7 +121,8 @@ fn profiles_of_two_kinds_may_share_a_name() {
     // An ambiguous path needs the kind.
     let bandwidth = format!("[memory]\nbandwidth = {{ value = 1, unit = \"GB/s\", {GOOD} }}\n");
     let memory = format!(
-        "[memory]\nlatency = {{ value = 9, unit = \"ns\", {GOOD} }}\nbandwidth = {{ value = 2, unit = \"GB/s\", {GOOD} }}\n"
+        "[memory]\nlatency = {{ value = 9, unit = \"ns\", {GOOD} }}\n\
+         bandwidth = {{ value = 2, unit = \"GB/s\", {GOOD} }}\n"
     );
     let host = format!("kind = \"host\"\nbase = \"bensley\"\nabout = \"Mine\"\n{bandwidth}");
     let adapter = format!("{PART}{memory}");
@@ -164,7 +167,8 @@ fn a_base_may_be_in_a_later_file() {
 #[test]
 fn a_profile_may_be_based_on_the_one_that_it_replaces() {
     let text = format!(
-        "kind = \"adapter\"\nbase = \"connectx\"\n[engines]\npacket = {{ value = 77, unit = \"ns\", {GOOD} }}\n"
+        "kind = \"adapter\"\nbase = \"connectx\"\n[engines]\npacket = {{ value = 77, \
+         unit = \"ns\", {GOOD} }}\n"
     );
     let library = with_files(&[("connectx.toml", &text)]).expect("sound");
     // Profiles based on the name get the new values.

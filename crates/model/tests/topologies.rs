@@ -101,7 +101,8 @@ proptest! {
             1..40,
         ),
     ) {
-        let mut system = system(&topology, 1, lanes as f64).map_err(|e| TestCaseError::fail(e.to_string()))?;
+        let mut system = system(&topology, 1, lanes as f64)
+            .map_err(|e| TestCaseError::fail(e.to_string()))?;
         system.link.buffer.0 = buffer;
         let nodes = wiring(&system).nodes();
         let messages: Vec<_> = messages
@@ -132,7 +133,8 @@ proptest! {
                 let (mut ends, mut taken) = (vec![from], 0);
                 while ends.iter().any(|end| *end != target) {
                     taken += 1;
-                    prop_assert!(taken <= longest, "more than {longest} links from {from} to {target}: {topology}");
+                    prop_assert!(taken <= longest,
+                        "more than {longest} links from {from} to {target}: {topology}");
                     let mut next = Vec::new();
                     for at in ends.into_iter().filter(|end| *end != target) {
                         let before = next.len();

@@ -166,8 +166,9 @@ impl Messages {
             sorted.sort_unstable();
             sorted
         };
-        let unlike =
-            |(_, lengths): &(&MessageOrder, &Lengths)| sorted(&lengths.sent) != sorted(&lengths.received);
+        let unlike = |(_, lengths): &(&MessageOrder, &Lengths)| {
+            sorted(&lengths.sent) != sorted(&lengths.received)
+        };
         let told = |(way, lengths): (&MessageOrder, &Lengths)| Imbalance {
             from: way.from,
             to: way.to,

@@ -81,7 +81,8 @@ fn world(rank: &RankTrace) -> Option<usize> {
 fn is_of(rank: &RankTrace, record: &Record, communicator: usize) -> bool {
     rank.parts(record).iter().any(|part| {
         matches!(part,
-            Part::Collective { comm, slot: None, .. } | Part::Varied { comm, slot: None, .. } if *comm == communicator)
+            Part::Collective { comm, slot: None, .. } | Part::Varied { comm, slot: None,
+                .. } if *comm == communicator)
     })
 }
 
@@ -160,7 +161,8 @@ impl<'a> Cut<'a> {
             together += 1;
         }
         Err(format!(
-            "all ranks did {together} collective operations together, so there is none of number {}",
+            "all ranks did {together} collective operations together, \
+             so there is none of number {}",
             self.section.through
         ))
     }

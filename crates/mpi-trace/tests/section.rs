@@ -125,7 +125,8 @@ fn communicators_created_earlier_are_kept() {
             })
             .unwrap_err()
             .to_string(),
-        "somewhere: rank 0: all ranks did 1 collective operations together, so there is none of number 1"
+        "somewhere: rank 0: all ranks did 1 collective operations together, \
+         so there is none of number 1"
     );
 }
 
@@ -179,8 +180,9 @@ fn split_messages_are_not_matched_within_the_section() {
             together(),
         ],
     ]);
-    let expected = "somewhere: rank 0: a message is under way at collective operation 0, where the section begins or ends: \
-                    from rank 0 to rank 1 with tag 7: 1 messages of 8 bytes sent, 0 of 0 received";
+    let expected = "somewhere: rank 0: a message is under way at collective operation 0, \
+                    where the section begins or ends: from rank 0 to rank 1 with tag 7: \
+                    1 messages of 8 bytes sent, 0 of 0 received";
     assert_eq!(torn(&whole, 0, 1), expected);
     assert!(torn(&whole, 1, 2).contains("under way at collective operation 1"));
     let section = Section {
@@ -252,7 +254,8 @@ fn sections_that_split_an_epoch_are_refused() {
             ends.clone(),
             together(),
         ]);
-        let refusal = "somewhere: rank 0: accesses to window 4 are under way at collective operation 1, where the section begins or ends";
+        let refusal = "somewhere: rank 0: accesses to window 4 are under way at collective \
+                       operation 1, where the section begins or ends";
         assert_eq!(torn(&open, 0, 1), refusal);
         assert_eq!(torn(&open, 1, 2), refusal);
         let within = [together(), opens, access, ends, together(), together()];

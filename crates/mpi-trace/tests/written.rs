@@ -232,7 +232,8 @@ proptest! {
     /// A killed rank's file ends anywhere: the contents of its complete blocks are read, and no
     /// others.
     #[test]
-    fn a_truncated_trace_is_read_up_to_its_last_block((calls, flushes) in calls(), cut: prop::sample::Index) {
+    fn a_truncated_trace_is_read_up_to_its_last_block(
+        (calls, flushes) in calls(), cut: prop::sample::Index) {
         let file = written(&calls, &flushes);
         let length = cut.index(file.len() + 1);
         if let Ok(trace) = RankTrace::read(&file[..length]) {
@@ -251,7 +252,8 @@ proptest! {
 
     /// Any flipped bit is detected: only written calls are read.
     #[test]
-    fn a_flipped_bit_is_detected((calls, flushes) in calls(), place: prop::sample::Index, bit in 0u32..8) {
+    fn a_flipped_bit_is_detected(
+        (calls, flushes) in calls(), place: prop::sample::Index, bit in 0u32..8) {
         let mut file = written(&calls, &flushes);
         let place = place.index(file.len());
         file[place] ^= 1u8 << bit;

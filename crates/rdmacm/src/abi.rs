@@ -79,26 +79,33 @@ structures! {
     Query { response: u64, id: u32, option: u32, }
     /// `struct ib_user_path_rec` of `<rdma/ib_user_sa.h>`; 16-bit fields in network order.
     PathRecord {
-        dgid: [u8; 16], sgid: [u8; 16], dlid: [u8; 2], slid: [u8; 2], raw_traffic: u32, flow_label: u32,
-        reversible: u32, mtu: u32, pkey: [u8; 2], hop_limit: u8, traffic_class: u8, numb_path: u8, sl: u8,
-        mtu_selector: u8, rate_selector: u8, rate: u8, packet_life_time_selector: u8, packet_life_time: u8,
+        dgid: [u8; 16], sgid: [u8; 16], dlid: [u8; 2], slid: [u8; 2], raw_traffic: u32,
+        flow_label: u32,
+        reversible: u32, mtu: u32, pkey: [u8; 2], hop_limit: u8, traffic_class: u8, numb_path: u8,
+        sl: u8,
+        mtu_selector: u8, rate_selector: u8, rate: u8, packet_life_time_selector: u8,
+        packet_life_time: u8,
         preference: u8,
     }
     /// Addresses, device and path of an identifier.
     RouteAnswer {
-        node_guid: [u8; 8], ib_route: [PathRecord; 2], src_addr: SocketAddress, dst_addr: SocketAddress,
+        node_guid: [u8; 8], ib_route: [PathRecord; 2], src_addr: SocketAddress,
+        dst_addr: SocketAddress,
         num_paths: u32, port_num: u8, reserved: [u8; 3], ibdev_index: u32, reserved1: u32,
     }
     /// The parameters that both sides of a reliable connection propose (rdma_connect(3)).
     ConnectionParameters {
         qp_num: u32, qkey: u32, private_data: [u8; MAX_PRIVATE_DATA], private_data_len: u8, srq: u8,
-        responder_resources: u8, initiator_depth: u8, flow_control: u8, retry_count: u8, rnr_retry_count: u8,
+        responder_resources: u8, initiator_depth: u8, flow_control: u8, retry_count: u8,
+        rnr_retry_count: u8,
         valid: u8,
     }
     /// `struct ib_uverbs_ah_attr`: how to address a datagram.
     AddressVector {
-        dgid: [u8; 16], flow_label: u32, sgid_index: u8, hop_limit: u8, traffic_class: u8, reserved: u8,
-        dlid: u16, sl: u8, src_path_bits: u8, static_rate: u8, is_global: u8, port_num: u8, reserved1: u8,
+        dgid: [u8; 16], flow_label: u32, sgid_index: u8, hop_limit: u8, traffic_class: u8,
+        reserved: u8,
+        dlid: u16, sl: u8, src_path_bits: u8, static_rate: u8, is_global: u8, port_num: u8,
+        reserved1: u8,
     }
     /// The address of a datagram service or a multicast group.
     DatagramParameters {
@@ -115,7 +122,8 @@ structures! {
     Accept { uid: u64, conn_param: ConnectionParameters, id: u32, reserved: u32, ece: Ece, }
     /// rdma_reject(3).
     Reject {
-        id: u32, private_data_len: u8, reason: u8, reserved: [u8; 2], private_data: [u8; MAX_PRIVATE_DATA],
+        id: u32, private_data_len: u8, reason: u8, reserved: [u8; 2],
+        private_data: [u8; MAX_PRIVATE_DATA],
     }
     /// rdma_disconnect(3).
     Disconnect { id: u32, }
@@ -130,7 +138,8 @@ structures! {
     GetEvent { response: u64, }
     /// Its answer. `param` is a [`ConnectionParameters`] or a [`DatagramParameters`], depending on
     /// the identifier's port space.
-    EventAnswer { uid: u64, id: u32, event: u32, status: u32, param: [u8; 304], reserved: u32, ece: Ece, }
+    EventAnswer { uid: u64, id: u32, event: u32, status: u32, param: [u8; 304], reserved: u32,
+        ece: Ece, }
     /// rdma_set_option(3).
     SetOption { optval: u64, id: u32, level: u32, optname: u32, optlen: u32, }
     /// rdma_resolve_addrinfo(3) with RAI_SA. `reserved` is C padding.
@@ -143,11 +152,15 @@ structures! {
     MigrateId { response: u64, id: u32, fd: u32, }
     /// `struct ib_uverbs_qp_attr` of `<rdma/ib_user_verbs.h>`.
     QueuePairAttributes {
-        qp_attr_mask: u32, qp_state: u32, cur_qp_state: u32, path_mtu: u32, path_mig_state: u32, qkey: u32,
+        qp_attr_mask: u32, qp_state: u32, cur_qp_state: u32, path_mtu: u32, path_mig_state: u32,
+        qkey: u32,
         rq_psn: u32, sq_psn: u32, dest_qp_num: u32, qp_access_flags: u32, ah_attr: AddressVector,
-        alt_ah_attr: AddressVector, max_send_wr: u32, max_recv_wr: u32, max_send_sge: u32, max_recv_sge: u32,
-        max_inline_data: u32, pkey_index: u16, alt_pkey_index: u16, en_sqd_async_notify: u8, sq_draining: u8,
-        max_rd_atomic: u8, max_dest_rd_atomic: u8, min_rnr_timer: u8, port_num: u8, timeout: u8, retry_cnt: u8,
+        alt_ah_attr: AddressVector, max_send_wr: u32, max_recv_wr: u32, max_send_sge: u32,
+        max_recv_sge: u32,
+        max_inline_data: u32, pkey_index: u16, alt_pkey_index: u16, en_sqd_async_notify: u8,
+        sq_draining: u8,
+        max_rd_atomic: u8, max_dest_rd_atomic: u8, min_rnr_timer: u8, port_num: u8, timeout: u8,
+        retry_cnt: u8,
         rnr_retry: u8, alt_port_num: u8, alt_timeout: u8, reserved: [u8; 5],
     }
 }

@@ -145,11 +145,14 @@ mod tests {
         /// After any sequence of changes, the latest MADs are read.
         #[test]
         fn the_latest_mads_are_read(
-            orders in proptest::collection::vec((0..8_u32, proptest::option::of(any::<u8>())), 0..64),
+            orders in proptest::collection::vec((0..8_u32, proptest::option::of(any::<u8>())),
+                0..64),
         ) {
-            let path = std::env::temp_dir().join(format!("verbena-death-record-{}", std::process::id()));
+            let path = std::env::temp_dir()
+                .join(format!("verbena-death-record-{}", std::process::id()));
             let file = File::create(&path).unwrap();
-            let mut death_record = DeathRecord { file: Some((file, path.clone())), ..DeathRecord::default() };
+            let mut death_record = DeathRecord { file: Some((file, path.clone())),
+                ..DeathRecord::default() };
             let mut standing = BTreeMap::new();
             for (number, byte) in orders {
                 death_record.set(number, byte.map(cm_mad).as_ref());
@@ -158,7 +161,8 @@ mod tests {
                     None => standing.remove(&number),
                 };
             }
-            let mut read: Vec<u8> = cm_mads(&fs::read(&path).unwrap()).iter().map(|of| of.mad[0]).collect();
+            let mut read: Vec<u8> = cm_mads(&fs::read(&path).unwrap()).iter().map(|of| of.mad[0])
+                .collect();
             let mut expected: Vec<u8> = standing.into_values().collect();
             read.sort_unstable();
             expected.sort_unstable();

@@ -282,7 +282,8 @@ mod tests {
             depths: (u8, u8),
             retries in (0..8_u8, 0..8_u8),
             srq: bool,
-            transport in proptest::sample::select(&[Transport::Rc, Transport::Uc, Transport::Xrc][..]),
+            transport in proptest::sample::select(&[Transport::Rc, Transport::Uc,
+                Transport::Xrc][..]),
         ) {
             let mut parameters = ConnectionParameters {
                 qp_num: queue_pair,
@@ -309,7 +310,8 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_frames_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), FRAME), kind in 0..12_u32) {
+        fn arbitrary_frames_decode_or_are_refused(
+            bytes in proptest::collection::vec(any::<u8>(), FRAME), kind in 0..12_u32) {
             let mut frame: [u8; FRAME] = bytes.try_into().unwrap();
             prop_assert_eq!(Message::decode(&frame), None);
             frame[..4].copy_from_slice(&MAGIC.to_ne_bytes());

@@ -82,7 +82,8 @@ fn calculations_on_the_critical_path_are_those_before_the_last_end() {
     let system = logp();
     // Rank 1 waits for rank 0, which is late: its own calculation beside is not on the path.
     let late = "num_ranks 2\nrank 0 {\nl1: calc 1000\nl2: send 8b to 1\nl2 requires l1\n}\n\
-                rank 1 {\nl1: calc 300\nl2: recv 8b from 0\nl2 requires l1\nl3: calc 5000\nl3 requires l2\n}\n";
+                rank 1 {\nl1: calc 300\nl2: recv 8b from 0\nl2 requires l1\nl3: calc 5000\n\
+                l3 requires l2\n}\n";
     assert_eq!(computing(&system, late), [6000; 2]);
     // The same with a message by rendezvous.
     let long = late.replace("8b", "1048576b");
@@ -104,8 +105,10 @@ fn calculations_on_the_critical_path_are_those_before_the_last_end() {
 #[test]
 fn a_schedule_takes_the_time_computed_by_hand() {
     let (system, o, l) = (logp(), OVERHEAD, LATENCY);
-    let text = "num_ranks 2\nrank 0 {\nl1: calc 1000\nl2: send 8b to 1\nl3: recv 8b from 1\nl2 requires l1\nl3 requires l2\n}\n\
-                rank 1 {\nl1: recv 8b from 0\nl2: calc 50\nl3: send 8b to 0\nl2 requires l1\nl3 requires l2\n}\n";
+    let text = "num_ranks 2\nrank 0 {\nl1: calc 1000\nl2: send 8b to 1\nl3: recv 8b from 1\n\
+                l2 requires l1\nl3 requires l2\n}\n\
+                rank 1 {\nl1: recv 8b from 0\nl2: calc 50\nl3: send 8b to 0\nl2 requires l1\n\
+                l3 requires l2\n}\n";
     let there = 1000 + 2 * o + l;
     let back = there + 50 + 2 * o + l;
     assert_eq!(ends(&system, text), [back, there + 50 + o]);
@@ -377,7 +380,8 @@ fn parse_errors_name_the_line() {
         ),
         (
             &format!(
-                "{two}a: calc 5\nb: calc 5\nc: calc 5\na requires c\nb irequires a\nc requires b\n}}"
+                "{two}a: calc 5\nb: calc 5\nc: calc 5\na requires c\nb irequires a\nc requires b\n\
+                 }}"
             ),
             3,
             "waits for itself, by way of line 5, 4",
@@ -456,7 +460,8 @@ fn missing_and_too_few_nodes_are_refused() {
 
 #[test]
 fn schedule_syntax_is_parsed() {
-    let text = "// first\nnum_ranks 3\nrank 2 {\nx: recv 12b from -1 cpu 2 /* any\nof them */ tag 7\ny: calc 9 }\n";
+    let text = "// first\nnum_ranks 3\nrank 2 {\nx: recv 12b from -1 cpu 2 /* any\n\
+                of them */ tag 7\ny: calc 9 }\n";
     let read = schedule(text);
     assert_eq!((read.ranks, read.size(), read.sent()), (3, 2, (0, 0)));
     let operations = &read.operations[&2];

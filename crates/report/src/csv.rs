@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use verbena_measure::result::Point;
 
-const HEAD: &str = "benchmark,launch,parameters,metric,unit,value,n,min,p50,p90,p99,p999,max,bound,validated,warnings\n";
+const HEAD: &str = "benchmark,launch,parameters,metric,unit,value,n,min,p50,p90,p99,p999,max,bound,\
+                    validated,warnings\n";
 
 /// Returns the table as text.
 pub fn text(points: &[Point]) -> String {

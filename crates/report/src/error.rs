@@ -17,7 +17,8 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The directory holds another run's results, which are not overwritten.
-    #[error("{} holds the results of another run; name another directory, or remove it", .0.display())]
+    #[error("{} holds the results of another run; name another directory, or remove it",
+        .0.display())]
     Taken(PathBuf),
     /// A directory holds no run.
     #[error("{} holds no results.jsonl{}", path.display(), but(within))]
@@ -28,7 +29,8 @@ pub enum Error {
         within: Vec<PathBuf>,
     },
     /// A record does not match the schema.
-    #[error("{}:{line}: not a record of schema {}: {reason}", path.display(), crate::schema::VERSION)]
+    #[error("{}:{line}: not a record of schema {}: {reason}", path.display(),
+        crate::schema::VERSION)]
     Record {
         /// The file.
         path: PathBuf,
@@ -38,7 +40,8 @@ pub enum Error {
         reason: String,
     },
     /// The file has another schema version.
-    #[error("{}: schema version {found}, this program reads {}", path.display(), crate::schema::VERSION)]
+    #[error("{}: schema version {found}, this program reads {}", path.display(),
+        crate::schema::VERSION)]
     Version {
         /// The file.
         path: PathBuf,

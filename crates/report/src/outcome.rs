@@ -124,7 +124,8 @@ impl Compared {
             .fold(0.0, f64::max);
         match needed as usize {
             0 => format!(
-                "at least {LEAST_LAUNCHES} launches of each run are needed, 5 are usual (--launches)"
+                "at least {LEAST_LAUNCHES} launches of each run are needed, \
+                 5 are usual (--launches)"
             ),
             // More than is practical.
             1000.. => "the launches differ too much: more of them would not decide".to_owned(),
@@ -163,8 +164,8 @@ impl Compared {
                 .count()
         };
         let mut out = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"verbena compare\" tests=\"{}\" failures=\"{}\" \
-             skipped=\"{}\">\n",
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"verbena compare\" \
+             tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
             all.len(),
             count(Verdict::Regressed),
             count(Verdict::Undecided)

@@ -1,5 +1,5 @@
-//! The table of MPI benchmarks, as in the OSU suite, and their runs on modelled libraries; the crate
-//! `bench-mpi` runs the same table over real ones. They have no counterpart over the fabric
+//! The table of MPI benchmarks, as in the OSU suite, and their runs on modelled libraries. The
+//! crate `bench-mpi` runs the same table over real ones. They have no counterpart over the fabric
 //! interface, because the library is part of the model.
 
 use crate::application::{grid, halo};

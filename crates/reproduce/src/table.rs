@@ -128,9 +128,10 @@ pub fn summary(library: &Library, results: &[Evaluated]) -> String {
     let (met_with, with) = met(true);
     let (met_without, without) = met(false);
     format!(
-        "{} of {} claims met. Calibration: {met_with} of {with} claims with information, the target is {}; {met_without} of {without} \
-         without. The profiles hold {} fitted values (at most {MOST_FITTED}) and {} assumed ones; {} \
-         values are those of earlier generations for want of a figure.",
+        "{} of {} claims met. Calibration: {met_with} of {with} claims with information, \
+         the target is {}; {met_without} of {without} without. The profiles hold {} fitted values \
+         (at most {MOST_FITTED}) and {} assumed ones; {} values are those of earlier generations \
+         for want of a figure.",
         met_with + met_without,
         results.len(),
         with.saturating_sub(MAY_MISS),

@@ -22,7 +22,8 @@ fn with_shipped(library: &str) -> System {
 /// Returns a system whose library uses one algorithm for an operation.
 fn taking(operation: &str, choice: &str) -> System {
     let library = format!(
-        "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n[collectives.{operation}]\ntag = \"assumed\"\nsource = \"mine\"\n\
+        "kind = \"mpi\"\nbase = \"mvapich-0.9.9\"\nabout = \"Mine\"\n[collectives.{operation}]\n\
+         tag = \"assumed\"\nsource = \"mine\"\n\
          choices = [{{ {choice} }}]\n"
     );
     let system = "kind = \"system\"\nbase = \"connectx-qdr\"\nmpi = \"mine\"\n";

@@ -35,7 +35,8 @@ impl std::fmt::Debug for Ticket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadTicket {
     /// Its lifetime would be zero or too long.
-    #[error("a ticket is valid for 1 to {most} seconds, not for {asked}", most = LONGEST_LIFE / 1_000_000_000)]
+    #[error("a ticket is valid for 1 to {most} seconds, not for {asked}",
+        most = LONGEST_LIFE / 1_000_000_000)]
     Life {
         /// Requested lifetime in seconds.
         asked: u64,
@@ -182,8 +183,10 @@ mod tests {
         /// A text that parses as a ticket is formatted identically, and a truncated one does not
         /// parse.
         #[test]
-        fn arbitrary_text_parses_or_is_refused(cut in 0usize..400, at in 0usize..400, digit in "[0-9a-fA-F ]") {
-            let ticket = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60))).unwrap();
+        fn arbitrary_text_parses_or_is_refused(
+            cut in 0usize..400, at in 0usize..400, digit in "[0-9a-fA-F ]") {
+            let ticket = Ticket::issue(b"0123456789abcdef", grant(Duration::from_secs(60)))
+                .unwrap();
             let text = ticket.to_string();
             if cut < text.len() {
                 prop_assert_eq!(text[..cut].parse::<Ticket>(), Err(BadTicket::Text));

@@ -81,7 +81,9 @@ mod tests {
     proptest! {
         /// Agrees with another implementation, and parts combine to the whole.
         #[test]
-        fn checksums_of_parts_combine(bytes in proptest::collection::vec(any::<u8>(), 0..3000), cut in any::<prop::sample::Index>()) {
+        fn checksums_of_parts_combine(
+            bytes in proptest::collection::vec(any::<u8>(), 0..3000),
+            cut in any::<prop::sample::Index>()) {
             let whole = ::crc32c::crc32c(&bytes);
             prop_assert_eq!(crc32c(&bytes), whole);
             let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
@@ -90,7 +92,8 @@ mod tests {
         }
 
         #[test]
-        fn block_parts_cover_the_range(offset in 0u64..10_000, length in 0u64..10_000, block in 1u32..5_000) {
+        fn block_parts_cover_the_range(
+            offset in 0u64..10_000, length in 0u64..10_000, block in 1u32..5_000) {
             let mut next = 0;
             for (start, piece) in pieces(offset, length, block) {
                 prop_assert_eq!(start, next);
@@ -101,7 +104,8 @@ mod tests {
                 next = start + u64::from(piece);
             }
             prop_assert_eq!(next, length);
-            prop_assert_eq!(piece_count(offset, length, block), pieces(offset, length, block).count());
+            prop_assert_eq!(piece_count(offset, length, block),
+                pieces(offset, length, block).count());
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The frame: a fixed header, a body, an optional tag, and an optional payload.
 //!
 //! ```text
-//!  0      2      4          8             12                  20
-//!  | magic| kind |  body    |  payload    |  id               |  body bytes | tag (0 or 16) | payload bytes
+//!  0      2      4       8         12         20
+//!  | magic| kind |  body | payload |  id      |  body bytes | tag (0 or 16) | payload bytes
 //! ```
 //!
 //! The magic differs from every TLS record type, so the first byte tells a server which one it is.
@@ -207,13 +207,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn parse_inverts_emit(kind: u16, body in 0..=MOST_BODY as u32, payload in 0..=MOST_PAYLOAD as u32, id: u64) {
+        fn parse_inverts_emit(
+            kind: u16, body in 0..=MOST_BODY as u32, payload in 0..=MOST_PAYLOAD as u32, id: u64) {
             let header = Header { kind: Kind(kind), body, payload, id };
             prop_assert_eq!(Header::parse(&header.emit(), OPEN), Ok(header));
         }
 
         #[test]
-        fn accepted_headers_are_within_the_limits(bytes: [u8; HEADER], body in 0..4096usize, payload in 0..4096usize) {
+        fn accepted_headers_are_within_the_limits(
+            bytes: [u8; HEADER], body in 0..4096usize, payload in 0..4096usize) {
             let mut bytes = bytes;
             bytes[0..2].copy_from_slice(&MAGIC.to_be_bytes());
             if let Ok(header) = Header::parse(&bytes, Limits { body, payload }) {

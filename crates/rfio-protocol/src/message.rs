@@ -15,7 +15,8 @@ macro_rules! message {
                 $($crate::codec::Field::put(&self.$field, writer);)*
             }
             #[allow(unused_variables)]
-            fn take(reader: &mut $crate::codec::Reader<'_>) -> Result<Self, $crate::codec::Malformed> {
+            fn take(reader: &mut $crate::codec::Reader<'_>) -> Result<Self,
+                $crate::codec::Malformed> {
                 Ok(Self { $($field: <$type as $crate::codec::Field>::take(reader)?),* })
             }
         }
@@ -34,7 +35,9 @@ macro_rules! message {
 
 /// Declares an enum of messages, each with its operation number.
 macro_rules! catalogue {
-    ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $code:literal $variant:ident($message:ty)),* $(,)? }) => {
+    ($(#[$outer:meta])* $name:ident {
+        $($(#[$inner:meta])* $code:literal $variant:ident($message:ty)),* $(,)?
+    }) => {
         $(#[$outer])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum $name { $($(#[$inner])* $variant($message)),* }
@@ -59,7 +62,8 @@ macro_rules! catalogue {
             }
 
             fn put_fields(&self, writer: &mut $crate::codec::Writer) {
-                match self { $(Self::$variant(message) => $crate::codec::Field::put(message, writer)),* }
+                match self { $(Self::$variant(message) => $crate::codec::Field::put(message,
+                    writer)),* }
             }
 
             fn take_fields(
@@ -67,7 +71,9 @@ macro_rules! catalogue {
                 reader: &mut $crate::codec::Reader<'_>,
             ) -> Result<Self, $crate::codec::Malformed> {
                 match operation {
-                    $($code => Ok(Self::$variant(<$message as $crate::codec::Field>::take(reader)?)),)*
+                    $($code => {
+                        Ok(Self::$variant(<$message as $crate::codec::Field>::take(reader)?))
+                    })*
                     found => Err($crate::codec::Malformed::Undefined {
                         what: concat!(stringify!($name), " operation"),
                         at: 0,
@@ -82,7 +88,8 @@ macro_rules! catalogue {
             fn any() -> proptest::strategy::BoxedStrategy<Self> {
                 use proptest::strategy::Strategy;
                 proptest::strategy::Union::new([
-                    $(<$message as $crate::types::arbitrary::Any>::any().prop_map(Self::$variant).boxed()),*
+                    $(<$message as $crate::types::arbitrary::Any>::any().prop_map(Self::$variant)
+                        .boxed()),*
                 ]).boxed()
             }
         }
@@ -94,7 +101,8 @@ macro_rules! catalogue {
 macro_rules! nested_strategies {
     () => { proptest::strategy::Just(()) };
     ($first:ty $(, $rest:ty)*) => {
-        (<$first as $crate::types::arbitrary::Any>::any(), $crate::message::nested_strategies!($($rest),*))
+        (<$first as $crate::types::arbitrary::Any>::any(),
+            $crate::message::nested_strategies!($($rest),*))
     };
 }
 

@@ -355,7 +355,9 @@ mod tests {
         }
 
         #[test]
-        fn accepted_replies_reencode_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200), ok: bool) {
+        fn accepted_replies_reencode_to_the_same_bytes(
+            operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200),
+            ok: bool) {
             let mut body = body;
             if ok && body.len() >= 4 {
                 body[..4].fill(0);

@@ -637,7 +637,8 @@ mod tests {
         }
 
         #[test]
-        fn accepted_requests_reencode_to_the_same_bytes(operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn accepted_requests_reencode_to_the_same_bytes(
+            operation in 0u16..61, body in proptest::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(request) = Request::decode(operation, &body) {
                 prop_assert_eq!(request.encode(), body);
             }

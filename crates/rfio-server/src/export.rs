@@ -158,7 +158,8 @@ pub enum BadExports {
     Twice(String),
     /// A root export would hide named ones.
     #[error(
-        "an export without a name is the root of the service, so it must be the only one; use --export NAME=DIR"
+        "an export without a name is the root of the service, so it must be the only one; \
+         use --export NAME=DIR"
     )]
     RootBesideOthers,
     /// A name with a slash.

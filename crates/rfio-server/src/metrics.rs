@@ -90,18 +90,21 @@ counters! {
     /// Tickets that opened a session.
     tickets_redeemed = "rfio_tickets_redeemed_total", "Sessions opened by a ticket.";
     /// Refused tickets.
-    tickets_refused = "rfio_tickets_refused_total", "Tickets refused: forged, used, expired, or by a clock that differs.";
+    tickets_refused = "rfio_tickets_refused_total",
+    "Tickets refused: forged, used, expired, or by a clock that differs.";
     /// Tokens that opened a session.
     tokens_accepted = "rfio_tokens_accepted_total", "Sessions opened by a token.";
     /// Refused tokens.
     tokens_refused = "rfio_tokens_refused_total",
         "Tokens refused: forged, expired, for another service, or granting nothing.";
     /// Protocol violations.
-    violations = "rfio_protocol_violations_total", "Connections ended because the peer broke the protocol.";
+    violations = "rfio_protocol_violations_total",
+    "Connections ended because the peer broke the protocol.";
     /// Bytes sent in the control connection.
     stream_sent = "rfio_stream_sent_bytes_total", "File data sent in the control connection.";
     /// Bytes received in the control connection.
-    stream_received = "rfio_stream_received_bytes_total", "File data received in the control connection.";
+    stream_received = "rfio_stream_received_bytes_total",
+    "File data received in the control connection.";
     /// Bytes written to clients by RDMA.
     fabric_sent = "rfio_fabric_sent_bytes_total", "File data written to clients by RDMA.";
     /// Bytes read from clients by RDMA.
@@ -118,22 +121,27 @@ counters! {
     reads_together = "rfio_reads_together_total", "Reads from storage that io_uring ran \
                                                    concurrently with others of their request.";
     /// Requests that found no memory.
-    scarcities = "rfio_scarcities_total", "Requests that waited or were answered short because the service's or the user's memory was in use.";
+    scarcities = "rfio_scarcities_total",
+    "Requests that waited or were answered short because the service's or the user's memory was in \
+     use.";
     /// Idle sessions ended to free space.
     made_room = "rfio_idle_sessions_ended_total", "Idle sessions ended because other clients were \
                                                    waiting.";
     /// Sessions ended because the client read no data.
-    stalls = "rfio_stalls_total", "Sessions ended because the client received no data for too long.";
+    stalls = "rfio_stalls_total", "Sessions ended because the client received no data for too \
+                                   long.";
     /// Sessions and queue pairs refused by a cap.
     caps = "rfio_caps_reached_total", "Sessions and queue pairs refused because a limit was \
                                        reached.";
     /// Sessions refused by a limit by address.
-    unwelcome = "rfio_address_refusals_total", "Sessions refused by a limit of their address or network.";
+    unwelcome = "rfio_address_refusals_total",
+    "Sessions refused by a limit of their address or network.";
     /// Requests delayed by a rate limit.
     held_back = "rfio_address_waits_total", "Requests delayed by the rate limit of their address \
                                              or network.";
     /// Checksums that did not match on arrival.
-    checksum_failures = "rfio_checksum_failures_total", "Writes refused because their checksum did not match.";
+    checksum_failures = "rfio_checksum_failures_total",
+    "Writes refused because their checksum did not match.";
 }
 
 /// Adds to a counter.

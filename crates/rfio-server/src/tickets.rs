@@ -277,7 +277,8 @@ mod tests {
         /// For any times and clock jumps no ticket is accepted twice, and the number of remembered
         /// tickets stays within its bound.
         #[test]
-        fn no_ticket_is_accepted_twice(steps in prop::collection::vec((0u64..8, -400i64..400), 1..200)) {
+        fn no_ticket_is_accepted_twice(
+            steps in prop::collection::vec((0u64..8, -400i64..400), 1..200)) {
             let base = 1_000_000 * SECOND;
             let tickets = tickets(0, 4);
             let lives = [1, 5, 60, 300, 30, 2, 299, 120];

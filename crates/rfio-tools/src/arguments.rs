@@ -187,7 +187,8 @@ pub struct Copy {
     #[arg(long)]
     pub checksum: bool,
     /// Copy over N sessions in parallel [default: 1 to 4, as CPUs are idle]
-    #[arg(short = 'P', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(short = 'P', long, value_name = "N",
+        value_parser = clap::value_parser!(u16).range(1..=64))]
     pub parallel: Option<u16>,
     /// Flush data and names to stable storage
     ///

@@ -63,7 +63,8 @@ macro_rules! scandir_family {
         /// # Safety
         /// That of the C function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(path: *const c_char, names: Names, filter: Filter, order: Order) -> c_int {
+        pub unsafe extern "C" fn $name(path: *const c_char, names: Names, filter: Filter,
+            order: Order) -> c_int {
             type Scan = unsafe extern "C" fn(*const c_char, Names, Filter, Order) -> c_int;
             // SAFETY: this name has this signature in every C library.
             static NEXT: Next<Scan> = unsafe { Next::new($symbol) };
@@ -275,7 +276,8 @@ macro_rules! ftw_family {
         /// # Safety
         /// That of the C function.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(path: *const c_char, visitor: Option<Simple>, descriptors: c_int) -> c_int {
+        pub unsafe extern "C" fn $name(path: *const c_char, visitor: Option<Simple>,
+            descriptors: c_int) -> c_int {
             type Walk = unsafe extern "C" fn(*const c_char, Option<Simple>, c_int) -> c_int;
             // SAFETY: this name has this signature in every C library that has it.
             static NEXT: Next<Walk> = unsafe { Next::new($symbol) };

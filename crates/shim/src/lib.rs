@@ -28,6 +28,7 @@
 
 pub mod channel;
 pub mod copies;
+pub mod directories;
 mod errno;
 mod forward;
 mod kernel;
@@ -42,4 +43,3 @@ pub mod reading;
 pub mod splicing;
 mod symbol;
 pub mod tree;
-pub mod directories;

@@ -43,8 +43,12 @@ forward! {
     lstat64(@path, buffer: *mut Stat) -> c_int { status(HERE, path, buffer, NOFOLLOW) }
     __xstat(_version: c_int, @path, buffer: *mut Stat) -> c_int { status(HERE, path, buffer, 0) }
     __xstat64(_version: c_int, @path, buffer: *mut Stat) -> c_int { status(HERE, path, buffer, 0) }
-    __lxstat(_version: c_int, @path, buffer: *mut Stat) -> c_int { status(HERE, path, buffer, NOFOLLOW) }
-    __lxstat64(_version: c_int, @path, buffer: *mut Stat) -> c_int { status(HERE, path, buffer, NOFOLLOW) }
+    __lxstat(_version: c_int, @path, buffer: *mut Stat) -> c_int {
+        status(HERE, path, buffer, NOFOLLOW)
+    }
+    __lxstat64(_version: c_int, @path, buffer: *mut Stat) -> c_int {
+        status(HERE, path, buffer, NOFOLLOW)
+    }
     fstatat(directory: c_int, @path, buffer: *mut Stat, flags: c_int) -> c_int {
         status(directory, path, buffer, flags)
     }
@@ -54,7 +58,8 @@ forward! {
     __fxstatat(_version: c_int, directory: c_int, @path, buffer: *mut Stat, flags: c_int) -> c_int {
         status(directory, path, buffer, flags)
     }
-    __fxstatat64(_version: c_int, directory: c_int, @path, buffer: *mut Stat, flags: c_int) -> c_int {
+    __fxstatat64(_version: c_int, directory: c_int, @path, buffer: *mut Stat,
+        flags: c_int) -> c_int {
         status(directory, path, buffer, flags)
     }
     statx(directory: c_int, @path, flags: c_int, mask: c_uint, buffer: *mut Statx) -> c_int {
@@ -66,19 +71,26 @@ forward! {
     faccessat(directory: c_int, @path, mode: c_int, flags: c_int) -> c_int {
         system_call!(libc::SYS_faccessat2, directory, path, mode, flags) as c_int
     }
-    readlink(@path, buffer: *mut c_char, size: size_t) -> ssize_t { target_of(HERE, path, buffer, size) }
+    readlink(@path, buffer: *mut c_char, size: size_t) -> ssize_t {
+        target_of(HERE, path, buffer, size)
+    }
     readlinkat(directory: c_int, @path, buffer: *mut c_char, size: size_t) -> ssize_t {
         target_of(directory, path, buffer, size)
     }
     __readlink_chk(@path, buffer: *mut c_char, size: size_t, _room: size_t) -> ssize_t {
         target_of(HERE, path, buffer, size)
     }
-    __readlinkat_chk(directory: c_int, @path, buffer: *mut c_char, size: size_t, _room: size_t) -> ssize_t {
+    __readlinkat_chk(directory: c_int, @path, buffer: *mut c_char, size: size_t,
+        _room: size_t) -> ssize_t {
         target_of(directory, path, buffer, size)
     }
     chdir(@path) -> c_int { system_call!(libc::SYS_chdir, path) as c_int }
-    statfs(@path, buffer: *mut Statfs) -> c_int { system_call!(libc::SYS_statfs, path, buffer) as c_int }
-    statfs64(@path, buffer: *mut Statfs) -> c_int { system_call!(libc::SYS_statfs, path, buffer) as c_int }
+    statfs(@path, buffer: *mut Statfs) -> c_int {
+        system_call!(libc::SYS_statfs, path, buffer) as c_int
+    }
+    statfs64(@path, buffer: *mut Statfs) -> c_int {
+        system_call!(libc::SYS_statfs, path, buffer) as c_int
+    }
     statvfs(@path, _buffer: *mut Statvfs) -> c_int { errno::fail(libc::ENOSYS) }
     statvfs64(@path, _buffer: *mut Statvfs) -> c_int { errno::fail(libc::ENOSYS) }
     getxattr(@path, attribute: *const c_char, value: *mut c_void, size: size_t) -> ssize_t {

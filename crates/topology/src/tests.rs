@@ -146,8 +146,9 @@ impl Sample {
             let kind = if self.is_switch(end.0) { "SW" } else { "CA-SM" };
             let guid = self.guid(end.0);
             format!(
-                "{{ {kind} Ports:{PORTS:02x} SystemGUID:{guid:016x} NodeGUID:{guid:016x} PortGUID:{guid:016x} VenID:0002C9 \
-                 DevID:0001 Rev:000000A1 {{{}}} LID:0001 PN:{:02X} }}",
+                "{{ {kind} Ports:{PORTS:02x} SystemGUID:{guid:016x} NodeGUID:{guid:016x} \
+                 PortGUID:{guid:016x} VenID:0002C9 DevID:0001 Rev:000000A1 {{{}}} LID:0001 \
+                 PN:{:02X} }}",
                 self.name(end.0),
                 end.1
             )
@@ -183,7 +184,8 @@ impl Sample {
                 self.guid(node)
             );
         }
-        text += "END_NODES\n\nSTART_PORTS\nPortNum,NodeGuid,LinkWidthActv,LinkSpeedActv,LinkSpeedExtActv\n";
+        text += "END_NODES\n\nSTART_PORTS\n\
+                 PortNum,NodeGuid,LinkWidthActv,LinkSpeedActv,LinkSpeedExtActv\n";
         for (from, _, rate) in self.sides() {
             let width = match rate.width {
                 1 => 1,
@@ -246,7 +248,8 @@ fn content(topology: &Topology, with_ids: bool) -> Content {
 prop_compose! {
     fn samples()(
         switches in 1_u64..5,
-        adapters in prop::collection::vec("[a-z]{1,8}[0-9]{1,3} (mlx5_[0-9]|HCA-[12]|it's \\( '\"\\{#, x)", 1..8),
+        adapters in prop::collection::vec("[a-z]{1,8}[0-9]{1,3} \
+                                           (mlx5_[0-9]|HCA-[12]|it's \\( '\"\\{#, x)", 1..8),
         pairs in prop::collection::vec((0_usize..64, 0_usize..64, 0_usize..4, 0_usize..4), 1..24),
     ) -> Sample {
         let mut adapters = adapters;
@@ -293,10 +296,12 @@ proptest! {
     #[test]
     fn arbitrary_files_are_read_or_refused(
         begin in prop::sample::select(vec![
-            "Switch 3 \"S-1\"\n", "CA 1 1 0x01\n", "{ SW PN:\n", "START_LINKS\n", "SwitchName=a Nodes=b\n", "",
+            "Switch 3 \"S-1\"\n", "CA 1 1 0x01\n", "{ SW PN:\n", "START_LINKS\n",
+            "SwitchName=a Nodes=b\n", "",
         ]),
         lines in prop::collection::vec(
-            "(\\[[0-9]{1,12}\\]|\"[SH]-[0-9a-f]{0,18}\"|[{}()\\[\\]=,'\"#]|Switch|Ca|SW|START_NODES|PN:|[ -~\\n]){0,12}", 0..12),
+            "(\\[[0-9]{1,12}\\]|\"[SH]-[0-9a-f]{0,18}\"|[{}()\\[\\]=,\
+             '\"#]|Switch|Ca|SW|START_NODES|PN:|[ -~\\n]){0,12}", 0..12),
     ) {
         let text = begin.to_owned() + &lines.join("\n");
         if let Ok(topology) = read(text.as_bytes()) {
@@ -474,7 +479,8 @@ fn adapters_of_one_description_are_of_different_hosts() {
 
 #[test]
 fn files_of_ibsim_and_slurm_are_read() {
-    let ibsim = "# Net\nSwitch\t8 \"Switch1\"\n[1]\t\"Hca1\"[1] w=2 s=4\n[3]\t\"Other\"[5]\n\nSwitch 8 \"Other\"\n[5]\t\"Switch1\"[3]\n\
+    let ibsim = "# Net\nSwitch\t8 \"Switch1\"\n[1]\t\"Hca1\"[1] w=2 s=4\n[3]\t\"Other\"[5]\n\n\
+                 Switch 8 \"Other\"\n[5]\t\"Switch1\"[3]\n\
                  \nHca\t2 \"Hca1\"\n[1]\t\"Switch1\"[1]\n";
     let topology = read(ibsim.as_bytes()).unwrap();
     assert_eq!(topology.remarks, []);
@@ -490,7 +496,8 @@ fn files_of_ibsim_and_slurm_are_read() {
             speed: Speed::Qdr
         })
     );
-    let slurm = "# tree\nSwitchName=s0 Nodes=n[0-3]\nswitchname=s1 nodes=n[4-7],login\nSwitchName=top \\\n Switches=s[0-1]\n";
+    let slurm = "# tree\nSwitchName=s0 Nodes=n[0-3]\nswitchname=s1 nodes=n[4-7],login\n\
+                 SwitchName=top \\\n Switches=s[0-1]\n";
     let topology = read(slurm.as_bytes()).unwrap();
     let survey = Survey::of(&topology);
     assert_eq!(
@@ -502,8 +509,10 @@ fn files_of_ibsim_and_slurm_are_read() {
 
 #[test]
 fn contradictions_are_named() {
-    let text = "Switch 4 \"S-1\"\n[1] \"H-2\"[1](3) # \"a\" lid 1 4xQDR\n[2] \"H-0x4\"[1] # \"b\" lid 1 1xSDR\n[3] \"S-redacted\"[1]\n\
-                Ca 1 \"H-02\" # \"a\"\n[1](3) \"S-1\"[1] # lid 1 lmc 0 \"s\" lid 2 1xQDR\nwhatever\n";
+    let text = "Switch 4 \"S-1\"\n[1] \"H-2\"[1](3) # \"a\" lid 1 4xQDR\n\
+                [2] \"H-0x4\"[1] # \"b\" lid 1 1xSDR\n[3] \"S-redacted\"[1]\n\
+                Ca 1 \"H-02\" # \"a\"\n[1](3) \"S-1\"[1] # lid 1 lmc 0 \"s\" lid 2 1xQDR\n\
+                whatever\n";
     let topology = read(text.as_bytes()).unwrap();
     let told: Vec<(&str, u64)> = topology
         .remarks

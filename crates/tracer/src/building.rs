@@ -9,10 +9,10 @@ use libc::{c_int, c_void};
 use verbena_abi::*;
 
 use crate::call::{arguments, call_or, is_wanted};
-use crate::names::Kind;
 use crate::context_ops::bound;
+use crate::names::Kind;
 use crate::state::STATE;
-use crate::text::{length, list, name, format_sges};
+use crate::text::{format_sges, length, list, name};
 use crate::{sender, words};
 
 /// The batch that a thread builds. The interface binds a batch to the thread that began it.
@@ -150,7 +150,8 @@ noted! {
     wr_bind_mw(qp, mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) {
         // SAFETY: null, or valid during the program's call.
         let info_words = unsafe { info.as_ref() }.map_or("NULL".into(), bound);
-        begin(qp, IBV_WR_BIND_MW, &format!(", {}, rkey={rkey:#x}, {info_words}", name(Kind::Mw, mw)));
+        begin(qp, IBV_WR_BIND_MW, &format!(", {}, rkey={rkey:#x}, {info_words}",
+            name(Kind::Mw, mw)));
     }
     wr_set_ud_addr(qp, ah: *mut ibv_ah, remote_qpn: u32, remote_qkey: u32) {
         add(&format!(", to={} qp={remote_qpn:#x} qkey={remote_qkey:#x}", name(Kind::Ah, ah)), 0);

@@ -268,7 +268,8 @@ fn set_errno(value: i32) {
 /// Defines exported functions: their signature, then the code that describes the call. Those of
 /// another library than the verbs begin with its name: `in CM:`.
 macro_rules! verbs {
-    (in $library:ident: $($(#[$doc:meta])* fn $verb:ident($($argument:ident: $type:ty),*) -> $returns:ty
+    (in $library:ident: $($(#[$doc:meta])*
+        fn $verb:ident($($argument:ident: $type:ty),*) -> $returns:ty
         |$result:ident, $details:ident| $describe:block)*) => {$(
         $(#[$doc])*
         #[unsafe(no_mangle)]
@@ -276,7 +277,8 @@ macro_rules! verbs {
             let real =
                 crate::real::real!($library, $verb: unsafe extern "C" fn($($type),*) -> $returns);
             // SAFETY: the program's call, with its own arguments.
-            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |$result, $details| $describe)
+            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |$result,
+                $details| $describe)
         }
     )*};
     ($($verbs:tt)*) => { crate::call::verbs!(in VERBS: $($verbs)*); };

@@ -13,7 +13,7 @@ use crate::names::Kind;
 use crate::queues::{attributes, initial, queue_pair};
 use crate::rare_slots::*;
 use crate::state::STATE;
-use crate::text::{self, buffers, chain, length, list, name, format_sges};
+use crate::text::{self, buffers, chain, format_sges, length, list, name};
 use crate::{memory, objects, reading, words};
 
 /// More requests than a queue of any adapter takes.
@@ -75,10 +75,13 @@ pub unsafe fn replace(context: *mut ibv_context) {
     // SAFETY: a field of the context, which is valid and not in use elsewhere, as the caller
     // promises.
     let ops = unsafe { &raw mut (*context).ops };
-    put!(ops, old.context.ops, post_send post_recv post_srq_recv poll_cq req_notify_cq alloc_mw bind_mw dealloc_mw);
+    put!(ops, old.context.ops,
+        post_send post_recv post_srq_recv poll_cq req_notify_cq alloc_mw bind_mw dealloc_mw);
     if let Some(table) = extended(context) {
-        put!(table, old, query_port query_device_ex create_cq_ex create_qp_ex create_srq_ex open_qp open_xrcd close_xrcd
-            get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm reg_dm_mr
+        put!(table, old,
+            query_port query_device_ex create_cq_ex create_qp_ex create_srq_ex open_qp open_xrcd
+            close_xrcd get_srq_num alloc_td dealloc_td alloc_parent_domain alloc_dm free_dm
+            reg_dm_mr
             alloc_null_mr advise_mr modify_cq query_rt_values modify_qp_rate_limit post_srq_ops
             create_wq modify_wq destroy_wq create_rwq_ind_table destroy_rwq_ind_table
             create_counters destroy_counters read_counters attach_counters_point_flow
@@ -90,7 +93,8 @@ pub unsafe fn replace(context: *mut ibv_context) {
 /// Defines a slot's function: signature, expression for the context, the real function's slot, and
 /// the code that describes the call.
 macro_rules! slots {
-    ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty; in $($place:ident).+ at $context:expr
+    ($($slot:ident as $verb:literal($($argument:ident: $type:ty),*) -> $returns:ty;
+        in $($place:ident).+ at $context:expr
         $(; refused $refuse:block)? => |$result:ident, $details:ident| $describe:block)*) => {$(
         pub unsafe extern "C" fn $slot($($argument: $type),*) -> $returns {
             #[allow(unused_unsafe, reason = "where the argument is the context itself")]
@@ -128,7 +132,8 @@ pub fn all_refused<T>(list: *mut T, bad: *mut *mut T) {
 }
 
 slots! {
-    post_send as "ibv_post_send"(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad: *mut *mut ibv_send_wr) -> c_int;
+    post_send as "ibv_post_send"(qp: *mut ibv_qp, wr: *mut ibv_send_wr,
+        bad: *mut *mut ibv_send_wr) -> c_int;
         in context.ops.post_send at (*qp).context; refused { all_refused(wr, bad); }
     => |result, details| {
         details.errno_value(result);
@@ -139,21 +144,25 @@ slots! {
         // SAFETY: a queue pair of the program, and requests that the queue took.
         let mut words: Vec<_> = taken.iter().map(|wr| unsafe { send_request(&*qp, wr) }).collect();
         words.extend(bad.map(|wr| {
-            format!("{{wr_id={:#x}, {}, {} buffers}}", wr.wr_id, words::request(wr.opcode), wr.num_sge)
+            format!("{{wr_id={:#x}, {}, {} buffers}}", wr.wr_id, words::request(wr.opcode),
+                wr.num_sge)
         }));
         // SAFETY: requests that the queue took, so their buffer lists are valid.
-        details.bytes = taken.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) })).sum();
+        details.bytes = taken.iter().map(|wr| length(unsafe { buffers(wr.sg_list, wr.num_sge) }))
+            .sum();
         arguments!(details, "{}, {}", name(Kind::Qp, qp), list(words.iter()));
     }
 
-    post_recv as "ibv_post_recv"(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+    post_recv as "ibv_post_recv"(qp: *mut ibv_qp, wr: *mut ibv_recv_wr,
+        bad: *mut *mut ibv_recv_wr) -> c_int;
         in context.ops.post_recv at (*qp).context; refused { all_refused(wr, bad); }
     => |result, details| {
         receives(details, result, wr, bad);
         arguments!(details, "{}, {}", name(Kind::Qp, qp), details.arguments);
     }
 
-    post_srq_recv as "ibv_post_srq_recv"(srq: *mut ibv_srq, wr: *mut ibv_recv_wr, bad: *mut *mut ibv_recv_wr) -> c_int;
+    post_srq_recv as "ibv_post_srq_recv"(srq: *mut ibv_srq, wr: *mut ibv_recv_wr,
+        bad: *mut *mut ibv_recv_wr) -> c_int;
         in context.ops.post_srq_recv at (*srq).context; refused { all_refused(wr, bad); }
     => |result, details| {
         receives(details, result, wr, bad);
@@ -176,7 +185,8 @@ slots! {
                 if !details.text {
                     return;
                 }
-                let received = found.iter().filter(|wc| wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0);
+                let received = found.iter()
+                    .filter(|wc| wc.status == IBV_WC_SUCCESS && wc.opcode & IBV_WC_RECV != 0);
                 details.bytes = received.map(|wc| u64::from(wc.byte_len)).sum();
                 details.with(list(found.iter().map(text::completion)));
             }
@@ -189,7 +199,8 @@ slots! {
         in context.ops.req_notify_cq at (*cq).context
     => |result, details| {
         details.errno_value(result);
-        arguments!(details, "{}, {}", name(Kind::Cq, cq), if solicited == 0 { "all" } else { "solicited" });
+        arguments!(details, "{}, {}", name(Kind::Cq, cq),
+            if solicited == 0 { "all" } else { "solicited" });
     }
 
     alloc_mw as "ibv_alloc_mw"(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
@@ -216,7 +227,8 @@ slots! {
         arguments!(details, "{}, {}, {words}", name(Kind::Qp, qp), name(Kind::Mw, mw));
     }
 
-    query_port as "ibv_query_port"(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr, size: usize) -> c_int;
+    query_port as "ibv_query_port"(context: *mut ibv_context, port: u8, attr: *mut ibv_port_attr,
+        size: usize) -> c_int;
         in query_port at context
     => |result, details| {
         details.errno_value(result);
@@ -231,7 +243,8 @@ slots! {
     }
 
     query_device_ex as "ibv_query_device_ex"(
-        context: *mut ibv_context, input: *const ibv_query_device_ex_input, attr: *mut ibv_device_attr_ex, size: usize
+        context: *mut ibv_context, input: *const ibv_query_device_ex_input,
+        attr: *mut ibv_device_attr_ex, size: usize
     ) -> c_int;
         in query_device_ex at context
     => |result, details| {
@@ -239,7 +252,8 @@ slots! {
         arguments!(details, "{}", name(Kind::Context, context));
     }
 
-    create_cq_ex as "ibv_create_cq_ex"(context: *mut ibv_context, init: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+    create_cq_ex as "ibv_create_cq_ex"(context: *mut ibv_context,
+        init: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
         in create_cq_ex at context
     => |cq, details| {
         details.object(Kind::Cq, cq);
@@ -253,13 +267,15 @@ slots! {
         unsafe { reading::replace(cq) };
     }
 
-    create_qp_ex as "ibv_create_qp_ex"(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+    create_qp_ex as "ibv_create_qp_ex"(context: *mut ibv_context,
+        init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
         in create_qp_ex at context
     => |qp, details| {
         queue_pair(details, qp);
         // SAFETY: null, or valid during the program's call; it begins with the fields of the plain
         // structure.
-        let words = unsafe { init.cast::<ibv_qp_init_attr>().as_ref() }.map_or("NULL".into(), initial);
+        let words = unsafe { init.cast::<ibv_qp_init_attr>().as_ref() }.map_or("NULL".into(),
+            initial);
         arguments!(details, "{}, {words}", name(Kind::Context, context));
         // SAFETY: null, or valid during the program's call.
         if let Some(init) = unsafe { init.as_ref() }.filter(|_| details.text) {
@@ -275,7 +291,8 @@ slots! {
         }
     }
 
-    create_srq_ex as "ibv_create_srq_ex"(context: *mut ibv_context, init: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+    create_srq_ex as "ibv_create_srq_ex"(context: *mut ibv_context,
+        init: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
         in create_srq_ex at context
     => |srq, details| {
         details.object(Kind::Srq, srq);
@@ -292,12 +309,14 @@ slots! {
         queue_pair(details, qp);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| format!(
-            "{{{}, qp_num={:#x}, {}}}", words::qp_type(attr.qp_type), attr.qp_num, name(Kind::Xrcd, attr.xrcd)
+            "{{{}, qp_num={:#x}, {}}}", words::qp_type(attr.qp_type), attr.qp_num,
+            name(Kind::Xrcd, attr.xrcd)
         ));
         arguments!(details, "{}, {words}", name(Kind::Context, context));
     }
 
-    open_xrcd as "ibv_open_xrcd"(context: *mut ibv_context, init: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
+    open_xrcd as "ibv_open_xrcd"(context: *mut ibv_context,
+        init: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
         in open_xrcd at context
     => |xrcd, details| {
         details.object(Kind::Xrcd, xrcd);
@@ -317,7 +336,8 @@ slots! {
         arguments!(details, "{}", name(Kind::Srq, srq));
     }
 
-    alloc_td as "ibv_alloc_td"(context: *mut ibv_context, init: *mut ibv_td_init_attr) -> *mut ibv_td;
+    alloc_td as "ibv_alloc_td"(context: *mut ibv_context,
+        init: *mut ibv_td_init_attr) -> *mut ibv_td;
         in alloc_td at context
     => |td, details| {
         details.object(Kind::Td, td);
@@ -337,7 +357,8 @@ slots! {
         arguments!(details, "{}, {words}", name(Kind::Context, context));
     }
 
-    alloc_dm as "ibv_alloc_dm"(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
+    alloc_dm as "ibv_alloc_dm"(context: *mut ibv_context,
+        attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
         in alloc_dm at context
     => |dm, details| {
         details.object(Kind::Dm, dm);
@@ -346,7 +367,8 @@ slots! {
         arguments!(details, "{}, {length} B", name(Kind::Context, context));
     }
 
-    reg_dm_mr as "ibv_reg_dm_mr"(pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
+    reg_dm_mr as "ibv_reg_dm_mr"(pd: *mut ibv_pd, dm: *mut ibv_dm, offset: u64, length: usize,
+        access: c_uint) -> *mut ibv_mr;
         in reg_dm_mr at (*pd).context
     => |mr, details| {
         memory::region(details, mr, length);
@@ -366,7 +388,8 @@ slots! {
 
 /// Defines slots that destroy an object.
 macro_rules! ending_slots {
-    ($($slot:ident as $verb:literal($object:ident: *mut $type:ty) of $kind:expr, in $($place:ident).+ at $context:expr)*) => {$(
+    ($($slot:ident as $verb:literal($object:ident: *mut $type:ty) of $kind:expr,
+        in $($place:ident).+ at $context:expr)*) => {$(
         pub unsafe extern "C" fn $slot($object: *mut $type) -> c_int {
             // SAFETY: the program passes an object of this device.
             let real = real(unsafe { $context }, |table| table.$($place).+);
@@ -379,8 +402,10 @@ macro_rules! ending_slots {
 pub(crate) use ending_slots;
 
 ending_slots! {
-    dealloc_mw as "ibv_dealloc_mw"(mw: *mut ibv_mw) of Kind::Mw, in context.ops.dealloc_mw at (*mw).context
-    close_xrcd as "ibv_close_xrcd"(xrcd: *mut ibv_xrcd) of Kind::Xrcd, in close_xrcd at (*xrcd).context
+    dealloc_mw as "ibv_dealloc_mw"(mw: *mut ibv_mw) of Kind::Mw,
+    in context.ops.dealloc_mw at (*mw).context
+    close_xrcd as "ibv_close_xrcd"(xrcd: *mut ibv_xrcd) of Kind::Xrcd,
+    in close_xrcd at (*xrcd).context
     dealloc_td as "ibv_dealloc_td"(td: *mut ibv_td) of Kind::Td, in dealloc_td at (*td).context
     free_dm as "ibv_free_dm"(dm: *mut ibv_dm) of Kind::Dm, in free_dm at (*dm).context
 }

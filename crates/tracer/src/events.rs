@@ -10,12 +10,14 @@ use crate::text::name;
 use crate::{counters, words};
 
 verbs! {
-    fn ibv_create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel |channel, details| {
+    fn ibv_create_comp_channel(
+        context: *mut ibv_context) -> *mut ibv_comp_channel |channel, details| {
         details.object(Kind::Channel, channel);
         arguments!(details, "{}", name(Kind::Context, context));
     }
 
-    fn ibv_get_cq_event(channel: *mut ibv_comp_channel, cq: *mut *mut ibv_cq, context: *mut *mut c_void) -> c_int
+    fn ibv_get_cq_event(
+        channel: *mut ibv_comp_channel, cq: *mut *mut ibv_cq, context: *mut *mut c_void) -> c_int
     |result, details| {
         details.minus_one(result);
         if details.succeeded() && !cq.is_null() {
@@ -26,7 +28,8 @@ verbs! {
         arguments!(details, "{}", name(Kind::Channel, channel));
     }
 
-    fn ibv_get_async_event(context: *mut ibv_context, event: *mut ibv_async_event) -> c_int |result, details| {
+    fn ibv_get_async_event(
+        context: *mut ibv_context, event: *mut ibv_async_event) -> c_int |result, details| {
         details.minus_one(result);
         if details.succeeded() && !event.is_null() {
             // SAFETY: the call succeeded and has filled it.
@@ -67,7 +70,8 @@ macro_rules! acknowledged {
         pub unsafe extern "C" fn $verb($($argument: $type),*) {
             let real = crate::real::real!($verb: unsafe extern "C" fn($($type),*));
             // SAFETY: the program's call, with its own arguments.
-            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |(), $details| $describe);
+            crate::call::call(stringify!($verb), || unsafe { real($($argument),*) }, |(),
+                $details| $describe);
         }
     )*};
 }
@@ -79,7 +83,8 @@ acknowledged! {
 
     ibv_ack_async_event(event: *mut ibv_async_event) |details| {
         // SAFETY: null, or an event that the program got from the library.
-        let kind = unsafe { event.as_ref() }.map_or("NULL".into(), |event| words::event(event.event_type).to_string());
+        let kind = unsafe { event.as_ref() }.map_or("NULL".into(),
+            |event| words::event(event.event_type).to_string());
         arguments!(details, "{kind}");
     }
 }

@@ -9,12 +9,17 @@ use crate::text::name;
 use crate::words;
 
 verbs! {
-    fn ibv_reg_mr(pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int) -> *mut ibv_mr |mr, details| {
+    fn ibv_reg_mr(
+        pd: *mut ibv_pd, address: *mut c_void, length: size_t,
+        access: c_int) -> *mut ibv_mr |mr, details| {
         region(details, mr, length);
-        arguments!(details, "{}, {address:p}, {length} B, {}", name(Kind::Pd, pd), words::access(access as u32));
+        arguments!(details, "{}, {address:p}, {length} B, {}", name(Kind::Pd, pd),
+            words::access(access as u32));
     }
 
-    fn ibv_reg_mr_iova(pd: *mut ibv_pd, address: *mut c_void, length: size_t, iova: u64, access: c_int) -> *mut ibv_mr
+    fn ibv_reg_mr_iova(
+        pd: *mut ibv_pd, address: *mut c_void, length: size_t, iova: u64,
+        access: c_int) -> *mut ibv_mr
     |mr, details| {
         region(details, mr, length);
         arguments!(
@@ -23,7 +28,9 @@ verbs! {
         );
     }
 
-    fn ibv_reg_mr_iova2(pd: *mut ibv_pd, address: *mut c_void, length: size_t, iova: u64, access: c_uint) -> *mut ibv_mr
+    fn ibv_reg_mr_iova2(
+        pd: *mut ibv_pd, address: *mut c_void, length: size_t, iova: u64,
+        access: c_uint) -> *mut ibv_mr
     |mr, details| {
         region(details, mr, length);
         arguments!(
@@ -32,7 +39,9 @@ verbs! {
         );
     }
 
-    fn ibv_reg_dmabuf_mr(pd: *mut ibv_pd, offset: u64, length: size_t, iova: u64, fd: c_int, access: c_int) -> *mut ibv_mr
+    fn ibv_reg_dmabuf_mr(
+        pd: *mut ibv_pd, offset: u64, length: size_t, iova: u64, fd: c_int,
+        access: c_int) -> *mut ibv_mr
     |mr, details| {
         region(details, mr, length);
         arguments!(
@@ -46,7 +55,9 @@ verbs! {
         arguments!(details, "{}, {handle}", name(Kind::Pd, pd));
     }
 
-    fn ibv_rereg_mr(mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, address: *mut c_void, length: size_t, access: c_int)
+    fn ibv_rereg_mr(
+        mr: *mut ibv_mr, flags: c_int, pd: *mut ibv_pd, address: *mut c_void, length: size_t,
+        access: c_int)
         -> c_int
     |result, details| {
         // This verb's error codes are negative, and `errno` is more precise.

@@ -33,7 +33,8 @@ verbs! {
         arguments!(details, "{}", if count.is_null() { "NULL" } else { "&count" });
     }
 
-    fn ibv_query_device(context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int |result, details| {
+    fn ibv_query_device(
+        context: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int |result, details| {
         details.errno_value(result);
         if details.succeeded() && !attr.is_null() {
             // SAFETY: the call succeeded and has filled it.
@@ -46,7 +47,9 @@ verbs! {
         arguments!(details, "{}", name(Kind::Context, context));
     }
 
-    fn ibv_query_gid(context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int |result, details| {
+    fn ibv_query_gid(
+        context: *mut ibv_context, port: u8, index: c_int,
+        gid: *mut ibv_gid) -> c_int |result, details| {
         details.minus_one(result);
         if details.succeeded() && !gid.is_null() {
             // SAFETY: the call succeeded and has filled it.
@@ -55,7 +58,9 @@ verbs! {
         arguments!(details, "{}, port={port}, index={index}", name(Kind::Context, context));
     }
 
-    fn ibv_query_pkey(context: *mut ibv_context, port: u8, index: c_int, pkey: *mut u16) -> c_int |result, details| {
+    fn ibv_query_pkey(
+        context: *mut ibv_context, port: u8, index: c_int,
+        pkey: *mut u16) -> c_int |result, details| {
         details.minus_one(result);
         if details.succeeded() && !pkey.is_null() {
             // SAFETY: the call succeeded and has filled it.
@@ -76,7 +81,9 @@ verbs! {
         arguments!(details, "{}, {path}", name(Kind::Pd, pd));
     }
 
-    fn ibv_create_ah_from_wc(pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh, port: u8) -> *mut ibv_ah |ah, details| {
+    fn ibv_create_ah_from_wc(
+        pd: *mut ibv_pd, wc: *mut ibv_wc, grh: *mut ibv_grh,
+        port: u8) -> *mut ibv_ah |ah, details| {
         details.object(Kind::Ah, ah);
         // SAFETY: null, or valid during the program's call.
         let wc = unsafe { wc.as_ref() }.map_or("NULL".into(), text::completion);

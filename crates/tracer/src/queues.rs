@@ -12,7 +12,8 @@ use crate::{building, words};
 
 verbs! {
     fn ibv_create_cq(
-        context: *mut ibv_context, cqe: c_int, user: *mut c_void, channel: *mut ibv_comp_channel, vector: c_int
+        context: *mut ibv_context, cqe: c_int, user: *mut c_void, channel: *mut ibv_comp_channel,
+        vector: c_int
     ) -> *mut ibv_cq
     |cq, details| {
         let _ = user;
@@ -28,14 +29,16 @@ verbs! {
         arguments!(details, "{}, cqe={cqe}", name(Kind::Cq, cq));
     }
 
-    fn ibv_create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq |srq, details| {
+    fn ibv_create_srq(
+        pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq |srq, details| {
         details.object(Kind::Srq, srq);
         // SAFETY: null, or valid during the program's call.
         let words = unsafe { attr.as_ref() }.map_or("NULL".into(), |init| attributes(&init.attr));
         arguments!(details, "{}, {words}", name(Kind::Pd, pd));
     }
 
-    fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int |result, details| {
+    fn ibv_modify_srq(
+        srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int |result, details| {
         details.errno_value(result);
         // SAFETY: null, or valid during the program's call.
         let attr = unsafe { attr.as_ref() }.copied().unwrap_or_default();
@@ -65,14 +68,17 @@ verbs! {
         arguments!(details, "{}, {init}", name(Kind::Pd, pd));
     }
 
-    fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int |result, details| {
+    fn ibv_modify_qp(
+        qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int |result, details| {
         details.errno_value(result);
         // SAFETY: null, or valid during the program's call.
-        let attr = unsafe { attr.as_ref() }.map_or("NULL".into(), |attr| text::qp_attributes(attr, mask));
+        let attr = unsafe { attr.as_ref() }.map_or("NULL".into(),
+            |attr| text::qp_attributes(attr, mask));
         arguments!(details, "{}, {attr}", name(Kind::Qp, qp));
     }
 
-    fn ibv_query_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int, init: *mut ibv_qp_init_attr) -> c_int
+    fn ibv_query_qp(
+        qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int, init: *mut ibv_qp_init_attr) -> c_int
     |result, details| {
         details.errno_value(result);
         let _ = init;

@@ -88,7 +88,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_are_contiguous_and_cover_the_message(length in 0u32..1 << 20, mtu in 1u8..6, start: prop::sample::Index) {
+        fn segments_are_contiguous_and_cover_the_message(
+            length in 0u32..1 << 20, mtu in 1u8..6, start: prop::sample::Index) {
             let segments = Segments { mtu: Mtu::from_code(mtu).unwrap(), length };
             let start = start.index(segments.count() as usize) as u32;
             let mut offset = start * segments.mtu.bytes();

@@ -558,14 +558,16 @@ mod tests {
                 Kind::Rc,
                 Initialized,
                 ReadyToReceive,
-                "IBV_QP_AV|IBV_QP_PATH_MTU|IBV_QP_RQ_PSN|IBV_QP_MIN_RNR_TIMER|IBV_QP_MAX_DEST_RD_ATOMIC|IBV_QP_DEST_QPN",
+                "IBV_QP_AV|IBV_QP_PATH_MTU|IBV_QP_RQ_PSN|IBV_QP_MIN_RNR_TIMER|IBV_QP_MAX_DEST_RD_AT\
+                 OMIC|IBV_QP_DEST_QPN",
             ),
             (Kind::Ud, ReadyToReceive, ReadyToSend, "IBV_QP_SQ_PSN"),
             (
                 Kind::Rc,
                 ReadyToReceive,
                 ReadyToSend,
-                "IBV_QP_TIMEOUT|IBV_QP_RETRY_CNT|IBV_QP_RNR_RETRY|IBV_QP_MAX_QP_RD_ATOMIC|IBV_QP_SQ_PSN",
+                "IBV_QP_TIMEOUT|IBV_QP_RETRY_CNT|IBV_QP_RNR_RETRY|IBV_QP_MAX_QP_RD_ATOMIC|IBV_QP_S\
+                 Q_PSN",
             ),
         ];
         for (kind, from, to, required) in table {

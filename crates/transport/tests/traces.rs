@@ -66,13 +66,15 @@ fn asked(destination: u32, psn: u32, request: SendRequest, buffer: &[u8]) -> Vec
     as_rxe(&packet[..length])
 }
 
-const SEND_ONLY: &str = "0430ffff0000001180bd34207b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b000000";
+const SEND_ONLY: &str = "0430ffff0000001180bd34207b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
+                         7b7b7b7b7b7b7b7b000000";
 const ACKNOWLEDGE: &str = "1100ffff0000001100bd34201f000001";
 const READ_REQUEST: &str = "0c00ffff0000001680dc5f3100005601c47f30000000079a000009c4";
 const COMPARE_SWAP: &str =
     "1300ffff0000001780f9cd2b00005652a31ea0000000087000000000000000000000000000000000";
 const ATOMIC_ACKNOWLEDGE: &str = "1200ffff0000001700f9cd2b1f000001240da8da0376ffbe";
-const DATAGRAM: &str = "6430ffff00000013005a7e2311111111000000137b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b000000";
+const DATAGRAM: &str = "6430ffff00000013005a7e2311111111000000137b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7\
+                        b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b000000";
 
 #[test]
 fn requests_equal_packets_of_rxe() {

@@ -183,7 +183,9 @@ proptest! {
     /// Completed messages have the bytes that were sent, in the order of sending; so does written
     /// memory.
     #[test]
-    fn received_messages_equal_sent_ones(seed: u64, loss in 0u64..200, count in 1usize..60, longest in prop_oneof![Just(100u64), Just(6000)]) {
+    fn received_messages_equal_sent_ones(
+        seed: u64, loss in 0u64..200, count in 1usize..60,
+        longest in prop_oneof![Just(100u64), Just(6000)]) {
         let mut random = Random(seed);
         let mut requester = requester(Service::Connected(Qpn::new(1)), Mtu::B1024);
         let mut responder = connected(Mtu::B1024, ReceiveQueue::Own);

@@ -1,7 +1,8 @@
 //! Base transport header (specification 9.2).
 //!
 //! ```text
-//! opcode 8 | SE 1, M 1, PadCnt 2, TVer 4 | P_Key 16 | F 1, B 1, resv 6, DestQP 24 | A 1, resv 7, PSN 24
+//! opcode 8 | SE 1, M 1, PadCnt 2, TVer 4 | P_Key 16
+//! F 1, B 1, resv 6, DestQP 24 | A 1, resv 7, PSN 24
 //! ```
 
 use crate::cursor::{Reader, Writer};

@@ -282,7 +282,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_ip_identification_is_recovered(id: u16, packet in proptest::collection::vec(any::<u8>(), 12..4200)) {
+        fn the_ip_identification_is_recovered(
+            id: u16, packet in proptest::collection::vec(any::<u8>(), 12..4200)) {
             let received = compute(&v4(id), &packet);
             prop_assert_eq!(identification(&v4(0), &packet, received), Some(id));
         }
@@ -292,7 +293,8 @@ mod tests {
         /// identification produces are always refused.
         #[test]
         fn a_flipped_bit_matches_no_identification(
-            id: u16, mut packet in proptest::collection::vec(any::<u8>(), 12..2000), at: prop::sample::Index, bit in 0u8..8)
+            id: u16, mut packet in proptest::collection::vec(any::<u8>(), 12..2000),
+            at: prop::sample::Index, bit in 0u8..8)
         {
             let received = compute(&v4(id), &packet);
             let at = at.index(packet.len());

@@ -103,7 +103,8 @@ impl Benchmark {
 }
 
 macro_rules! benchmarks {
-    ($($name:literal $group:ident $processes:expr, $axis:literal, $run:path, $answers:literal, $source:literal;)*) => {
+    ($($name:literal $group:ident $processes:expr, $axis:literal, $run:path, $answers:literal,
+        $source:literal;)*) => {
         /// All benchmarks, in the order in which an evaluation runs them.
         pub const ALL: &[Benchmark] = &[$(Benchmark {
             name: $name,
@@ -140,7 +141,8 @@ benchmarks! {
     "baseline.tcp" Baseline Two, "size", baseline::tcp::run,
         "How fast is TCP between the same hosts?", "the alternative";
     "latency.write" Latency Two, "size", latency::ping_pong::write,
-        "How long does a write take until the receiver sees it in memory?", "perftest's ib_write_lat";
+        "How long does a write take until the receiver sees it in memory?",
+        "perftest's ib_write_lat";
     "latency.write-completion" Latency Two, "size", latency::completion::write,
         "How long does a write take until its completion?", "completion of a one-sided operation";
     "latency.read" Latency Two, "size", latency::completion::read,

@@ -125,8 +125,10 @@ mod tests {
 
     #[test]
     fn a_failed_check_in_the_summary_gives_no_outcome() {
-        let told = "x\nBegin of Summary section.\nSuccess=1\nCommWorldProcs=2\nHPL_time=0.5\nHPL_Tflops=0.002\n\
-                    RandomlyOrderedRingLatency_usec=-1\nMPIFFT_Gflops=nan\nEnd of Summary section.\n";
+        let told = "x\nBegin of Summary section.\nSuccess=1\nCommWorldProcs=2\nHPL_time=0.5\n\
+                    HPL_Tflops=0.002\n\
+                    RandomlyOrderedRingLatency_usec=-1\nMPIFFT_Gflops=nan\n\
+                    End of Summary section.\n";
         let outcome = parse(told).unwrap();
         let figures: Vec<(&str, f64)> = outcome
             .metrics

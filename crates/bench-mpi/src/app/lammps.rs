@@ -82,9 +82,12 @@ fn parse(log: &str) -> Result<Outcome, String> {
 mod tests {
     use super::*;
 
-    const TOLD: &str = "LAMMPS (7 Jan 2022)\nMemory\nStep Temp TotEng \n       0    281.9   -41898.16\n      50    281.4   -41974.25\n\
-        Loop time of 2.5 on 2 procs for 50 steps with 16032 atoms\n\nSection |  min | avg | max |%varavg| %total\n\
-        Kspace  | 14.255     | 15.149     | 16.044     |  23.0 | 26.17\nComm    | 3.9 | 4.0 | 4.1 |   4.1 |  6.95\n";
+    const TOLD: &str = "LAMMPS (7 Jan 2022)\nMemory\nStep Temp TotEng \n       0    281.9   \
+                        -41898.16\n      50    281.4   -41974.25\n\
+        Loop time of 2.5 on 2 procs for 50 steps with 16032 atoms\n\n\
+        Section |  min | avg | max |%varavg| %total\n\
+        Kspace  | 14.255     | 15.149     | 16.044     |  23.0 | 26.17\n\
+        Comm    | 3.9 | 4.0 | 4.1 |   4.1 |  6.95\n";
 
     #[test]
     fn a_log_gives_times_shares_and_thermodynamic_states() {

@@ -13,8 +13,10 @@ pub const SOLVER: Program = Program {
     name: "lattice-qcd",
     title: "lattice QCD",
     sources: sources!("lattice":
-        "su3.h", "su3.c", "spinor.h", "random.h", "random.c", "geometry.h", "geometry.c", "field.h", "field.c", "gauge.h", "gauge.c",
-        "halo.h", "halo.c", "dirac.h", "dirac.c", "solver.h", "solver.c", "arguments.h", "arguments.c", "verify.h", "verify.c", "main.c",
+        "su3.h", "su3.c", "spinor.h", "random.h", "random.c", "geometry.h", "geometry.c",
+        "field.h", "field.c", "gauge.h", "gauge.c",
+        "halo.h", "halo.c", "dirac.h", "dirac.c", "solver.h", "solver.c", "arguments.h",
+        "arguments.c", "verify.h", "verify.c", "main.c",
     ),
 };
 
@@ -48,8 +50,10 @@ fn parse(output: &str) -> Result<Outcome, String> {
 mod tests {
     use super::*;
 
-    const TOLD: &str = " Lattice QCD Completed\n Iterations      = 30\n Time in seconds = 0.25\n Total processes = 2\n \
-        Mop/s total     = 300.50\n Plaquette       = 0.667784\n Solution norm   = 1.39167e+06\n Verification    = SUCCESSFUL\n";
+    const TOLD: &str = " Lattice QCD Completed\n Iterations      = 30\n Time in seconds = 0.25\n \
+                        Total processes = 2\n Mop/s total     = 300.50\n \
+                        Plaquette       = 0.667784\n Solution norm   = 1.39167e+06\n \
+                        Verification    = SUCCESSFUL\n";
 
     #[test]
     fn only_verified_output_gives_an_outcome() {

@@ -27,7 +27,8 @@ pub const RELAXATION: Program = Program {
     title: "NAS' LU",
     sources: sources!("nas":
         "common.h", "run.c",
-        "lu.h", "lu.c", "lu_part.c", "lu_exchange.c", "lu_solution.c", "lu_equations.c", "lu_sweeps.c", "lu_norms.c",
+        "lu.h", "lu.c", "lu_part.c", "lu_exchange.c", "lu_solution.c", "lu_equations.c",
+        "lu_sweeps.c", "lu_norms.c",
     ),
 };
 
@@ -100,8 +101,9 @@ pub(super) fn parse(output: &str, rate: &str) -> Result<Outcome, String> {
 mod tests {
     use super::*;
 
-    const TOLD: &str = " IS Benchmark Completed\n Class           =   A\n Time in seconds =   0.25\n Total processes =   2\n \
-        Mop/s total     =   300.50\n Verification    =   SUCCESSFUL\n";
+    const TOLD: &str = " IS Benchmark Completed\n Class           =   A\n Time in seconds =   \
+                        0.25\n Total processes =   2\n Mop/s total     =   300.50\n \
+                        Verification    =   SUCCESSFUL\n";
 
     #[test]
     fn only_verified_output_gives_an_outcome() {

@@ -169,8 +169,8 @@ mod tests {
             })
         };
         let text = several(&models[..2], judge, false);
-        let order = "Order      not distinguishable: b takes 1.050 times as long; 0.525 to 2.100 times the time \
-                     of a (80 %)\n";
+        let order = "Order      not distinguishable: b takes 1.050 times as long; \
+                     0.525 to 2.100 times the time of a (80 %)\n";
         assert!(text.contains(order), "{text}");
         assert!(!text.contains("est "), "{text}");
         let text = several(&models, judge, false);

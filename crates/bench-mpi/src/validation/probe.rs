@@ -34,7 +34,10 @@ pub struct ProbeResult {
 /// Fails if the probe does not compile, run or print its results.
 pub fn run(ready: &Ready, processes: usize, sizes: &[usize]) -> Result<ProbeResult, Failure> {
     let (directory, counters) = (Directory::create()?, Directory::create()?);
-    let (source, program) = (directory.path().join("probe.c"), directory.path().join("probe"));
+    let (source, program) = (
+        directory.path().join("probe.c"),
+        directory.path().join("probe"),
+    );
     fs::write(&source, SOURCE).map_err(|error| BenchFailure::Directory {
         path: source.clone(),
         source: error,

@@ -37,7 +37,8 @@ impl fmt::Display for Validation {
         if let Some([turn, look, give_way]) = self.turns {
             writeln!(
                 f,
-                "  processes that share a processor: time slices of {}, a poll takes {}, a yield {}",
+                "  processes that share a processor: time slices of {}, a poll takes {}, \
+                 a yield {}",
                 unit::time(turn),
                 unit::time(look),
                 unit::time(give_way)

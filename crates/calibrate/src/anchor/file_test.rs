@@ -74,7 +74,8 @@ fn perftest_rates_in_gigabits_of_datagrams() {
 fn osu_curves_of_three_versions() {
     let texts = [
         "# OSU MPI Latency Test v5.9\n# Size          Latency (us)\n0   1.12\n1   1.20\n8 1.21\n",
-        "# OSU MPI Latency Test v7.3\n# Datatype: MPI_CHAR.\n# Size       Avg Latency(us)\n8 1.21\n",
+        "# OSU MPI Latency Test v7.3\n# Datatype: MPI_CHAR.\n# Size       Avg Latency(us)\n\
+         8 1.21\n",
         "# OSU MPI Latency Test v6.1\n# Size          Latency (us)\n4   1.20\n16 1.25\n",
     ];
     for (text, expected) in texts.iter().zip([(8, 1.21), (8, 1.21), (16, 1.25)]) {

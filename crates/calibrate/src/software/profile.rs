@@ -27,7 +27,8 @@ pub fn fitted_profile(base: &str, closed: &Closed, source: &str) -> String {
         };
         let _ = writeln!(
             sections.entry(section).or_default(),
-            "{key} = {{ value = {value}, unit = {}, tag = \"fitted\", source = {}, low = {}, high = {} }}",
+            "{key} = {{ value = {value}, unit = {}, tag = \"fitted\", source = {}, low = {}, \
+             high = {} }}",
             quoted(unit),
             quoted(source),
             free.low,

@@ -28,7 +28,8 @@ impl Script<'_> {
         let (tasks, threads) = (self.tasks, self.threads);
         format!(
             "#!/bin/bash\n\
-             # {points} points of the study {file:?} in {tasks} tasks. Submit with sbatch, with the cluster's own options\n\
+             # {points} points of the study {file:?} in {tasks} tasks. Submit with sbatch, \
+             with the cluster's own options\n\
              # (--partition, --account, --time). A resubmitted task continues where it ended.\n\
              # When all have ended, `bash THIS_SCRIPT merge` merges their results.\n\
              #SBATCH --job-name=verbena-sweep\n\

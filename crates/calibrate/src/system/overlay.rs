@@ -45,7 +45,8 @@ pub fn overlay(
         let lines = parts.entry(part).or_default().entry(section).or_default();
         let _ = writeln!(
             lines,
-            "{key} = {{ value = {value}, unit = {}, tag = \"fitted\", source = {}, low = {}, high = {} }}",
+            "{key} = {{ value = {value}, unit = {}, tag = \"fitted\", source = {}, low = {}, \
+             high = {} }}",
             string(unit),
             string(source),
             free.low,

@@ -40,7 +40,8 @@ pub struct Arguments {
     fit: Vec<String>,
 
     /// Launch each benchmark N times, on the software adapter
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::between::<u32>(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3,
+        value_parser = number::between::<u32>(1..=1000))]
     launches: u32,
 
     /// Expect this relative noise of measurements
@@ -55,7 +56,8 @@ pub struct Arguments {
     out: Option<PathBuf>,
 
     /// Compute on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<u32>(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2,
+        value_parser = number::between::<u32>(1..=1024))]
     threads: u32,
 
     #[command(flatten)]

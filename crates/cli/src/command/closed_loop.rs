@@ -32,11 +32,13 @@ pub struct Arguments {
     targets: Vec<Target>,
 
     /// Use these numbers of processes
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"], value_parser = number::between::<u16>(1..=1024))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = ["2", "4"],
+        value_parser = number::between::<u16>(1..=1024))]
     processes: Vec<u16>,
 
     /// Time N runs of each and take the median
-    #[arg(long, value_name = "N", default_value = "3", value_parser = number::between::<u16>(1..=100))]
+    #[arg(long, value_name = "N", default_value = "3",
+        value_parser = number::between::<u16>(1..=100))]
     launches: u16,
 
     /// Use this MPI library [default: that of `mpicc`]

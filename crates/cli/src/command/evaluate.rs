@@ -210,7 +210,10 @@ impl Arguments {
         let mut beside = Vec::new();
         for profile in &self.beside {
             // A model that is a target itself is not run twice.
-            let measured = |target: &Target| matches!(target, Target::Model { profile: p, .. } if p == profile);
+            let measured = |target: &Target| {
+                matches!(target,
+                Target::Model { profile: p, .. } if p == profile)
+            };
             if !self.options.targets.iter().any(measured) {
                 beside.push(model(profile)?);
             }

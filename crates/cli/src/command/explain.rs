@@ -30,17 +30,20 @@ pub struct Arguments {
     target: Target,
 
     /// Use these message sizes, in bytes, KiB (4K) or MiB (1M)
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8", value_parser = number::message_size)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "8",
+        value_parser = number::message_size)]
     sizes: Vec<usize>,
 
     /// Use these numbers of pairs in multi-pair benchmarks
     ///
     /// The pairs run in lockstep.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1", value_parser = number::between::<usize>(1..=512))]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1",
+        value_parser = number::between::<usize>(1..=512))]
     pairs: Vec<usize>,
 
     /// Use these transports: rc, uc, ud, xrc
-    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "rc", value_parser = ["rc", "uc", "ud", "xrc"])]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "rc",
+        value_parser = ["rc", "uc", "ud", "xrc"])]
     transports: Vec<String>,
 
     /// Post messages up to this size inline

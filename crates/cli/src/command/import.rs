@@ -157,8 +157,8 @@ fn report_otf2(imported: &verbena_mpi_trace::otf2::Imported) {
     if off.nanoseconds > 0 {
         let share = 100.0 * off.nanoseconds as f64 / off.traced.max(1) as f64;
         outln!(
-            "  the tracer was off for {share:.1} % of the ranks' time, in {} spans: calls made then \
-             are missing, and this time does not count as computing",
+            "  the tracer was off for {share:.1} % of the ranks' time, in {} spans: \
+             calls made then are missing, and this time does not count as computing",
             off.spans
         );
     }

@@ -50,7 +50,8 @@ pub struct Arguments {
     /// Distribute the ranks over N nodes [default: one node a rank]
     ///
     /// Several numbers, e.g. 16,64,256, are replayed one after the other.
-    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "ranks_per_node", value_parser = number::between::<usize>(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with = "ranks_per_node",
+        value_parser = number::between::<usize>(1..=1_000_000))]
     nodes: Vec<usize>,
 
     /// Set the size of the buffer of an MSCCL algorithm, e.g. 4M

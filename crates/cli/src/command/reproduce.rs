@@ -54,10 +54,12 @@ pub struct Arguments {
     /// Compute the held-out curves only; write their residuals here
     ///
     /// For papers/validation/residuals.toml, from which predictions get their intervals.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "out", "sensitivity", "on", "anchors"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["paper", "out", "sensitivity", "on",
+        "anchors"])]
     residuals: Option<PathBuf>,
     /// Compute on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<usize>(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2,
+        value_parser = number::between::<usize>(1..=1024))]
     threads: usize,
 }
 
@@ -225,7 +227,8 @@ impl Arguments {
         };
         if model.remarks.is_empty() {
             return wrong(
-                "--on selects the system that --anchor corrects: add --anchor, or use a saved machine",
+                "--on selects the system that --anchor corrects: add --anchor, \
+                 or use a saved machine",
             );
         }
         let system = model.system()?.clone();

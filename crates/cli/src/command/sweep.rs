@@ -28,13 +28,15 @@ pub struct Arguments {
     out: Option<PathBuf>,
 
     /// Compute on N threads; results do not depend on N
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::between::<u32>(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 2,
+        value_parser = number::between::<u32>(1..=1024))]
     threads: u32,
 
     /// Print the script of a Slurm array, and compute nothing
     ///
     /// With 16 tasks, or as many as given.
-    #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true, default_missing_value = "16",
+    #[arg(long, value_name = "TASKS", num_args = 0..=1, require_equals = true,
+        default_missing_value = "16",
           value_parser = number::between::<u32>(1..=100_000), conflicts_with = "part")]
     slurm: Option<u32>,
 

@@ -268,8 +268,8 @@ fn interfaces_for(all: &[Description], wanted: &str, devices: u8) -> Result<Vec<
     let ports = named(all, wanted)?;
     if ports.len() % each != 0 {
         eprintln!(
-            "verbena: VERBENA_INTERFACE is `{wanted}`, and VERBENA_DEVICES {devices}; name an interface for each device, or \
-             several for each"
+            "verbena: VERBENA_INTERFACE is `{wanted}`, and VERBENA_DEVICES {devices}; \
+             name an interface for each device, or several for each"
         );
         return Err(Errno::EINVAL);
     }

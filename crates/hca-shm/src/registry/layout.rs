@@ -51,7 +51,7 @@ pub(super) const LENGTH: usize = BLOCKS_AT + BLOCKS as usize * 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) generation: u32,
-    pub(super) is_alive: bool,
+    pub(super) in_use: bool,
 }
 
 impl Life {
@@ -59,12 +59,12 @@ impl Life {
     fn of(word: u64) -> Life {
         Life {
             generation: (word >> 1) as u32,
-            is_alive: word & 1 != 0,
+            in_use: word & 1 != 0,
         }
     }
 
     fn word(self) -> u64 {
-        u64::from(self.generation) << 1 | u64::from(self.is_alive)
+        u64::from(self.generation) << 1 | u64::from(self.in_use)
     }
 }
 
@@ -135,21 +135,21 @@ impl Table {
         self.slot_hint().store(slot + 1, Ordering::Relaxed);
         let life = Life {
             generation,
-            is_alive: true,
+            in_use: true,
         };
         self.life_word(slot).store(life.word(), Ordering::Release);
     }
 
-    /// Ends a life, if it still is_alive. The caller holds the slot, or has seen it unlocked. Returns
+    /// Ends a life, if it still goes on. The caller holds the slot, or saw it unlocked. Returns
     /// whether this call ended it.
     pub(super) fn end_life(&self, slot: u32, generation: u32) -> bool {
         let lasting = Life {
             generation,
-            is_alive: true,
+            in_use: true,
         };
         let over = Life {
             generation,
-            is_alive: false,
+            in_use: false,
         };
         let ended = self
             .life_word(slot)
@@ -215,13 +215,13 @@ impl Table {
         holder_of(self.block(block).load(Ordering::Acquire))
     }
 
-    /// Assigns a block to a life unless it belongs to one that is_alive. Returns whether it did.
+    /// Assigns a block to a life unless it belongs to one that goes on. Returns whether it did.
     pub(super) fn take_block(&self, block: u32, slot: u32, generation: u32) -> bool {
         let word = self.block(block);
         let before = word.load(Ordering::Acquire);
         let is_held = holder_of(before).is_some_and(|(slot, generation)| {
             let life = self.life(slot);
-            life.is_alive && life.generation == generation
+            life.in_use && life.generation == generation
         });
         let mine = u64::from(slot + 1) << 32 | u64::from(generation);
         !is_held

@@ -16,7 +16,7 @@ mod presence;
 #[cfg(test)]
 mod tests;
 
-pub use directory::{TREE, prepare, remove_tree, death_records};
+pub use directory::{TREE, death_records, prepare, remove_tree};
 pub use layout::{BLOCK, BLOCKS, SLOTS};
 
 use directory::{Directory, FILE};
@@ -186,7 +186,7 @@ impl Registry {
     fn lock_slot(&self) -> Result<u32> {
         for only_given_back in [true, false] {
             for slot in self.table.slots_to_try() {
-                if only_given_back && self.table.life(slot).is_alive {
+                if only_given_back && self.table.life(slot).in_use {
                     continue;
                 }
                 match presence::try_lock(&self.file, slot)? {
@@ -206,7 +206,7 @@ impl Registry {
             return Err(Errno::ESTALE);
         }
         let before = self.table.life(slot);
-        if before.is_alive {
+        if before.in_use {
             self.reclaim_slot(Identity {
                 slot,
                 generation: before.generation,
@@ -245,14 +245,14 @@ impl Registry {
 
     /// Reclaims the remains of a process if it is dead.
     pub fn reclaim(&self, identity: Identity) {
-        if self.is_alive(identity) && !self.is_held(identity.slot) {
+        if self.has_not_ended(identity) && !self.is_held(identity.slot) {
             self.reclaim_slot(identity);
         }
     }
 
     /// Returns whether a process lives, by the kernel's lock and without its cooperation.
     pub fn is_alive(&self, identity: Identity) -> bool {
-        self.is_alive(identity) && self.is_held(identity.slot)
+        self.has_not_ended(identity) && self.is_held(identity.slot)
     }
 
     fn is_held(&self, slot: u32) -> bool {
@@ -314,7 +314,7 @@ impl Registry {
     pub fn owner(&self, number: u32) -> Option<Identity> {
         let (slot, generation) = self.table.holder(number / BLOCK)?;
         let identity = Identity { slot, generation };
-        self.is_alive(identity).then_some(identity)
+        self.has_not_ended(identity).then_some(identity)
     }
 
     /// Returns identity and process id of all processes that have not left. Some may have been
@@ -361,18 +361,18 @@ impl Registry {
 
     fn lives(&self) -> impl Iterator<Item = Identity> + '_ {
         self.table.used_slots().filter_map(|slot| {
-            let Life { generation, is_alive } = self.table.life(slot);
-            is_alive.then_some(Identity { slot, generation })
+            let Life { generation, in_use } = self.table.life(slot);
+            in_use.then_some(Identity { slot, generation })
         })
     }
 
     /// Returns whether a process has neither left nor been found dead.
     #[inline]
-    fn is_alive(&self, identity: Identity) -> bool {
+    fn has_not_ended(&self, identity: Identity) -> bool {
         self.table.life(identity.slot)
             == Life {
                 generation: identity.generation,
-                is_alive: true,
+                in_use: true,
             }
     }
 

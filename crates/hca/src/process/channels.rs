@@ -1,9 +1,9 @@
 //! The channels of a process: those that it has, and those that it is asked for.
 
+use crate::process::channel_ends::{Inbound, Outbound};
 use crate::process::channel_requests::ConnectRequests;
 use crate::process::handshake_descriptors::Handshakes;
 use crate::process::lane_ends::LaneIn;
-use crate::process::channel_ends::{Inbound, Outbound};
 use crate::process::outbound_lane::{LaneOut, LaneUser};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

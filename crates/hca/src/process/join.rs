@@ -26,8 +26,8 @@ impl Process {
         let (registry, identity, listener) =
             Registry::enter(&registry::directory()).inspect_err(|error| {
                 eprintln!(
-                    "verbena: cannot use the registry {}: {}; set VERBENA_RUNTIME_DIR to a directory \
-                     of your own",
+                    "verbena: cannot use the registry {}: {}; set VERBENA_RUNTIME_DIR to a \
+                     directory of your own",
                     registry::directory().display(),
                     registry::obstacle(*error)
                 );

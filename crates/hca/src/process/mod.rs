@@ -12,6 +12,7 @@
 
 pub(crate) mod activity;
 mod caller;
+pub mod channel_ends;
 pub mod channel_requests;
 mod channel_waiters;
 pub mod channels;
@@ -21,7 +22,6 @@ mod idle_policy;
 mod join;
 pub(crate) mod lane_ends;
 mod lanes;
-pub mod channel_ends;
 pub(crate) mod membership;
 pub(crate) mod moderated;
 mod next_record;

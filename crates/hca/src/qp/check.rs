@@ -136,8 +136,8 @@ pub(super) fn port(
     if has(IBV_QP_PATH_MTU) && !(IBV_MTU_256..=most).contains(&new.path_mtu) {
         return Err(refused!(
             EINVAL,
-            "path_mtu is {} (an enum ibv_mtu): {} has IBV_MTU_256 ({IBV_MTU_256}) to {} bytes ({most}), \
-             active_mtu of ibv_query_port",
+            "path_mtu is {} (an enum ibv_mtu): {} has IBV_MTU_256 ({IBV_MTU_256}) \
+             to {} bytes ({most}), active_mtu of ibv_query_port",
             new.path_mtu,
             port_name(port),
             device::mtu_bytes(port)
@@ -148,7 +148,8 @@ pub(super) fn port(
     {
         return Err(refused!(
             EINVAL,
-            "port_num is {}, and the queue pair is attached to groups at {}: ibv_detach_mcast first",
+            "port_num is {}, and the queue pair is attached to groups at {}: \
+             ibv_detach_mcast first",
             number(port),
             port_name(joined)
         ));

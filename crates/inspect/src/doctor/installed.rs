@@ -21,7 +21,8 @@ pub fn findings() -> Vec<Finding> {
         library(
             "librdmacm",
             "librdmacm.so.1",
-            "programs that use rdma_connect need it: install librdmacm1 (Debian), librdmacm (Fedora)",
+            "programs that use rdma_connect need it: install librdmacm1 (Debian), \
+             librdmacm (Fedora)",
         ),
         programs(
             "ping-pongs",

@@ -5,7 +5,6 @@
 //! once with default settings and once for each path. To give the reason for a failure, the
 //! adapter's functions test single system calls.
 
-mod trial_process;
 mod finding;
 mod installed;
 mod kernel;
@@ -15,11 +14,12 @@ mod paths;
 mod probe;
 mod runtime_directory;
 mod trial;
+mod trial_process;
 
-pub use trial_process::{LENGTH, Operation};
 pub use finding::{Examination, Finding, State};
 pub use probe::Probe;
 pub use trial::{Taken, Trial, message_or};
+pub use trial_process::{LENGTH, Operation};
 
 use verbena_run::libraries;
 

@@ -40,7 +40,8 @@ fn mapped() -> Finding {
     match trial::run(Probe::End, Some(MAPPED)) {
         Ok(taken) if one_sided(&taken, MAPPED) => Finding::ok(subject, words(&taken)),
         Ok(taken) => Finding::missing(subject, words(&taken)).advise(
-            "registered pages could not be moved into shared memory: see memory files, and `ulimit -v`",
+            "registered pages could not be moved into shared memory: see memory files, \
+             and `ulimit -v`",
         ),
         Err(reason) => Finding::missing(subject, reason),
     }
@@ -64,7 +65,8 @@ fn cma() -> Finding {
         ),
         _ => (
             "process_vm_readv is refused, probably by a container's seccomp profile".to_owned(),
-            "allow process_vm_readv and process_vm_writev in the profile; `mapped` does not need them",
+            "allow process_vm_readv and process_vm_writev in the profile; \
+             `mapped` does not need them",
         ),
     };
     Finding::missing(subject, found).advise(advice)

@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use verbena_hca::describe;
 use verbena_hca_shm::registry;
 
-use super::trial_process::{CHECK, DONE, MISTAKE, Operation};
 use super::probe::Probe;
+use super::trial_process::{CHECK, DONE, MISTAKE, Operation};
 use crate::info::Answer;
 
 /// Time without an answer after which a process counts as hung. Each step takes milliseconds.

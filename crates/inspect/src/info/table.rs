@@ -176,9 +176,9 @@ mod tests {
         );
         assert!(
             text.contains(
-                "\n  port 1: active, Ethernet, RoCE v2 by eth1, LID 0, MTU 1024 B\n  GID 1: ::ffff:10.0.0.1, RoCE v2, \
-                 chosen\n  port 2: active, Ethernet, RoCE v2 by eth2, LID 0, MTU 1024 B\n  GID 1: ::ffff:10.0.1.1, RoCE v2, \
-                 chosen\n"
+                "\n  port 1: active, Ethernet, RoCE v2 by eth1, LID 0, MTU 1024 B\n  GID 1: \
+                 ::ffff:10.0.0.1, RoCE v2, chosen\n  port 2: active, Ethernet, RoCE v2 by eth2, \
+                 LID 0, MTU 1024 B\n  GID 1: ::ffff:10.0.1.1, RoCE v2, chosen\n"
             ),
             "{text}"
         );

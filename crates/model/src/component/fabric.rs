@@ -70,7 +70,8 @@ mod tests {
         );
         assert_eq!(
             on("connectx6-hdr", 1024),
-            "fat tree of quantum switches (40 ports): 3 levels, 52 leaves, 60 spines, 400 cores, 1:1"
+            "fat tree of quantum switches (40 ports): 3 levels, 52 leaves, 60 spines, 400 cores, \
+             1:1"
         );
         assert_eq!(on("connectx-qdr-back-to-back", 2), "no switch");
     }

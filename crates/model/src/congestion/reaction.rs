@@ -239,7 +239,8 @@ mod tests {
     proptest! {
         #[test]
         fn rate_and_alpha_stay_within_bounds(
-            events in prop::collection::vec((0u64..3, 0u64..2_000_000_000_000, 0u64..100_000_000), 1..200),
+            events in prop::collection::vec((0u64..3, 0u64..2_000_000_000_000, 0u64..100_000_000),
+                1..200),
         ) {
             let mut flow = flow();
             let mut now = Time::ZERO;
@@ -260,7 +261,8 @@ mod tests {
         /// The time of calls does not matter: a flow queried often equals one queried only at the
         /// end.
         #[test]
-        fn reading_the_rate_changes_no_state(looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
+        fn reading_the_rate_changes_no_state(
+            looks in prop::collection::vec(0u64..5_000_000_000, 0..50)) {
             let mut seldom = flow();
             seldom.notified(Time::ZERO);
             let mut often = seldom.clone();

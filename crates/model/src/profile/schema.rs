@@ -3,7 +3,9 @@
 
 /// Declares a section of a profile: a struct, and a reader that takes every key exactly once.
 macro_rules! section {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident : $type:ty),* $(,)? }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$field_doc:meta])* $field:ident : $type:ty),* $(,)?
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone)]
         pub struct $name { $($(#[$field_doc])* pub $field: $type),* }

@@ -28,7 +28,8 @@ pub fn round(wiring: &Wiring, lanes: usize, name: impl Fn(usize) -> String) -> R
     switches.push(switches[0].clone());
     let remedy = match classes < wiring.classes() {
         true => format!(
-            "this shape needs {} virtual lanes, and the link has {lanes}: set `lanes` of the link's profile",
+            "this shape needs {} virtual lanes, and the link has {lanes}: \
+             set `lanes` of the link's profile",
             wiring.classes()
         ),
         false => "give forwarding tables without such a cycle, or other cables".to_owned(),

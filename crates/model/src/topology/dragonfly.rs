@@ -42,7 +42,8 @@ impl Dragonfly {
         let (ports, others) = (switches * global, groups - 1);
         if ports < others {
             return Err(format!(
-                "a group of {switches} switches with {global} cables each to other groups does not reach {others} of them"
+                "a group of {switches} switches with {global} cables each to other groups does not \
+                 reach {others} of them"
             ));
         }
         let mut cables = Vec::new();

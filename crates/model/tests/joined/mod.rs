@@ -27,7 +27,8 @@ pub fn shape(section: &str, values: &[(&str, usize)], routing: &str) -> String {
 /// Returns ConnectX DDR with the given topology, and switches with enough ports.
 pub fn system(topology: &str, nodes: usize, lanes: f64) -> Result<System, Error> {
     let own = format!(
-        "kind = \"system\"\nbase = \"connectx-ddr\"\nabout = \"a test's\"\nswitch = \"large\"\ntopology = \"joined\"\nnodes = {}\n",
+        "kind = \"system\"\nbase = \"connectx-ddr\"\nabout = \"a test's\"\nswitch = \"large\"\n\
+         topology = \"joined\"\nnodes = {}\n",
         count(nodes)
     );
     let switch = format!(

@@ -258,7 +258,8 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_read_or_refused(input in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_are_read_or_refused(
+        input in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = read(&[input]);
     }
 }

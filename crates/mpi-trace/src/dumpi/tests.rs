@@ -360,9 +360,11 @@ proptest! {
             .call(76, &[H(3), I(1), List(&[0]), H(4)])
             .call(8, &[I(1), DOUBLE, I(0), I(3), WORLD, I(4)])
             .call(12, &[I(1), DOUBLE, I(-1), I(3), WORLD, I(6)])
-            .call(20, &[I(2), List(&[4, 6]), I(2), List(&[1, 0]), Statuses(&[(8, 0, 3), (8, 0, 3)])])
+            .call(20, &[I(2), List(&[4, 6]), I(2), List(&[1, 0]),
+                Statuses(&[(8, 0, 3), (8, 0, 3)])])
             .call(54, &[I(0), I(1), DOUBLE, I(0), WORLD, I(1), DOUBLE])
-            .call(61, &[I(1), List(&[1]), List(&[0]), DOUBLE, List(&[1]), List(&[0]), DOUBLE, WORLD])
+            .call(61, &[I(1), List(&[1]), List(&[0]), DOUBLE, List(&[1]), List(&[0]), DOUBLE,
+                WORLD])
             .call(125, &[]);
         let mut file = file.finish();
         for (at, value) in damages {

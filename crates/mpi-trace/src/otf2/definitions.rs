@@ -59,8 +59,8 @@ impl Definitions {
         }
         let Some(ranks) = groups.locations.filter(|ranks| !ranks.is_empty()) else {
             return Err(Error::Lacking(
-                "the archive has no ranks of MPI (no group COMM_LOCATIONS of paradigm MPI): trace the program with MPI's wrappers \
-                 (Score-P: scorep --mpp=mpi)"
+                "the archive has no ranks of MPI (no group COMM_LOCATIONS of paradigm MPI): \
+                 trace the program with MPI's wrappers (Score-P: scorep --mpp=mpi)"
                     .to_owned(),
             ));
         };

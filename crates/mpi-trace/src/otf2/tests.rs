@@ -160,7 +160,8 @@ fn invalid_events_are_refused_with_the_line() {
         ),
         ("CALLING_CONTEXT_SAMPLE 0 10 x\n", "line 6 ", "sampled"),
         (
-            "MPI_COLLECTIVE_END 0 10 Operation: BARRIER, Communicator: \"w\" <0>, Root: NONE, Sent: 0, Received: 0\n",
+            "MPI_COLLECTIVE_END 0 10 Operation: BARRIER, Communicator: \"w\" <0>, Root: NONE, \
+             Sent: 0, Received: 0\n",
             "rank 1",
             "others of its communicator have not",
         ),
@@ -186,8 +187,10 @@ fn invalid_events_are_refused_with_the_line() {
 
 #[test]
 fn cancelled_receives_are_dropped_and_unknown_operations_counted() {
-    let events = "MPI_IRECV_REQUEST 0 10 Request: 1\nMPI_REQUEST_CANCELLED 0 12 Request: 1\nMPI_IRECV_REQUEST 0 14 Request: 1\n\
-                  MPI_COLLECTIVE_END 1 20 Operation: ALLOCATE, Communicator: \"w\" <0>, Root: NONE, Sent: 0, Received: 0\n";
+    let events = "MPI_IRECV_REQUEST 0 10 Request: 1\nMPI_REQUEST_CANCELLED 0 12 Request: 1\n\
+                  MPI_IRECV_REQUEST 0 14 Request: 1\n\
+                  MPI_COLLECTIVE_END 1 20 Operation: ALLOCATE, Communicator: \"w\" <0>, Root: \
+                  NONE, Sent: 0, Received: 0\n";
     let imported = imported(events).expect("they are sound");
     let left_out = [
         ("ALLOCATE".to_owned(), 1),
@@ -207,7 +210,8 @@ fn cancelled_receives_are_dropped_and_unknown_operations_counted() {
 
 proptest! {
     #[test]
-    fn arbitrary_text_is_imported_or_refused(text in "(?s).{0,200}", cut in 0usize..3000, at in 0usize..3000) {
+    fn arbitrary_text_is_imported_or_refused(
+        text in "(?s).{0,200}", cut in 0usize..3000, at in 0usize..3000) {
         let _ = Definitions::read(text.as_bytes());
         let _ = imported(&text);
         for whole in [DEFINITIONS, EVENTS] {
@@ -221,7 +225,8 @@ proptest! {
     }
 
     #[test]
-    fn lines_in_any_order_are_imported_or_refused(order in proptest::collection::vec(0usize..14, 0..30)) {
+    fn lines_in_any_order_are_imported_or_refused(
+        order in proptest::collection::vec(0usize..14, 0..30)) {
         let lines: Vec<&str> = EVENTS.lines().collect();
         let text: Vec<&str> = order.iter().map(|&line| lines[line]).collect();
         let _ = imported(&text.join("\n"));

@@ -75,7 +75,8 @@ fn computing_takes_time_by_the_rate() {
 
 #[test]
 fn receives_get_the_message_that_was_sent() {
-    let text = "0 init\n1 init\n0 recv -333 -444 9 0\n0 irecv 1 5 9 0\n0 wait 1 0 5\n1 send 0 4 3 1\n\
+    let text = "0 init\n1 init\n0 recv -333 -444 9 0\n0 irecv 1 5 9 0\n0 wait 1 0 5\n\
+                1 send 0 4 3 1\n\
                 1 send 0 5 2 2\n0 finalize\n1 finalize";
     let trace = read(&imported(text).unwrap());
     let expected = [
@@ -107,7 +108,8 @@ fn receives_get_the_message_that_was_sent() {
 fn the_last_test_completes_a_request_that_is_not_waited_for() {
     let tests = |end: &str| {
         let text = format!(
-            "0 init\n1 init\n0 irecv 1 5 9 0\n0 test 1 0 5\n0 irecv 1 6 9 0\n0 test 1 0 5\n0 {end}\n\
+            "0 init\n1 init\n0 irecv 1 5 9 0\n0 test 1 0 5\n0 irecv 1 6 9 0\n0 test 1 0 5\n\
+             0 {end}\n\
              1 send 0 5 9 0\n1 send 0 6 9 0\n0 finalize\n1 finalize"
         );
         let imported = imported(&text).unwrap();
@@ -261,8 +263,8 @@ fn text(rounds: &[Round]) -> String {
                 lines[from] += &match kind {
                     0 => format!("{from} send {to} {tag} {count} 1\n"),
                     _ => format!(
-                        "{from} isend {to} {tag} {count} 1\n{from} compute 5\n{from} wait {from} {to} \
-                         {tag}\n"
+                        "{from} isend {to} {tag} {count} 1\n{from} compute 5\n\
+                         {from} wait {from} {to} {tag}\n"
                     ),
                 };
                 lines[to] += &match kind {

@@ -20,7 +20,11 @@ impl Generator {
         } else {
             1 + self.random.below(4)
         };
-        let count = if stripe.is_some() { count.min(2) } else { count };
+        let count = if stripe.is_some() {
+            count.min(2)
+        } else {
+            count
+        };
         let wrs = (0..count).map(|_| self.send_request(qp, stripe)).collect();
         Action::PostSend { qp, wrs }
     }

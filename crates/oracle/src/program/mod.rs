@@ -211,7 +211,8 @@ worded! {
         /// `ibv_dealloc_mw`.
         DeallocMw = "dealloc_mw" { mw: MwId },
         /// `ibv_bind_mw`, for windows of type 1.
-        BindMw = "bind_mw" { qp: QpId, id: u64, mw: MwId, mr: MrId, at: u32, len: u32, access: Access },
+        BindMw = "bind_mw" { qp: QpId, id: u64, mw: MwId, mr: MrId, at: u32, len: u32,
+            access: Access },
         /// `ibv_create_cq`.
         CreateCq = "create_cq" { cq: CqId, depth: u32 },
         /// `ibv_destroy_cq`.
@@ -219,7 +220,8 @@ worded! {
         /// `ibv_create_srq`.
         CreateSrq = "create_srq" { srq: SrqId, pd: PdId, depth: u32 },
         /// `ibv_create_srq_ex` of an XRC queue.
-        CreateXrcSrq = "create_xrc_srq" { srq: SrqId, pd: PdId, xrcd: XrcdId, cq: CqId, depth: u32 },
+        CreateXrcSrq = "create_xrc_srq" { srq: SrqId, pd: PdId, xrcd: XrcdId, cq: CqId,
+            depth: u32 },
         /// `ibv_modify_srq`: arms the limit event.
         ArmSrq = "arm_srq" { srq: SrqId, limit: u32 },
         /// `ibv_destroy_srq`.

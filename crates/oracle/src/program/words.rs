@@ -215,8 +215,11 @@ macro_rules! worded {
             fn take(text: &str) -> Result<Self, String> {
                 let call = $crate::program::words::Call::parse(text)?;
                 match call.name {
-                    $($word => Ok(Self::$Variant { $($field: call.field(stringify!($field))?),* }),)*
-                    other => Err(format!("`{other}` is unknown; expected {}", Self::WORDS.join(", "))),
+                    $($word => {
+                        Ok(Self::$Variant { $($field: call.field(stringify!($field))?),* })
+                    })*
+                    other => Err(format!("`{other}` is unknown; expected {}",
+                        Self::WORDS.join(", "))),
                 }
             }
         }
@@ -250,7 +253,9 @@ pub(crate) use choice;
 
 /// Defines a set of bits with a word each, joined by `+`; the empty set is `-`.
 macro_rules! bits {
-    ($(#[$meta:meta])* $vis:vis struct $Name:ident { $($(#[$bit_meta:meta])* $BIT:ident = $bit:expr, $word:literal;)* }) => {
+    ($(#[$meta:meta])* $vis:vis struct $Name:ident {
+        $($(#[$bit_meta:meta])* $BIT:ident = $bit:expr, $word:literal;)*
+    }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
         $vis struct $Name(pub u32);
@@ -276,7 +281,8 @@ macro_rules! bits {
         impl $crate::program::words::Word for $Name {
             fn put(&self, text: &mut String) {
                 let words: Vec<&str> =
-                    [$((Self::$BIT, $word)),*].iter().filter(|(bit, _)| self.has(*bit)).map(|(_, word)| *word).collect();
+                    [$((Self::$BIT, $word)),*].iter().filter(|(bit, _)| self.has(*bit))
+                        .map(|(_, word)| *word).collect();
                 text.push_str(if words.is_empty() { "-" } else { "" });
                 text.push_str(&words.join("+"));
             }
@@ -285,7 +291,8 @@ macro_rules! bits {
                 for word in text.split('+').filter(|word| *word != "-") {
                     set = set | match word {
                         $($word => Self::$BIT,)*
-                        _ => return Err(format!("`{word}` is unknown; expected {}", [$($word),*].join(", "))),
+                        _ => return Err(format!("`{word}` is unknown; expected {}",
+                            [$($word),*].join(", "))),
                     };
                 }
                 Ok(set)

@@ -22,7 +22,8 @@ pub fn resolve(command: &Command<'_>, state: &mut State) -> Result<()> {
     if identifier.state != ConnectionState::Bound || !identifier.has_device() {
         return Err(refused!(
             EINVAL,
-            "the identifier is not bound to the device: rdma_bind_addr it to an address of this host first"
+            "the identifier is not bound to the device: rdma_bind_addr it to an address of this \
+             host first"
         ));
     }
     if link::is_ethernet() {

@@ -534,7 +534,8 @@ fn private() -> impl Strategy<Value = Vec<(UdpPort, Reception)>> {
 
 proptest! {
     #[test]
-    fn a_request_reaches_any_matching_listener(public in receptions(), private in private(), found_after in 0..3 * SECOND) {
+    fn a_request_reaches_any_matching_listener(
+        public in receptions(), private in private(), found_after in 0..3 * SECOND) {
         let called = Called { public, private, found_after };
         prop_assert_eq!(called.call(), called.outcome());
     }
@@ -545,7 +546,8 @@ proptest! {
     /// finish. At most as many MADs are lost as either side has retries; one more could exhaust a
     /// message's retries.
     #[test]
-    fn a_lossy_network_only_delays_messages(fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
+    fn a_lossy_network_only_delays_messages(
+        fates in proptest::collection::vec(0..10_u8, 0..60), both: bool) {
         let (caller, request) = asking();
         let (mut called, _) = asked(&request);
         let reply = called.send(&message(MessageKind::Rep), 0).unwrap();
@@ -553,7 +555,8 @@ proptest! {
         let mut fates = fates.into_iter();
         let mut network = VecDeque::new();
         let mut losses = RETRIES;
-        let mut put = |network: &mut VecDeque<CmMad>, cm_mad: CmMad| match fates.next().unwrap_or(9) {
+        let mut put = |network: &mut VecDeque<CmMad>,
+        cm_mad: CmMad| match fates.next().unwrap_or(9) {
             0..4 if losses > 0 => losses -= 1,
             4 => network.extend([cm_mad.clone(), cm_mad]),
             5 => network.push_front(cm_mad),
@@ -572,7 +575,8 @@ proptest! {
             if !parting && sides[1].outcome.contains(&MessageKind::Rtu) {
                 parting = true;
                 for side in &mut sides[..1 + usize::from(both)] {
-                    put(&mut network, side.machine.send(&Message::bare(MessageKind::Dreq), now).unwrap());
+                    put(&mut network, side.machine.send(&Message::bare(MessageKind::Dreq), now)
+                        .unwrap());
                 }
                 continue;
             }
@@ -585,19 +589,24 @@ proptest! {
                     Due::Again(cm_mad) => put(&mut network, *cm_mad),
                     Due::SearchPorts(Some(cm_mad)) => {
                         put(&mut network, *cm_mad);
-                        prop_assert_eq!(side.machine.try_private_ports(Vec::new(), now), Due::Nothing);
+                        prop_assert_eq!(side.machine.try_private_ports(Vec::new(), now),
+                            Due::Nothing);
                     }
                     Due::Nothing => (),
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
         }
-        let count = |side: &Side, kind| side.outcome.iter().filter(|outcome| **outcome == kind).count();
-        prop_assert_eq!((count(&sides[0], MessageKind::Rep), count(&sides[1], MessageKind::Rtu)), (1, 1));
+        let count = |side: &Side, kind| side.outcome.iter().filter(|outcome| **outcome == kind)
+            .count();
+        prop_assert_eq!((count(&sides[0], MessageKind::Rep), count(&sides[1], MessageKind::Rtu)),
+            (1, 1));
         // If both sides send a DREQ at once, either DREQ or DREP may arrive first.
-        let ends = sides.each_ref().map(|side| (count(side, MessageKind::Dreq), count(side, MessageKind::Drep)));
+        let ends = sides.each_ref()
+            .map(|side| (count(side, MessageKind::Dreq), count(side, MessageKind::Drep)));
         match both {
-            true => prop_assert!(ends.iter().all(|(asked, told)| matches!(asked + told, 1..=2) && *asked <= 1)),
+            true => prop_assert!(ends.iter()
+                .all(|(asked, told)| matches!(asked + told, 1..=2) && *asked <= 1)),
             false => prop_assert_eq!(ends, [(0, 1), (1, 0)]),
         }
         prop_assert!(sides.iter().all(|side| !side.machine.is_waiting()));
@@ -605,7 +614,8 @@ proptest! {
 
     /// No MAD affects an exchange that it does not name.
     #[test]
-    fn arbitrary_datagrams_do_not_affect_connections(bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
+    fn arbitrary_datagrams_do_not_affect_connections(
+        bytes in proptest::collection::vec(any::<u8>(), 232), attribute in 0x10..0x19_u16) {
         let (mut caller, mut called) = connected();
         let mut datagram = [0; 256];
         datagram[..4].copy_from_slice(&[1, 7, 2, 3]);
@@ -614,7 +624,8 @@ proptest! {
         if let Some((transaction, read)) = mad::read(&datagram) {
             let _ = mad::request(transaction, &read);
             for side in [&mut caller, &mut called] {
-                prop_assert_eq!(side.receive(side.address(), transaction, &read, 0), ReceiveOutcome::Nothing);
+                prop_assert_eq!(side.receive(side.address(), transaction, &read, 0),
+                    ReceiveOutcome::Nothing);
             }
         }
     }

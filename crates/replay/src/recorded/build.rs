@@ -1,7 +1,7 @@
 //! Converts a trace's calls to programs.
 
 use super::collective::{Amounts, rounds};
-use super::matching::{Channel, Turn, Streams};
+use super::matching::{Channel, Streams, Turn};
 use crate::program::{Act, Program, Step};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;

@@ -37,7 +37,8 @@ pub fn timeline(outcome: &Replayed, to: &mut impl Write) -> io::Result<()> {
 fn name(to: &mut impl Write, kind: &str, (pid, tid): (usize, usize), name: &str) -> io::Result<()> {
     write!(
         to,
-        "{{\"ph\":\"M\",\"name\":\"{kind}\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":\"{name}\"}}}}"
+        "{{\"ph\":\"M\",\"name\":\"{kind}\",\"pid\":{pid},\"tid\":{tid}\
+         ,\"args\":{{\"name\":\"{name}\"}}}}"
     )
 }
 
@@ -86,7 +87,8 @@ fn event(
     let (ts, dur) = (micros(start), micros(end.since(start)));
     write!(
         to,
-        ",\n{{\"ph\":\"X\",\"name\":\"{words}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts},\"dur\":{dur}}}"
+        ",\n{{\"ph\":\"X\",\"name\":\"{words}\",\"pid\":{pid},\"tid\":{tid},\"ts\":{ts}\
+         ,\"dur\":{dur}}}"
     )
 }
 
@@ -94,7 +96,8 @@ fn arrow(to: &mut impl Write, phase: &str, number: usize, rank: usize, at: Time)
     let ts = micros(at);
     write!(
         to,
-        ",\n{{{phase},\"name\":\"chain\",\"cat\":\"chain\",\"id\":{number},\"pid\":{RANKS},\"tid\":{rank},\"ts\":{ts}}}"
+        ",\n{{{phase},\"name\":\"chain\",\"cat\":\"chain\",\"id\":{number},\"pid\":{RANKS}\
+         ,\"tid\":{rank},\"ts\":{ts}}}"
     )
 }
 

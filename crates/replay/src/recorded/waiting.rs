@@ -141,7 +141,10 @@ impl Chain {
 
     /// Returns the number of moves from one rank to another.
     pub fn crossings(&self) -> usize {
-        let crosses = |stretch: &&Stretch| matches!(stretch.link, Link::Wire { from } if from != stretch.rank);
+        let crosses = |stretch: &&Stretch| {
+            matches!(stretch.link,
+            Link::Wire { from } if from != stretch.rank)
+        };
         self.stretches.iter().filter(crosses).count()
     }
 }

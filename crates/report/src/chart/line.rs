@@ -96,7 +96,8 @@ impl LineChart {
         let left = room(ticks.map(|tick| unit::display(tick, &self.y_unit))) + TICK;
         let x = Scale::over(self.x_kind, xs, left, WIDTH - RIGHT);
         let mut out = format!(
-            "<figure class=\"chart lines\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
+            "<figure class=\"chart lines\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+             aria-label=\"{}\">",
             escape(&self.title)
         );
         self.axes(&mut out, left, &x, &y);
@@ -120,7 +121,8 @@ impl LineChart {
             let _ = write!(
                 out,
                 "<line class=\"mark\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"/>\
-                 <text class=\"label\" text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{label}</text>",
+                 <text class=\"label\" text-anchor=\"{anchor}\" x=\"{:.1}\" \
+                 y=\"{:.1}\">{label}</text>",
                 HEIGHT - BOTTOM,
                 at + beside,
                 TOP + 12.0
@@ -218,7 +220,8 @@ fn draw_series(
     for &(px, py) in dots.filter(|p| p.0.is_finite() && p.1.is_finite()) {
         let _ = write!(
             out,
-            "<circle class=\"{class} c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}, {}: {}</title></circle>",
+            "<circle class=\"{class} c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}, {}: \
+             {}</title></circle>",
             x.at(px),
             y.at(py),
             escape(&series.label),
@@ -247,7 +250,8 @@ fn draw_reference(out: &mut String, reference: &Reference, x: &Scale, y: &Scale,
         };
         let _ = write!(
             out,
-            "<rect class=\"range c{colour}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+            "<rect class=\"range c{colour}\" x=\"{:.1}\" y=\"{top:.1}\" width=\"{:.1}\" \
+             height=\"{:.1}\">\
              <title>{label}: {limits}</title></rect>",
             from - 3.0,
             to - from + 6.0,

@@ -15,7 +15,8 @@ pub fn svg(title: &str, cells: &[(usize, usize, f64)], unit_name: &str) -> Strin
     let cell = (560.0 / size as f64).clamp(12.0, 72.0);
     let extent = cell * size as f64 + 40.0;
     let mut out = format!(
-        "<figure class=\"chart matrix\"><svg viewBox=\"0 0 {extent:.0} {extent:.0}\" style=\"max-width:{extent:.0}px\" role=\"img\" aria-label=\"{}\">",
+        "<figure class=\"chart matrix\"><svg viewBox=\"0 0 {extent:.0} {extent:.0}\" \
+         style=\"max-width:{extent:.0}px\" role=\"img\" aria-label=\"{}\">",
         escape(title)
     );
     for i in 0..size {
@@ -38,7 +39,8 @@ pub fn svg(title: &str, cells: &[(usize, usize, f64)], unit_name: &str) -> Strin
             let (x, y) = (34.0 + cell * c as f64, 34.0 + cell * r as f64);
             let _ = write!(
                 out,
-                "<rect class=\"cell\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill-opacity=\"{:.2}\"><title>{r} to {c}: {}</title></rect>",
+                "<rect class=\"cell\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                 fill-opacity=\"{:.2}\"><title>{r} to {c}: {}</title></rect>",
                 cell - 2.0,
                 cell - 2.0,
                 0.1 + 0.5 * share,
@@ -47,7 +49,8 @@ pub fn svg(title: &str, cells: &[(usize, usize, f64)], unit_name: &str) -> Strin
             if cell >= 56.0 {
                 let _ = write!(
                     out,
-                    "<text class=\"figure\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                    "<text class=\"figure\" text-anchor=\"middle\" x=\"{:.1}\" \
+                     y=\"{:.1}\">{}</text>",
                     x + cell / 2.0 - 1.0,
                     y + cell / 2.0 + 4.0,
                     escape(&text)

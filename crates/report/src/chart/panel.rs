@@ -132,8 +132,8 @@ impl Multiples {
         let title = escape(&panel.title);
         let _ = write!(
             out,
-            "<figure class=\"panel\"><figcaption>{title}</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-             aria-label=\"{}: {title}\">",
+            "<figure class=\"panel\"><figcaption>{title}</figcaption><svg viewBox=\"0 \
+             0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}: {title}\">",
             escape(&self.title)
         );
         self.axes(out, panel, frame);
@@ -144,7 +144,8 @@ impl Multiples {
             let at = frame.x.at(mark.x);
             let _ = write!(
                 out,
-                "<line class=\"mark s{}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{:.1}\"><title>{} at {}</title></line>",
+                "<line class=\"mark s{}\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" \
+                 y2=\"{:.1}\"><title>{} at {}</title></line>",
                 mark.colour % COLOURS,
                 HEIGHT - BOTTOM,
                 escape(&mark.label),
@@ -269,7 +270,8 @@ impl Frame {
         for &(x, y) in dots.filter(|p| p.0.is_finite() && p.1.is_finite()) {
             let _ = write!(
                 out,
-                "<circle class=\"{class} c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"2.6\"><title>{title}, {}: {}</title></circle>",
+                "<circle class=\"{class} c{colour}\" cx=\"{:.1}\" cy=\"{:.1}\" \
+                 r=\"2.6\"><title>{title}, {}: {}</title></circle>",
                 self.x.at(x),
                 self.y.at(y),
                 escape(&unit::display(x, x_unit)),

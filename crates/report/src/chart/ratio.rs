@@ -33,10 +33,13 @@ pub fn html(changes: &[&Change]) -> String {
         let middle = HEIGHT / 2.0;
         let _ = write!(
             out,
-            "<tr><td class=\"text\">{}</td><td class=\"drawn\"><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-             aria-label=\"ratio {ratio:.3}\"><line class=\"axis\" x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
-             <line class=\"interval {class}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\"/>\
-             <circle class=\"ratio {class}\" cx=\"{:.1}\" cy=\"{middle}\" r=\"4\"/></svg></td><td>{ratio:.2}</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"drawn\"><svg viewBox=\"0 \
+             0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"ratio {ratio:.3}\"><line \
+             class=\"axis\" x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
+             <line class=\"interval {class}\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" \
+             y2=\"{middle}\"/>\
+             <circle class=\"ratio {class}\" cx=\"{:.1}\" cy=\"{middle}\" \
+             r=\"4\"/></svg></td><td>{ratio:.2}</td></tr>",
             escape(&change.key),
             x.at(interval.0),
             x.at(interval.1),

@@ -86,7 +86,8 @@ fn bar(stack: &Stack, kinds: &[&str], top: f64, x: &Scale) -> String {
         from += part;
         let _ = write!(
             out,
-            "<rect class=\"dot c{}\" x=\"{start:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{:.1}\"><title>{}: {} {}</title></rect>",
+            "<rect class=\"dot c{}\" x=\"{start:.2}\" y=\"{:.1}\" width=\"{:.2}\" \
+             height=\"{:.1}\"><title>{}: {} {}</title></rect>",
             colour % COLOURS,
             top + NAME,
             end - start,

@@ -59,17 +59,20 @@ pub fn svg(title: &str, dots: &[Dot], better: Better) -> String {
         let _ = match dot.kin {
             DotKind::Published => write!(
                 out,
-                "<path class=\"published\" d=\"M{at:.1} {:.1}l5 5l-5 5l-5 -5Z\"><title>{title}</title></path>",
+                "<path class=\"published\" d=\"M{at:.1} {:.1}l5 5l-5 5l-5 \
+                 -5Z\"><title>{title}</title></path>",
                 middle - 5.0
             ),
             DotKind::Run(colour) => write!(
                 out,
-                "<circle class=\"dot c{}\" cx=\"{at:.1}\" cy=\"{middle}\" r=\"4.5\"><title>{title}</title></circle>",
+                "<circle class=\"dot c{}\" cx=\"{at:.1}\" cy=\"{middle}\" \
+                 r=\"4.5\"><title>{title}</title></circle>",
                 colour % COLOURS
             ),
             DotKind::Subject => write!(
                 out,
-                "<circle class=\"dot c0 subject\" cx=\"{at:.1}\" cy=\"{middle}\" r=\"7\"><title>{title}</title></circle>"
+                "<circle class=\"dot c0 subject\" cx=\"{at:.1}\" cy=\"{middle}\" \
+                 r=\"7\"><title>{title}</title></circle>"
             ),
         };
     }

@@ -41,7 +41,8 @@ pub fn svg(title: &str, bars: &[Bar], whole: f64) -> String {
     let ends = [0.0, whole].into_iter();
     let x = Scale::over(Kind::Linear, ends, left, WIDTH - RIGHT);
     let mut out = format!(
-        "<figure class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">",
+        "<figure class=\"chart\"><svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" \
+         aria-label=\"{}\">",
         escape(title)
     );
     for tick in x.ticks(5) {
@@ -57,7 +58,8 @@ pub fn svg(title: &str, bars: &[Bar], whole: f64) -> String {
     for (i, (lane, name)) in lanes.iter().zip(&names).enumerate() {
         let _ = write!(
             out,
-            "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}<title>{}</title></text>",
+            "<text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" \
+             y=\"{:.1}\">{}<title>{}</title></text>",
             left - 8.0,
             TOP + LANE * (i as f64 + 0.5) + 4.0,
             escape(name),

@@ -189,7 +189,8 @@ fn verdicts(one: &Application) -> String {
 /// Returns a table of times by recording and system.
 fn by_ranks(all: &[Application]) -> String {
     let mut out = String::from(
-        "<h2 id=\"ranks\">By number of ranks</h2><div class=\"wide\"><table class=\"labelled\"><thead><tr><th class=\"text\">recorded</th><th>ranks</th>",
+        "<h2 id=\"ranks\">By number of ranks</h2><div class=\"wide\"><table \
+         class=\"labelled\"><thead><tr><th class=\"text\">recorded</th><th>ranks</th>",
     );
     let mut text = vec!["recorded\tranks".to_owned()];
     for on in &all[0].on {
@@ -259,7 +260,8 @@ fn section(one: &Application) -> String {
 
 fn systems(one: &Application) -> String {
     let mut out = String::from(
-        "<div class=\"wide\"><table class=\"labelled\"><thead><tr><th class=\"text\">system</th><th>time</th><th>to the fastest</th>",
+        "<div class=\"wide\"><table class=\"labelled\"><thead><tr><th \
+         class=\"text\">system</th><th>time</th><th>to the fastest</th>",
     );
     let mut text = vec![format!("system\ttime\t{}", PARTS.join("\t"))];
     for column in PARTS {
@@ -269,7 +271,8 @@ fn systems(one: &Application) -> String {
     for (on, mean) in one.on.iter().filter_map(|on| Some((on, on.mean?))) {
         let _ = write!(
             out,
-            "<tr><td class=\"text\">{}</td><td data-of=\"time\">{}</td><td data-of=\"to the fastest\">{:.3} x</td>",
+            "<tr><td class=\"text\">{}</td><td data-of=\"time\">{}</td><td data-of=\"to the \
+             fastest\">{:.3} x</td>",
             escape(&on.system),
             escape(&unit::time(on.took)),
             on.took / one.least()

@@ -75,8 +75,8 @@ fn against(baseline: &Loaded, other: &Loaded) -> String {
     }
     let _ = write!(
         out,
-        "</p>{notes}{}<p class=\"note\">Ratios of medians, with 95 % intervals over launches where there are enough of them. A name \
-         without a size is a whole curve.</p>",
+        "</p>{notes}{}<p class=\"note\">Ratios of medians, with 95 % intervals over launches where \
+         there are enough of them. A name without a size is a whole curve.</p>",
         ratio::html(&order)
     );
     out

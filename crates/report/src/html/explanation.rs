@@ -50,7 +50,8 @@ pub fn explanation(system: &str, command: &str, operations: &[Operation]) -> Str
             timeline::svg(&operation.title, &operation.bars, operation.took)
         );
         out.push_str(
-            "<table><thead><tr><th>stage</th><th class=\"text\">where</th><th>time</th><th>share</th></tr></thead><tbody>",
+            "<table><thead><tr><th>stage</th><th \
+             class=\"text\">where</th><th>time</th><th>share</th></tr></thead><tbody>",
         );
         for (stage, place, nanos) in &operation.shares {
             let _ = write!(

@@ -13,8 +13,9 @@ const MOST_COLUMNS: usize = 3;
 /// Returns tab-separated text that one click selects.
 pub fn copyable(lines: &[String]) -> String {
     format!(
-        "<details class=\"copy\"><summary>as text to copy</summary><p class=\"note\">A click selects all of it; units are \
-         nanoseconds, bytes, bytes a second.</p><pre tabindex=\"0\">{}</pre></details>",
+        "<details class=\"copy\"><summary>as text to copy</summary><p class=\"note\">A click \
+         selects all of it; units are nanoseconds, bytes, bytes a second.</p><pre \
+         tabindex=\"0\">{}</pre></details>",
         escape(&lines.join("\n"))
     )
 }
@@ -29,7 +30,8 @@ pub fn of_curves(curves: &Curves, runs: &[Shown<'_>]) -> String {
     // With more columns, a narrow screen shows the run's name with each figure.
     let is_labelled = labels.len() > MOST_COLUMNS;
     let mut out = format!(
-        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table{}><thead><tr>\
+        "<details class=\"figures\"><summary>the figures</summary><div \
+         class=\"wide\"><table{}><thead><tr>\
          <th class=\"text\">of</th><th>{}</th>",
         if is_labelled {
             " class=\"labelled\""

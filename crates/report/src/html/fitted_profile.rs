@@ -54,14 +54,16 @@ pub fn body(closed: &FittedProfile) -> String {
     out.push_str("<h3>Fitted to</h3>");
     out.push_str(&benchmarks(&closed.fitted, closed.target));
     out.push_str(
-        "<details><summary>the values</summary><div class=\"wide\"><table><thead><tr><th class=\"text\">value</th><th>fitted</th>\
+        "<details><summary>the values</summary><div class=\"wide\"><table><thead><tr><th \
+         class=\"text\">value</th><th>fitted</th>\
          <th>standard error</th><th>bounds</th></tr></thead><tbody>",
     );
     for [path, value, error, bounds] in &closed.values {
         let [path, value, error, bounds] = [path, value, error, bounds].map(|text| escape(text));
         let _ = write!(
             out,
-            "<tr><td class=\"text\">{path}</td><td>{value}</td><td>{error}</td><td>{bounds}</td></tr>"
+            "<tr><td class=\"text\">{path}</td><td>{value}</td><td>{error}</td><td>{bounds}</td>\
+             </tr>"
         );
     }
     out.push_str("</tbody></table></div></details>");
@@ -83,7 +85,8 @@ pub(super) fn benchmarks(all: &[Predicted], target: f64) -> String {
         let changes: Vec<&Change> = changes.iter().collect();
         let _ = write!(
             out,
-            "<details><summary>{} <span class=\"note\">{:.1} % off on average, {}</span></summary>{}</details>",
+            "<details><summary>{} <span class=\"note\">{:.1} % off on average, \
+             {}</span></summary>{}</details>",
             escape(&one.benchmark),
             one.mean * 100.0,
             match one.figures.len() {

@@ -13,8 +13,9 @@ pub fn head(title: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
-         script-src 'sha256-{HASH}'\"><meta name=\"generator\" content=\"{PRODUCT}\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; script-src 'sha256-{HASH}'\"><meta name=\"generator\" \
+         content=\"{PRODUCT}\">\
          <title>{0}</title><style>{STYLE}</style></head><body><main><h1>{0}</h1>",
         escape(title)
     )

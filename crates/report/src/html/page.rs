@@ -58,7 +58,8 @@ pub fn page(runs: &[Loaded], benchmarks: &[Described], beside: &Beside<'_>) -> S
             out,
             "<section class=\"fold\"><h2 id=\"published\">Published adapters</h2><p>Published \
              figures of real adapters, beside their timing models. \
-             Computed, not measured; <code>verbena reproduce --out DIR</code> draws the papers' figures.</p>\
+             Computed, not measured; <code>verbena reproduce --out DIR</code> \
+             draws the papers' figures.</p>\
              <details><summary>the claims</summary>{}</details></section>",
             reproduction::body(reproduction)
         );
@@ -139,7 +140,8 @@ fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
         count += sections.len();
         let _ = write!(
             out,
-            "<details class=\"group\" id=\"group{at}\"><summary>{} <span class=\"note\">{}</span></summary>\
+            "<details class=\"group\" id=\"group{at}\"><summary>{} <span \
+             class=\"note\">{}</span></summary>\
              <div class=\"benchmarks\">{}</div></details>",
             escape(group),
             match sections.len() {
@@ -151,7 +153,8 @@ fn all_benchmarks(benchmarks: &[Described], shown: &[Shown<'_>]) -> String {
     }
     let _ = write!(
         out,
-        "</section><p class=\"printed note\">The curves and figures of {count} benchmarks are not printed; unfold them first, or read them in the file.</p>"
+        "</section><p class=\"printed note\">The curves and figures of {count} benchmarks are not \
+         printed; unfold them first, or read them in the file.</p>"
     );
     out
 }
@@ -190,7 +193,8 @@ fn failures(run: &Loaded) -> String {
         return String::new();
     }
     let mut out = String::from(
-        "<h3>Not measured</h3><table><thead><tr><th class=\"text\">benchmark</th><th class=\"text\">parameters</th>\
+        "<h3>Not measured</h3><table><thead><tr><th class=\"text\">benchmark</th><th \
+         class=\"text\">parameters</th>\
          <th class=\"text\">why</th></tr></thead><tbody>",
     );
     for failure in &run.failures {
@@ -206,7 +210,8 @@ fn failures(run: &Loaded) -> String {
         };
         let _ = write!(
             out,
-            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"{class}\">{}</td></tr>",
+            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td \
+             class=\"{class}\">{}</td></tr>",
             escape(&failure.benchmark),
             escape(&parameters.join(", ")),
             escape(&failure.reason)

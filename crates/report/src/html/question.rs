@@ -57,7 +57,8 @@ const QUESTIONS: [Question; 6] = [
     Question {
         id: "q-bandwidth",
         asks: "How fast does data flow?",
-        shows: "Bandwidth by message size; dashed is the bound, dotted where half of the peak is reached.",
+        shows: "Bandwidth by message size; dashed is the bound, dotted where half of the peak is \
+                reached.",
         benchmarks: &["bandwidth.write", "bandwidth.read", "bandwidth.send"],
         curves: |runs| {
             let of = |name, title| Curves::of(name, "size", runs, plain).named(title);
@@ -83,7 +84,8 @@ const QUESTIONS: [Question; 6] = [
     Question {
         id: "q-pairs",
         asks: "Does latency hold when all cores communicate?",
-        shows: "Latency of a write over that of one pair alone, by the number of pairs at once. Flat is good.",
+        shows: "Latency of a write over that of one pair alone, by the number of pairs at once. \
+                Flat is good.",
         benchmarks: &["multi-pair.write-latency", "multi-pair.read-latency"],
         curves: |runs| {
             Curves::of("multi-pair.write-latency", "pairs", runs, running_freely)

@@ -167,15 +167,18 @@ fn misses(reproduction: &Reproduction) -> String {
 
 fn claims(paper: &Paper) -> String {
     let mut out = String::from(
-        "<details open><summary>claims</summary><div class=\"wide\"><table class=\"claims\"><thead><tr><th>claim</th><th class=\"text\">where</th>\
-         <th class=\"text\">what</th><th class=\"text\">published</th><th class=\"text\">model</th><th>error</th>\
+        "<details open><summary>claims</summary><div class=\"wide\"><table \
+         class=\"claims\"><thead><tr><th>claim</th><th class=\"text\">where</th>\
+         <th class=\"text\">what</th><th class=\"text\">published</th><th \
+         class=\"text\">model</th><th>error</th>\
          <th class=\"text\">verdict</th></tr></thead><tbody>",
     );
     for claim in &paper.claims {
         let class = if claim.met { "text" } else { "text warning" };
         let _ = write!(
             out,
-            "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td>\
+            "<tr><td>{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td \
+             class=\"text\">{}</td>\
              <td class=\"text\">{}</td><td>{}</td><td class=\"{class}\">{}</td></tr>",
             escape(&claim.name),
             escape(&claim.place),
@@ -198,7 +201,8 @@ pub(super) fn folded(figures: &[String]) -> String {
         count => format!("{count} figures"),
     };
     format!(
-        "<details class=\"group\"><summary>{count}</summary><div class=\"benchmarks\">{}</div></details>",
+        "<details class=\"group\"><summary>{count}</summary><div \
+         class=\"benchmarks\">{}</div></details>",
         figures.concat()
     )
 }
@@ -206,7 +210,8 @@ pub(super) fn folded(figures: &[String]) -> String {
 /// Returns a drawing with its figures, and additional folded content.
 pub(super) fn figure(plot: &Plot, more: &str) -> String {
     let mut out = format!(
-        "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p class=\"answers\">{}{}</p></div>",
+        "<section class=\"benchmark one\"><div class=\"about\"><h3 id=\"{}\">{}</h3><p \
+         class=\"answers\">{}{}</p></div>",
         escape(&plot.id),
         escape(&plot.chart.title),
         escape(&plot.place),
@@ -231,7 +236,8 @@ fn data(chart: &LineChart) -> String {
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     let mut out = format!(
-        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table class=\"labelled\"><thead><tr>\
+        "<details class=\"figures\"><summary>the figures</summary><div class=\"wide\"><table \
+         class=\"labelled\"><thead><tr>\
          <th>{}</th>",
         escape(&chart.x_name)
     );
@@ -259,7 +265,8 @@ fn data(chart: &LineChart) -> String {
 
 fn references(chart: &LineChart) -> String {
     let mut out = format!(
-        "<table><thead><tr><th class=\"text\">published</th><th class=\"text\">curve</th><th>{}</th><th>value</th></tr></thead><tbody>",
+        "<table><thead><tr><th class=\"text\">published</th><th \
+         class=\"text\">curve</th><th>{}</th><th>value</th></tr></thead><tbody>",
         escape(&chart.x_name)
     );
     for reference in &chart.references {
@@ -279,7 +286,8 @@ fn references(chart: &LineChart) -> String {
         let curve = chart.series.get(reference.series);
         let _ = write!(
             out,
-            "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{place}</td><td>{value}</td></tr>",
+            "<tr><td class=\"text\">{}</td><td \
+             class=\"text\">{}</td><td>{place}</td><td>{value}</td></tr>",
             escape(&reference.label),
             escape(curve.map_or("", |series| &series.label))
         );
@@ -303,7 +311,8 @@ fn say(value: f64, unit_name: &str) -> String {
 fn fitted(values: &[Fitted]) -> String {
     let computed = values.iter().any(|value| value.moves.is_some());
     let mut out = String::from(
-        "<h2 id=\"fitted\">Fitted values</h2><div class=\"wide\"><table class=\"fitted\"><thead><tr><th>value</th><th>is</th><th>bounds</th>\
+        "<h2 id=\"fitted\">Fitted values</h2><div class=\"wide\"><table \
+         class=\"fitted\"><thead><tr><th>value</th><th>is</th><th>bounds</th>\
          <th class=\"text\">fitted to</th>",
     );
     if computed {

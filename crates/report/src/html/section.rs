@@ -98,11 +98,14 @@ fn heat_map(name: &str, shown: &Shown<'_>) -> String {
 }
 
 /// The columns of a metric in the table, as HTML and as text.
-const COLUMNS: &str = "<th class=\"text\">run</th><th class=\"text\">parameters</th><th class=\"text\">metric</th><th>median</th>\
-     <th>over launches</th><th>min</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>n</th><th>launches</th>\
+const COLUMNS: &str = "<th class=\"text\">run</th><th class=\"text\">parameters</th><th \
+                       class=\"text\">metric</th><th>median</th>\
+     <th>over launches</th><th>min</th><th>p90</th><th>p99</th><th>p99.9</th><th>max</th><th>n</th>\
+     <th>launches</th>\
      <th>% of bound</th><th class=\"text\">notes</th>";
 
-const TEXT_COLUMNS: &str = "run\tparameters\tmetric\tunit\tmedian\tlow\thigh\tmin\tp90\tp99\tp99.9\tmax\tn\tlaunches\tbound";
+const TEXT_COLUMNS: &str = "run\tparameters\tmetric\tunit\tmedian\tlow\thigh\tmin\tp90\tp99\tp9\
+                            9.9\tmax\tn\tlaunches\tbound";
 
 fn table(name: &str, common: &Parameters, runs: &[Shown<'_>]) -> String {
     let shared = match label_of(common) {
@@ -110,7 +113,8 @@ fn table(name: &str, common: &Parameters, runs: &[Shown<'_>]) -> String {
         words => format!(" ({})", escape(&words)),
     };
     let mut out = format!(
-        "<details class=\"figures\"><summary>all figures{shared}</summary><div class=\"wide\"><table class=\"records\"><thead><tr>\
+        "<details class=\"figures\"><summary>all figures{shared}</summary><div \
+         class=\"wide\"><table class=\"records\"><thead><tr>\
          {COLUMNS}</tr></thead><tbody>"
     );
     let mut text = vec![TEXT_COLUMNS.to_owned()];
@@ -141,8 +145,10 @@ fn cells(run: &str, words: &str, figure: &Figure, notes: &str) -> String {
     };
     let percent = figure.percent_of_bound();
     format!(
-        "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td>\
-         <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{notes}</td></tr>",
+        "<tr><td class=\"text\">{}</td><td class=\"text\">{}</td><td \
+         class=\"text\">{}</td><td>{}</td><td>{}</td><td>{}</td>\
+         <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td \
+         class=\"text\">{notes}</td></tr>",
         escape(run),
         escape(words),
         escape(&figure.name),

@@ -38,7 +38,8 @@ pub fn verdict(run: &Loaded) -> String {
         .count();
     let lacking = run.failures.len() - failed;
     say(format!(
-        "{} points of {} benchmarks measured, {failed} failed, {lacking} not offered by the adapter.",
+        "{} points of {} benchmarks measured, {failed} failed, {lacking} not offered by the \
+         adapter.",
         rows.len(),
         benchmarks.len()
     ));

@@ -40,8 +40,8 @@ const LARGEST: u64 = 64 << 20;
 /// Characters of a line that a message quotes.
 const SHOWN: usize = 60;
 /// The supported tools, as messages name them.
-const KNOWN: &str = "neither text or JSON of perftest or iperf3, nor text of OSU's benchmarks, IMB, nccl-tests, ucx_perftest, \
-    qperf, NetPIPE or fabtests";
+const KNOWN: &str = "neither text or JSON of perftest or iperf3, nor text of OSU's benchmarks, \
+                     IMB, nccl-tests, ucx_perftest, qperf, NetPIPE or fabtests";
 
 /// The points of another tool's file.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -75,7 +75,8 @@ impl Hints {
                 format!(
                     "{test:?} is not a test; write e.g. perftest:write-bw (write, write-imm, \
                      read, send, atomic; lat, bw, bibw), \
-                    osu:allreduce, nccl:all_reduce, ucx:tag_lat:8, netpipe:ping-pong, fabtests:rdm_tagged_bw"
+                    osu:allreduce, nccl:all_reduce, ucx:tag_lat:8, netpipe:ping-pong, \
+                    fabtests:rdm_tagged_bw"
                 )
             })
         };

@@ -49,7 +49,8 @@ fn other_tests_get_their_own_names() {
 
 #[test]
 fn message_rates_keep_their_pairs_and_a_barrier_has_no_size() {
-    let text = "# OSU MPI Multiple Bandwidth / Message Rate Test v5.9\n# [ pairs: 2 ] [ window size: 64 ]\n\
+    let text = "# OSU MPI Multiple Bandwidth / Message Rate Test v5.9\n\
+                # [ pairs: 2 ] [ window size: 64 ]\n\
         # Size                  MB/s        Messages/s\n1   14.33   14330523.01\n";
     let found = &points(text)[0];
     assert_eq!(found.benchmark, "mpi.multi-pair-bandwidth");
@@ -98,7 +99,8 @@ fn accelerators_and_other_libraries_are_kept_apart() {
     assert_eq!(found.benchmark, "mpi-cuda.allreduce-latency");
     assert_eq!(found.metrics[0].value, 1_901_970.0);
     let buffers = "# OSU MPI-CUDA Latency Test v5.9\n\
-        # Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n# Size          Latency (us)\n8 2.5\n";
+        # Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n# Size          Latency (us)\n\
+        8 2.5\n";
     let key =
         |text: &str| crate::gather::key(&points(text)[0].benchmark, &points(text)[0].parameters);
     assert_eq!(
@@ -135,7 +137,8 @@ fn collectives_get_our_names_and_the_given_process_count() {
 
 #[test]
 fn headers_of_old_versions_are_read() {
-    let old = "# OSU MPI Multi BW / Message Rate Test (Version 1.1)\n# [ pairs: 4 ] [ window size: 64 ]\n\n\
+    let old = "# OSU MPI Multi BW / Message Rate Test (Version 1.1)\n\
+               # [ pairs: 4 ] [ window size: 64 ]\n\n\
         #  Size    MB/sec    Messages/sec\n      4    28.00    7000000.00\n";
     let found = &points(old)[0];
     assert_eq!(found.benchmark, "mpi.multi-pair-bandwidth");

@@ -310,7 +310,8 @@ fn generated_tables_round_trip() {
             ] {
                 let sizes = [8.0, 4096.0, 8_388_608.0];
                 let mut text = format!(
-                    "                    {test} BW Test\n Connection type : RC\t\tUsing SRQ      : ON\n #bytes"
+                    "                    {test} BW Test\n Connection type : RC\t\tUsing SRQ      : \
+                     ON\n #bytes"
                 );
                 if level {
                     text += "    #sl";
@@ -320,7 +321,8 @@ fn generated_tables_round_trip() {
                 );
                 if port {
                     text += &format!(
-                        "   BW Port1[{unit}]   MsgRate Port1[Mpps]   BW Port2[{unit}]   MsgRate Port2[Mpps]"
+                        "   BW Port1[{unit}]   MsgRate Port1[Mpps]   BW Port2[{unit}]   MsgRate \
+                         Port2[Mpps]"
                     );
                 }
                 if cpu {

@@ -81,7 +81,11 @@ impl Test {
             ));
         };
         let (Some(name), Some(size)) = (&self.name, self.size) else {
-            return Err("the text does not name test and size (the server prints them); --as ucx:tag_lat:8, for example, does".to_owned());
+            return Err(
+                "the text does not name test and size (the server prints them); \
+                        --as ucx:tag_lat:8, for example, does"
+                    .to_owned(),
+            );
         };
         let bandwidth = bandwidth.times(MEBIBYTE);
         if !bandwidth.agrees(a_second.times(size)) {

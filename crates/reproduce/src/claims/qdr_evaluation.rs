@@ -101,7 +101,8 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
             return Some(Computed::Shape {
                 holds: spread <= 0.02 && small < 0.25 && steps.iter().all(|&step| step > 1.0),
                 seen: format!(
-                    "spread {:.2} % above 1 MiB; 64 B reaches {:.1} % of it; steps of {steps:.3?} past a packet",
+                    "spread {:.2} % above 1 MiB; 64 B reaches {:.1} % of it; \
+                     steps of {steps:.3?} past a packet",
                     spread * 100.0,
                     small * 100.0
                 ),

@@ -163,9 +163,9 @@ fn transfers<'a>(
     };
     let by_contents = |what, title, y: super::Axis| {
         Sketch::new(what, "Figures 3 and 4", title, [size, y]).note(
-        "The model has no connection set-up, to which the paper ascribes what small transfers lose. Writing (Figure 5) is the \
-         same in the model with the ends exchanged.",
-    )
+            "The model has no connection set-up, to which the paper ascribes what small transfers \
+         lose. Writing (Figure 5) is the same in the model with the ends exchanged.",
+        )
     };
     let (file, unfilled) = (Contents::File, Contents::Unfilled);
     vec![

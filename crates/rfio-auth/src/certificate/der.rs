@@ -88,7 +88,8 @@ mod tests {
     proptest! {
         /// For any input, elements are consecutive parts of it.
         #[test]
-        fn elements_are_consecutive_parts_of_the_input(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        fn elements_are_consecutive_parts_of_the_input(
+            bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
             if let Some((element, rest)) = first(&bytes) {
                 prop_assert_eq!([element.whole, rest].concat(), bytes.clone());
                 prop_assert!(element.whole.ends_with(element.content));

@@ -261,7 +261,8 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_decode_or_are_refused(
+            bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             if let Some(name) = Name::decode(&bytes) {
                 prop_assert!(!name.to_string().contains(char::is_control));
             }

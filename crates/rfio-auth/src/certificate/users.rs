@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn similar_subjects_do_not_match() {
         let users = CertificateUsers::parse(
-            "ann:CN=Ann,O=Example\nann:DNS:worker\nann:URI:spiffe://example.org/\nann:DNS:*.example.org\n",
+            "ann:CN=Ann,O=Example\nann:DNS:worker\nann:URI:spiffe://example.org/\n\
+             ann:DNS:*.example.org\n",
         )
         .unwrap();
         for subject in [
@@ -235,7 +236,8 @@ mod tests {
         fn a_subject_matches_its_own_text_form(name in super::super::name::tests::any_name(),
                                                other in super::super::name::tests::any_name()) {
             let users = CertificateUsers::parse(&format!("ann:{name}")).unwrap();
-            let with = |name: &Name| ClientCertificate { subject: Some(name.clone()), ..shown("CN=x") };
+            let with = |name: &Name| ClientCertificate { subject: Some(name.clone()),
+                ..shown("CN=x") };
             prop_assert_eq!(users.of(&with(&name)), Some("ann"));
             prop_assert_eq!(users.of(&with(&other)).is_some(), name == other);
         }

@@ -193,7 +193,8 @@ mod tests {
     proptest! {
         /// Oracle: a path is covered if its text equals the scope's, or continues it after a slash.
         #[test]
-        fn coverage_equals_a_text_comparison(scope in "(/[ab]{1,2}){0,3}", path in "(/[ab.]{1,2}){0,4}") {
+        fn coverage_equals_a_text_comparison(
+            scope in "(/[ab]{1,2}){0,3}", path in "(/[ab.]{1,2}){0,4}") {
             let scopes = scopes(&format!("read:/{scope}"));
             if let Some(parts) = components(path.as_bytes()) {
                 let text: String = parts.iter()

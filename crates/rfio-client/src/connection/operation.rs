@@ -402,14 +402,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn subrequests_cover_the_range_once_in_order(length in 0usize..5000, most in 1usize..700, offset in 0u64..1 << 40) {
+        fn subrequests_cover_the_range_once_in_order(
+            length in 0usize..5000, most in 1usize..700, offset in 0u64..1 << 40) {
             let bounds = RequestBounds { bytes: most, ranges: 9 };
             let handle = Handle(3);
-            let found = subrequests(7, &Operation::Read { handle, offset }, length, bounds).unwrap();
+            let found = subrequests(7, &Operation::Read { handle, offset }, length, bounds)
+                .unwrap();
             let mut at = 0;
             for subrequest in &found {
                 prop_assert_eq!((subrequest.operation, subrequest.at), (7, at));
-                prop_assert_eq!(&subrequest.kind, &SubrequestKind::Read(handle, offset + at as u64));
+                prop_assert_eq!(&subrequest.kind,
+                    &SubrequestKind::Read(handle, offset + at as u64));
                 prop_assert!((1..=most).contains(&subrequest.length));
                 at += subrequest.length;
             }
@@ -419,13 +422,15 @@ mod tests {
         /// In either order of the parts: the file grew between the two, and the range ends where
         /// the file was first found to end.
         #[test]
-        fn a_split_range_has_no_gap(found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
+        fn a_split_range_has_no_gap(
+            found in 0u32..100, behind in 1u32..100, first_is_first in any::<bool>()) {
             let operation = Operation::Vector {
                 handle: Handle(3),
                 ranges: vec![Range { offset: 1000, length: 200 }],
             };
             let bounds = RequestBounds { bytes: 100, ranges: 9 };
-            let (mut active, subrequests) = ActiveOperation::new(7, operation, Box::new(vec![0; 200]), bounds).unwrap();
+            let (mut active, subrequests) = ActiveOperation::new(7, operation,
+                Box::new(vec![0; 200]), bounds).unwrap();
             prop_assert_eq!(subrequests.len(), 2);
             for part in if first_is_first { [0, 1] } else { [1, 0] } {
                 let length = [found, behind][part];
@@ -433,7 +438,8 @@ mod tests {
                 active.range_ends_at(0, 1000 + 100 * part as u64 + u64::from(length));
                 active.left -= 1;
             }
-            prop_assert_eq!(active.into_done().outcome.unwrap(), OperationOutput::Vector(vec![found]));
+            prop_assert_eq!(active.into_done().outcome.unwrap(),
+                OperationOutput::Vector(vec![found]));
         }
 
         #[test]
@@ -442,8 +448,10 @@ mod tests {
             bytes in 1usize..2000,
             most in 1usize..20,
         ) {
-            let ranges: Vec<Range> = lengths.iter().map(|&length| Range { offset: 5, length }).collect();
-            let cut: Vec<&[Range]> = groups(&ranges, RequestBounds { bytes, ranges: most }).collect();
+            let ranges: Vec<Range> = lengths.iter().map(|&length| Range { offset: 5, length })
+                .collect();
+            let cut: Vec<&[Range]> = groups(&ranges, RequestBounds { bytes, ranges: most })
+                .collect();
             prop_assert_eq!(cut.concat(), ranges.clone());
             for group in cut {
                 let sum: usize = group.iter().map(|range| range.length as usize).sum();

@@ -243,14 +243,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "[\\[\\]*?!^:/a-c\\\\-]{0,12}|\\PC{0,20}", path in any::<Vec<u8>>()) {
+        fn any_text_is_read_or_refused(
+            text in "[\\[\\]*?!^:/a-c\\\\-]{0,12}|\\PC{0,20}", path in any::<Vec<u8>>()) {
             if let Ok(pattern) = Pattern::new(&text) {
                 pattern.fits(&path, true);
             }
         }
 
         #[test]
-        fn a_name_behind_backslashes_fits_itself_alone(name in "[a-c*?\\[\\]\\\\!{}.+-]{1,8}", other in "[a-c*?.]{1,8}") {
+        fn a_name_behind_backslashes_fits_itself_alone(
+            name in "[a-c*?\\[\\]\\\\!{}.+-]{1,8}", other in "[a-c*?.]{1,8}") {
             let escaped: String = name.chars().flat_map(|letter| ['\\', letter]).collect();
             // In a pattern without wildcards, a backslash stands for itself.
             let pattern = Pattern::new(format!("{escaped}[x]")).unwrap();

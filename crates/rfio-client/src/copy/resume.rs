@@ -158,7 +158,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn work_is_exactly_the_missing_blocks(size in 0u64..40_000_000, right in proptest::collection::vec(any::<bool>(), 160)) {
+        fn work_is_exactly_the_missing_blocks(
+            size in 0u64..40_000_000, right in proptest::collection::vec(any::<bool>(), 160)) {
             let block = 256 << 10;
             let is_right = |number| right.get(number as usize).copied().unwrap_or(false);
             let work = WorkRanges::of((0, size), block, &[(0, size)], 0, is_right);
@@ -202,7 +203,8 @@ mod tests {
                 }
             }
             for byte in 0..size {
-                let is_data = data.iter().any(|&(start, length)| (start..start + length).contains(&byte));
+                let is_data = data.iter()
+                    .any(|&(start, length)| (start..start + length).contains(&byte));
                 let was_there = byte < earlier.div_ceil(block) * block;
                 let wanted = !is_right(byte / block) && (is_data || was_there);
                 prop_assert_eq!(moved[byte as usize], u8::from(wanted), "byte {}", byte);

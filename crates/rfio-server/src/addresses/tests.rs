@@ -13,7 +13,8 @@ fn at(text: &str) -> SocketAddr {
 
 #[test]
 fn valid_lines_are_parsed_and_invalid_ones_named() {
-    let good = "# x\n\n10.0.0.0/8 sessions=4 # each\n::/0 together requests=10 bytes=2M\n192.0.2.1 refuse\n";
+    let good = "# x\n\n10.0.0.0/8 sessions=4 # each\n::/0 together requests=10 bytes=2M\n\
+                192.0.2.1 refuse\n";
     assert_eq!(Rules::parse(good).unwrap().0.len(), 3);
     for (line, word) in [
         ("10.0.0.1/8 sessions=4", "10.0.0.0/8"),
@@ -243,7 +244,8 @@ proptest! {
     /// An address is contained in its own network of any length, and in no network that differs
     /// within its bits.
     #[test]
-    fn networks_contain_addresses_with_their_prefix(v4: u32, v6: u128, bits in 0u8..=32, flipped in 0u8..32) {
+    fn networks_contain_addresses_with_their_prefix(
+        v4: u32, v6: u128, bits in 0u8..=32, flipped in 0u8..32) {
         let host = IpAddr::V4(Ipv4Addr::from(v4));
         let network = Network::around(host, bits);
         prop_assert!(network.holds(host));

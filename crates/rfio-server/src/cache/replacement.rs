@@ -295,7 +295,8 @@ mod tests {
         /// Each slot is in exactly one queue after any sequence of operations. A held slot is never
         /// chosen, and a slot is chosen whenever one is free.
         #[test]
-        fn every_slot_has_one_place(steps in proptest::collection::vec((0u8..5, 0u64..40, 0usize..8), 0..400)) {
+        fn every_slot_has_one_place(
+            steps in proptest::collection::vec((0u8..5, 0u64..40, 0usize..8), 0..400)) {
             let mut order = Replacement::new(8);
             let mut held = BTreeSet::new();
             let mut empty: Vec<usize> = (0..8).collect();
@@ -325,7 +326,8 @@ mod tests {
                     }
                     _ => {}
                 }
-                let mut all: Vec<usize> = order.probation.iter().chain(&order.kept).chain(&empty).copied().collect();
+                let mut all: Vec<usize> = order.probation.iter().chain(&order.kept).chain(&empty)
+                    .copied().collect();
                 all.sort_unstable();
                 prop_assert_eq!(all, (0..8).collect::<Vec<_>>());
                 prop_assert!(order.ghosts.order.len() <= 8 && order.ghosts.keys.len() <= 8);

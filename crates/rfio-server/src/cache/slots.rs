@@ -243,18 +243,23 @@ mod tests {
                 match operation {
                     0 => match slots.claim(&key(block)) {
                         SlotClaim::Yours(slot) => filling.push(slot),
-                        SlotClaim::Ready(slot) => { slots.pin(slot).unwrap(); pinned.push((block, slot)); }
+                        SlotClaim::Ready(slot) => { slots.pin(slot)
+                            .unwrap(); pinned.push((block, slot)); }
                         SlotClaim::Filling => {}
-                        SlotClaim::Full => prop_assert_eq!(slots.slots.iter().filter(|s| s.pins == 0 && s.state != SlotState::Filling).count(), 0),
+                        SlotClaim::Full => prop_assert_eq!(slots.slots.iter()
+                            .filter(|s| s.pins == 0 && s.state != SlotState::Filling).count(), 0),
                     },
-                    1 => if let Some(slot) = filling.pop() { slots.finish_fill(slot, SlotState::Ready { valid: 1, checksum: None }) },
-                    2 => if let Some(slot) = filling.pop() { slots.finish_fill(slot, SlotState::Empty) },
+                    1 => if let Some(slot) = filling.pop() { slots.finish_fill(slot,
+                        SlotState::Ready { valid: 1, checksum: None }) },
+                    2 => if let Some(slot) = filling.pop() { slots.finish_fill(slot,
+                        SlotState::Empty) },
                     _ => if let Some((_, slot)) = pinned.pop() { slots.unpin(slot) },
                 }
                 for (key, &slot) in &slots.index {
                     prop_assert_eq!(slots.slots[slot].key, Some(*key));
                 }
-                prop_assert_eq!(slots.index.len(), slots.slots.iter().filter(|slot| slot.key.is_some()).count());
+                prop_assert_eq!(slots.index.len(),
+                    slots.slots.iter().filter(|slot| slot.key.is_some()).count());
                 for &(block, slot) in &pinned {
                     prop_assert_eq!(slots.find(&key(block)), Some(slot));
                 }

@@ -129,7 +129,8 @@ mod tests {
         fn both_copy_methods_equal_slice_copies(
             source in proptest::collection::vec(any::<u8>(), 0..3000),
             sink in proptest::collection::vec(any::<u8>(), 0..3000),
-            offset in 0usize..4000, at in 0usize..4000, length in 0usize..4000, block in 1usize..700,
+            offset in 0usize..4000, at in 0usize..4000, length in 0usize..4000,
+            block in 1usize..700,
         ) {
             let from = offset.min(source.len());
             let piece = &source[from..(offset + length).min(source.len()).max(from)];

@@ -279,7 +279,8 @@ mod tests {
     proptest! {
         #[test]
         fn groups_keep_the_order_and_are_as_large_as_possible(
-            pieces in proptest::collection::vec(prop_oneof![1usize..9000, 1usize..(2 * GATHERED)], 0..100),
+            pieces in proptest::collection::vec(prop_oneof![1usize..9000, 1usize..(2 * GATHERED)],
+                0..100),
             most in 1usize..20,
         ) {
             let cut: Vec<&[usize]> = groups(&pieces, most, |&length| length).collect();

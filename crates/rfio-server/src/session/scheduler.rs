@@ -322,7 +322,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_begin_as_the_ordering_rules_allow(steps in proptest::collection::vec(step(), 0..300)) {
+        fn requests_begin_as_the_ordering_rules_allow(
+            steps in proptest::collection::vec(step(), 0..300)) {
             check_schedule(ANY_ORDER, steps)?;
         }
 

@@ -63,7 +63,8 @@ proptest! {
         let mut whole = bytes.clone();
         whole.resize(bytes.len() + hole as usize, 0);
         for storage in [Some(Storage::InTurn(None)), together()].into_iter().flatten() {
-            for (&(offset, length), (read, got)) in wanted.iter().zip(outcome(&storage, &file, &wanted)) {
+            for (&(offset, length), (read, got)) in wanted.iter()
+                .zip(outcome(&storage, &file, &wanted)) {
                 let from = whole.len().min(offset as usize);
                 let there = &whole[from..whole.len().min(from + length)];
                 prop_assert_eq!(read, Ok(there.len()));

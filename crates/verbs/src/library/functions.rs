@@ -29,7 +29,8 @@ macro_rules! functions {
                 // SAFETY: the name is a C string. Loading runs the library's constructors, as the
                 // caller requested. The handle is never closed: providers have threads and exit
                 // handlers in the library.
-                let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+                let handle = unsafe { libc::dlopen(name.as_ptr(),
+                    libc::RTLD_NOW | libc::RTLD_LOCAL) };
                 let handle = NonNull::new(handle).ok_or_else(loader_error)?;
                 Ok(Functions { $($field: {
                     let address = symbol(handle, $symbol, $node)?;

@@ -130,7 +130,8 @@ fn differs(bytes: &[u8], packet: &Packet<'_>) -> Option<usize> {
 
 proptest! {
     #[test]
-    fn packets_round_trip(headers in headers(), data in proptest::collection::vec(any::<u8>(), 0..4097)) {
+    fn packets_round_trip(
+        headers in headers(), data in proptest::collection::vec(any::<u8>(), 0..4097)) {
         let payload = &data[..payload_length(headers.bth.opcode, data.len()).min(data.len())];
         prop_assume!(payload.len() == payload_length(headers.bth.opcode, payload.len()));
         let packet = Packet { headers, payload };
@@ -141,12 +142,14 @@ proptest! {
         prop_assert_eq!(Packet::parse(&bytes), Ok(packet));
         // A buffer that is one byte short stays unchanged.
         let mut short = std::vec![0xaa; written - 1];
-        prop_assert_eq!(packet.emit(&mut short), Err(EmitError::Room { needed: written, found: written - 1 }));
+        prop_assert_eq!(packet.emit(&mut short),
+            Err(EmitError::Room { needed: written, found: written - 1 }));
         prop_assert!(short.iter().all(|byte| *byte == 0xaa));
     }
 
     #[test]
-    fn packet_bytes_round_trip(code in opcodes(), mut bytes in proptest::collection::vec(any::<u8>(), 12..200)) {
+    fn packet_bytes_round_trip(
+        code in opcodes(), mut bytes in proptest::collection::vec(any::<u8>(), 12..200)) {
         bytes[0] = code.code();
         // Most random flags have a wrong transport version or pad count; here most inputs should be
         // valid packets.

@@ -3,7 +3,7 @@
 use super::super::comparison::{against_first, notes};
 use super::super::interval::ToldInterval;
 use super::table::{compared, does, means, shown, warnings};
-use super::{Found, OnEach, Replayed, PrintedPoint};
+use super::{Found, OnEach, PrintedPoint, Replayed};
 use std::path::Path;
 use verbena_replay::Parts;
 use verbena_replay::recorded::Waited;

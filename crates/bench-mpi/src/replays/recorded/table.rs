@@ -3,7 +3,7 @@
 use super::super::comparison::{Comparable, Compared, verdicts};
 use super::super::interval::{ASSUMED, Judged};
 use super::super::summary::{self, OnModel};
-use super::{Found, OnEach, Replayed, PrintedPoint, ToldChain};
+use super::{Found, OnEach, PrintedPoint, Replayed, ToldChain};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use verbena_measure::unit;

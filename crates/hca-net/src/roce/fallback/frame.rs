@@ -322,7 +322,8 @@ mod tests {
 
         /// Arbitrary bytes do not panic.
         #[test]
-        fn arbitrary_bytes_do_not_panic_the_assembler(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        fn arbitrary_bytes_do_not_panic_the_assembler(
+            bytes in prop::collection::vec(any::<u8>(), 0..400)) {
             let mut assembler = Assembler::default();
             assembler.room().extend(&bytes);
             while let Ok(Some(_)) = assembler.take() {}

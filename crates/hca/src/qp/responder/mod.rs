@@ -11,6 +11,7 @@
 
 mod atomic;
 mod datagram;
+mod explain;
 mod failure;
 mod faulty;
 mod fetch;
@@ -22,7 +23,6 @@ pub(super) mod packet_responder;
 mod packets;
 mod plain;
 mod read;
-mod explain;
 mod write;
 
 use crate::cq::Completion;

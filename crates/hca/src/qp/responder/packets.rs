@@ -6,9 +6,9 @@
 //! after the requester was answered: the state machine, which has failed already, drops packets
 //! that arrive in between.
 
+use super::explain::{self, event_name};
 use super::flush;
 use super::packet_responder::{PacketResponder, ResponderMachine, TakenReceive};
-use super::explain::{self, event_name};
 use crate::causes;
 use crate::cq::Completion;
 use crate::process::{Cq, Process};

@@ -152,7 +152,8 @@ impl Qp {
         let allowed = responder.access.load(Relaxed);
         if request.opcode != IBV_WR_FLUSH && allowed & right == 0 {
             return format!(
-                "{asked}: its qp_access_flags are {}, and {} is needed: set it with ibv_modify_qp there",
+                "{asked}: its qp_access_flags are {}, and {} is needed: \
+                 set it with ibv_modify_qp there",
                 access_names(allowed),
                 access_names(right)
             );

@@ -9,6 +9,7 @@ mod answer;
 mod capture;
 mod completion;
 mod datagrams;
+mod explain;
 mod full;
 mod lane;
 mod lane_state;
@@ -18,7 +19,6 @@ pub mod post;
 mod progress;
 mod request;
 mod single_request;
-mod explain;
 
 use request::RequestStage;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
@@ -269,7 +269,10 @@ impl SendQueue {
     /// no backoff, and all earlier requests are in flight or done.
     #[inline]
     fn may_go_on(&self) -> bool {
-        let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
+        let failed = |one: &PendingRequest| match one.stage {
+            RequestStage::Finished(status) => status != IBV_WC_SUCCESS,
+            _ => false,
+        };
         self.posted - self.retired.position() < self.capacity
             && self.begun == self.pending.len()
             && self.backoff == Backoff::None

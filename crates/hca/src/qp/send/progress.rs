@@ -28,7 +28,10 @@ impl Qp {
                 _ => break,
             }
             // A failed request blocks all later ones, until it is completed below and flushes them.
-            let failed = |one: &PendingRequest| matches!(one.stage, RequestStage::Finished(status) if status != IBV_WC_SUCCESS);
+            let failed = |one: &PendingRequest| match one.stage {
+                RequestStage::Finished(status) => status != IBV_WC_SUCCESS,
+                _ => false,
+            };
             if position > 0 && send.pending.get(position - 1).is_some_and(failed) {
                 break;
             }

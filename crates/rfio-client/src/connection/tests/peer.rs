@@ -420,14 +420,16 @@ proptest! {
     /// Every reply is matched to its request, no bytes are misplaced, and every operation ends.
     #[test]
     fn replies_in_any_order_match_their_requests(threads in threads(), seed: u64) {
-        let waited = threads.iter().flatten().filter(|step| matches!(step.fate, Fate::Wait)).count();
+        let waited = threads.iter().flatten().filter(|step| matches!(step.fate, Fate::Wait))
+            .count();
         let behavior = PeerBehavior { version: ANY_ORDER, seed, disconnects_after: None };
         prop_assert!(run_against_peer(&threads, behavior) >= waited);
     }
 
     #[test]
     fn a_version_2_server_is_served_in_order(threads in threads(), seed: u64) {
-        let waited = threads.iter().flatten().filter(|step| matches!(step.fate, Fate::Wait)).count();
+        let waited = threads.iter().flatten().filter(|step| matches!(step.fate, Fate::Wait))
+            .count();
         let behavior = PeerBehavior { version: IN_ORDER, seed, disconnects_after: None };
         prop_assert!(run_against_peer(&threads, behavior) >= waited);
     }

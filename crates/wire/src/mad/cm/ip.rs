@@ -136,7 +136,8 @@ mod tests {
                 true => IpAddr::V6(Ipv6Addr::from(number)),
                 false => IpAddr::V4(Ipv4Addr::from(number as u32)),
             };
-            let addresses = Addresses { source_port, source: address(ends.0), destination: address(ends.1) };
+            let addresses = Addresses { source_port, source: address(ends.0),
+                destination: address(ends.1) };
             let mut bytes = [0; LENGTH + 1];
             bytes[LENGTH] = 7;
             addresses.emit(bytes.first_chunk_mut().unwrap());
@@ -144,11 +145,13 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_bytes_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+        fn arbitrary_bytes_parse_or_are_refused(
+            bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
             if let Ok((addresses, rest)) = Addresses::parse(&bytes) {
                 let mut again = [0; LENGTH];
                 addresses.emit(&mut again);
-                prop_assert_eq!(Addresses::parse(&again).map(|(addresses, _)| addresses), Ok(addresses));
+                prop_assert_eq!(Addresses::parse(&again).map(|(addresses, _)| addresses),
+                    Ok(addresses));
                 prop_assert_eq!(rest, &bytes[LENGTH..]);
             }
         }

@@ -139,7 +139,8 @@ proptest! {
     /// second round trip changes nothing. Every bit that is not reserved survives: the table has
     /// the number of bits that can be lost.
     #[test]
-    fn cm_message_bytes_round_trip(attribute in 0x10u16..0x19, bytes in proptest::collection::vec(any::<u8>(), DATA)) {
+    fn cm_message_bytes_round_trip(
+        attribute in 0x10u16..0x19, bytes in proptest::collection::vec(any::<u8>(), DATA)) {
         let header = Header {
             class: Class::COMMUNICATION,
             class_version: CLASS_VERSION,
@@ -158,7 +159,8 @@ proptest! {
         prop_assert_eq!(Message::parse(&again), Ok(message));
         let lost: Vec<usize> = (0..DATA).filter(|&at| data[at] != again.data[at]).collect();
         let reserved: &[(usize, usize)] = match attribute {
-            0x10 => &[(4, 8), (24, 28), (36, 39), (40, 43), (50, 52), (90, 92), (94, 96), (134, 136), (138, 140)],
+            0x10 => &[(4, 8), (24, 28), (36, 39), (40, 43), (50, 52), (90, 92), (94, 96),
+                (134, 136), (138, 140)],
             0x11 => &[(8, 10)],
             0x12 => &[(8, 10)],
             0x13 => &[(15, 20), (23, 24), (27, 28)],
@@ -168,7 +170,8 @@ proptest! {
             _ => &[],
         };
         for at in lost {
-            prop_assert!(reserved.iter().any(|range| (range.0..range.1).contains(&at)), "byte {} of {:#x}", at, attribute);
+            prop_assert!(reserved.iter().any(|range| (range.0..range.1).contains(&at)),
+                "byte {} of {:#x}", at, attribute);
         }
     }
 }

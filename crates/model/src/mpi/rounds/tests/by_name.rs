@@ -93,19 +93,23 @@ proptest! {
 
     #[test]
     fn a_broadcast_delivers_every_part_to_all_ranks(
-        size in group(), root in 0..100usize, bytes in 0..5000u64, segment in prop::option::of(64..3000u64), number in 1..6u64,
+        size in group(), root in 0..100usize, bytes in 0..5000u64,
+        segment in prop::option::of(64..3000u64), number in 1..6u64,
     ) {
         let root = root % size;
         for algorithm in BROADCASTS {
             let choice = choice(algorithm, segment, number);
-            let done: Vec<_> = members(size).map(|one| one.broadcast_steps(root, bytes, &choice)).collect();
+            let done: Vec<_> = members(size).map(|one| one.broadcast_steps(root, bytes, &choice))
+                .collect();
             let parts = done[0].1;
             prop_assert!(done.iter().all(|(_, other)| *other == parts));
             let steps: Vec<_> = done.into_iter().map(|(steps, _)| steps).collect();
-            let whole = each(size, parts, |own, part| if own == root { vec![part as u32] } else { vec![] });
+            let whole = each(size, parts,
+                |own, part| if own == root { vec![part as u32] } else { vec![] });
             for have in played(&steps, whole, Meets::Replaces) {
                 for part in 0..parts {
-                    prop_assert_eq!(&have[&part], &vec![part as u32], "{:?} among {}", algorithm, size);
+                    prop_assert_eq!(&have[&part], &vec![part as u32], "{:?} among {}", algorithm,
+                        size);
                 }
             }
             // No member receives anything twice.
@@ -121,12 +125,14 @@ proptest! {
 
     #[test]
     fn a_reduce_delivers_each_contribution_once_to_the_root(
-        size in group(), root in 0..100usize, bytes in 0..5000u64, segment in prop::option::of(64..3000u64), number in 1..6u64,
+        size in group(), root in 0..100usize, bytes in 0..5000u64,
+        segment in prop::option::of(64..3000u64), number in 1..6u64,
     ) {
         let root = root % size;
         for algorithm in REDUCES {
             let choice = choice(algorithm, segment, number);
-            let done: Vec<_> = members(size).map(|one| one.reduce_steps(root, bytes, &choice)).collect();
+            let done: Vec<_> = members(size).map(|one| one.reduce_steps(root, bytes, &choice))
+                .collect();
             let parts = done[0].1;
             let steps: Vec<_> = done.into_iter().map(|(steps, _)| steps).collect();
             let own = each(size, parts, |own, _| vec![own as u32]);
@@ -143,7 +149,8 @@ proptest! {
     ) {
         for algorithm in ALL_REDUCES {
             let choice = choice(algorithm, segment, 1);
-            let done: Vec<_> = members(size).map(|one| one.all_reduce_steps(bytes, &choice)).collect();
+            let done: Vec<_> = members(size).map(|one| one.all_reduce_steps(bytes, &choice))
+                .collect();
             let parts = done[0].1;
             let steps: Vec<_> = done.into_iter().map(|(steps, _)| steps).collect();
             let own = each(size, parts, |own, _| vec![own as u32]);
@@ -159,14 +166,17 @@ proptest! {
     fn an_all_gather_delivers_every_part(size in group()) {
         for algorithm in ALL_GATHERS {
             let steps: Vec<_> = members(size).map(|one| one.all_gather_steps(algorithm)).collect();
-            let own = each(size, size, |own, part| if own == part { vec![own as u32] } else { vec![] });
+            let own = each(size, size,
+                |own, part| if own == part { vec![own as u32] } else { vec![] });
             for have in played(&steps, own, Meets::Replaces) {
                 for part in 0..size {
-                    prop_assert_eq!(&have[&part], &vec![part as u32], "{:?} among {}", algorithm, size);
+                    prop_assert_eq!(&have[&part], &vec![part as u32], "{:?} among {}", algorithm,
+                        size);
                 }
             }
             for steps in &steps {
-                prop_assert_eq!(sent(steps, |_| 10), 10 * (size as u64 - 1), "{:?} among {}", algorithm, size);
+                prop_assert_eq!(sent(steps, |_| 10), 10 * (size as u64 - 1), "{:?} among {}",
+                    algorithm, size);
             }
         }
     }
@@ -182,7 +192,8 @@ proptest! {
             for (own, have) in played(&steps, own, Meets::Replaces).iter().enumerate() {
                 for distance in 1..size {
                     let from = (own + size - distance) % size;
-                    prop_assert_eq!(&have[&distance], &vec![mark(from, own)], "{:?} among {}", algorithm, size);
+                    prop_assert_eq!(&have[&distance], &vec![mark(from, own)], "{:?} among {}",
+                        algorithm, size);
                 }
             }
             let bits = |distance: usize| u64::from(distance.count_ones());
@@ -199,7 +210,8 @@ proptest! {
     #[test]
     fn a_reduce_scatter_delivers_each_rank_its_part(size in group()) {
         for algorithm in REDUCE_SCATTERS {
-            let steps: Vec<_> = members(size).map(|one| one.reduce_scatter_steps(algorithm)).collect();
+            let steps: Vec<_> = members(size).map(|one| one.reduce_scatter_steps(algorithm))
+                .collect();
             let own = each(size, size, |own, _| vec![own as u32]);
             for (own, have) in played(&steps, own, Meets::Combines).iter().enumerate() {
                 prop_assert_eq!(&have[&own], &all(size), "{:?} among {}", algorithm, size);
@@ -208,18 +220,22 @@ proptest! {
     }
 
     #[test]
-    fn scatter_and_gather_connect_the_root_with_every_rank(size in group(), root in 0..100usize, number in 1..6u64) {
+    fn scatter_and_gather_connect_the_root_with_every_rank(
+        size in group(), root in 0..100usize, number in 1..6u64) {
         let root = root % size;
         for algorithm in [Rooted::Binomial, Rooted::Linear] {
             let choice = choice(algorithm, None, number);
             let down: Vec<_> = members(size).map(|one| one.rooted_steps(root, &choice)).collect();
             let behind = |own: usize| (own + size - root) % size;
-            let whole = each(size, size, |own, part| if own == root { vec![part as u32] } else { vec![] });
+            let whole = each(size, size,
+                |own, part| if own == root { vec![part as u32] } else { vec![] });
             for (own, have) in played(&down, whole, Meets::Replaces).iter().enumerate() {
-                prop_assert_eq!(&have[&behind(own)], &vec![behind(own) as u32], "{:?} among {}", algorithm, size);
+                prop_assert_eq!(&have[&behind(own)], &vec![behind(own) as u32], "{:?} among {}",
+                    algorithm, size);
             }
             let up: Vec<_> = down.into_iter().map(Step::backwards).collect();
-            let own = each(size, size, |own, part| if behind(own) == part { vec![part as u32] } else { vec![] });
+            let own = each(size, size,
+                |own, part| if behind(own) == part { vec![part as u32] } else { vec![] });
             let have = &played(&up, own, Meets::Replaces)[root];
             for part in 0..size {
                 prop_assert_eq!(&have[&part], &vec![part as u32], "{:?} among {}", algorithm, size);
@@ -229,8 +245,10 @@ proptest! {
 
     #[test]
     fn a_barrier_releases_after_all_ranks_arrived(size in group()) {
-        for algorithm in [Barrier::Dissemination, Barrier::RecursiveDoubling, Barrier::Tree, Barrier::Linear] {
-            let steps: Vec<_> = members(size).map(|one| as_steps(&one.barrier_by(algorithm))).collect();
+        for algorithm in [Barrier::Dissemination, Barrier::RecursiveDoubling, Barrier::Tree,
+            Barrier::Linear] {
+            let steps: Vec<_> = members(size).map(|one| as_steps(&one.barrier_by(algorithm)))
+                .collect();
             let own = each(size, 1, |own, _| vec![own as u32]);
             for have in played(&steps, own, Meets::Adds) {
                 prop_assert_eq!(&have[&0], &all(size), "{:?} among {}", algorithm, size);

@@ -26,7 +26,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn shipped_libraries_inform_all_required_ranks(size in 1..70usize, root in 0..70usize, power in 0..23u32, more in 0..1000u64) {
+    fn shipped_libraries_inform_all_required_ranks(
+        size in 1..70usize, root in 0..70usize, power in 0..23u32, more in 0..1000u64) {
         let (root, bytes) = (root % size, (1 << power) - 1 + more);
         for library in LIBRARIES.iter() {
             let hears_all = |known: &[Vec<bool>]| known.iter().flatten().all(|known| *known);
