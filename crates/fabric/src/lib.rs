@@ -54,7 +54,6 @@ pub mod completion;
 pub mod conformance;
 mod error;
 pub mod executor;
-pub mod fault_injection;
 pub mod group;
 mod in_process;
 pub mod instant;
@@ -64,6 +63,7 @@ pub mod operation;
 pub mod pair;
 pub mod rails;
 pub mod region;
+pub mod simulated_limits;
 pub mod verbs;
 
 pub use capability::{Capabilities, FabricKind, HostBus, Link, Operations, Transports};

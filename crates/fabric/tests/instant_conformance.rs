@@ -1,8 +1,8 @@
 //! The in-process fabric keeps the contract of the fabric interface.
 
 use verbena_fabric::conformance::{CHECKS, Outcome, check};
-use verbena_fabric::fault_injection::InjectedFaults;
 use verbena_fabric::instant::{NoTime, run_job};
+use verbena_fabric::simulated_limits::SimulatedLimits;
 
 #[test]
 fn the_instant_fabric_conforms() {
@@ -16,7 +16,7 @@ fn the_instant_fabric_conforms() {
 fn the_planted_fabric_conforms() {
     for name in CHECKS {
         let outcomes =
-            InjectedFaults::default().run_job(2, async |process| check(&process, name).await);
+            SimulatedLimits::default().run_job(2, async |process| check(&process, name).await);
         assert_eq!(outcomes, [Ok(Outcome::Holds), Ok(Outcome::Holds)], "{name}");
     }
 }

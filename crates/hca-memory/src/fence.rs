@@ -10,8 +10,8 @@
 //! local arena. So those pages are moved away from under it.
 
 use crate::evict::evict;
-use crate::fault_injection::{self, Fault};
 use crate::peers::Held;
+use crate::planted::{self, Bug};
 use crate::process_memory::ProcessMemory;
 use crate::quarantine::Release;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl ProcessMemory {
     /// Waits until no thread touches memory by a key that was revoked before, except for stopped
     /// peers, which are returned. Holds no lock, because a thread that serves a peer may need it.
     pub(super) fn fence_revoked(&self) -> Option<Stopped> {
-        if fault_injection::is(Fault::DeregFence) {
+        if planted::is(Bug::DeregFence) {
             return None;
         }
         let held = self.wait_for_sections();

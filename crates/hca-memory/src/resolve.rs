@@ -1,6 +1,6 @@
 //! Resolves a key and an address to memory: the one check of keys, bounds, domains and rights.
 
-use crate::fault_injection::{self, Fault};
+use crate::planted::{self, Bug};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use verbena_hca_shm::context_table::{KeyRecord, SegmentRecord};
 use verbena_hca_shm::section::Section;
@@ -159,8 +159,7 @@ fn resolve(
     length: u64,
 ) -> Result<ResolvedRange<'_>, Refusal> {
     let generation = record.generation.load(Relaxed);
-    let is_its_domain =
-        record.pd.load(Relaxed) == access_request.pd || fault_injection::is(Fault::Pd);
+    let is_its_domain = record.pd.load(Relaxed) == access_request.pd || planted::is(Bug::Pd);
     if access_request.key == 0 || record.key.load(SeqCst) != access_request.key || !is_its_domain {
         return Err(Refusal::Key);
     }
@@ -169,16 +168,14 @@ fn resolve(
         return Err(Refusal::Key);
     }
     let access = record.access.load(Relaxed);
-    if access & access_request.access != access_request.access
-        && !fault_injection::is(Fault::Access)
-    {
+    if access & access_request.access != access_request.access && !planted::is(Bug::Access) {
         return Err(Refusal::Rights);
     }
     let from = address
         .checked_sub(record.iova.load(Relaxed))
         .ok_or(Refusal::Bounds)?;
     let to = from.checked_add(length).ok_or(Refusal::Bounds)?;
-    if to > record.length.load(Relaxed) + u64::from(fault_injection::is(Fault::Bounds)) {
+    if to > record.length.load(Relaxed) + u64::from(planted::is(Bug::Bounds)) {
         return Err(Refusal::Bounds);
     }
     let address = record.address.load(Relaxed).wrapping_add(from);

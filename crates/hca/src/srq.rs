@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use verbena_abi::*;
 use verbena_hca_memory::domain::Pd;
-use verbena_hca_memory::fault_injection::{self, Fault};
 use verbena_hca_memory::limits::{MAX_SGE, MAX_SRQ_WR};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_memory::quota;
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
@@ -151,7 +151,7 @@ impl Srq {
     #[inline]
     pub(crate) fn compare_with_limit(&self, mut state: MutexGuard<'_, SrqState>) {
         if state.limit > 0 && state.ring.waiting() < state.limit as usize {
-            if !fault_injection::is(Fault::SrqLimit) {
+            if !planted::is(Bug::SrqLimit) {
                 state.limit = 0;
             }
             drop(state);

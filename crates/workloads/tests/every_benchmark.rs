@@ -2,8 +2,8 @@
 //! fails only with "not supported".
 
 use std::cell::RefCell;
-use verbena_fabric::fault_injection::InjectedFaults;
 use verbena_fabric::instant::run_job;
+use verbena_fabric::simulated_limits::SimulatedLimits;
 use verbena_measure::pace::Paces;
 use verbena_measure::result::{Point, Value};
 use verbena_measure::warning::Warning;
@@ -14,9 +14,9 @@ fn collect(
     name: &'static str,
     size: usize,
     options: Options,
-    faults: InjectedFaults,
+    limits: SimulatedLimits,
 ) -> Vec<Record> {
-    let results = faults.run_job(size, async |process| {
+    let results = limits.run_job(size, async |process| {
         let records = RefCell::new(Vec::new());
         let sink = |record| records.borrow_mut().push(record);
         let budget = Budget::virtual_time();
@@ -45,10 +45,10 @@ fn processes(wanted: Processes) -> usize {
     }
 }
 
-fn even() -> InjectedFaults {
-    InjectedFaults {
+fn even() -> SimulatedLimits {
+    SimulatedLimits {
         straggler: None,
-        ..InjectedFaults::default()
+        ..SimulatedLimits::default()
     }
 }
 
@@ -128,10 +128,10 @@ fn finding(records: &[Record], name: &str) -> f64 {
 
 #[test]
 fn clocks_of_different_cost_keep_a_pair_in_step() {
-    let clocks = InjectedFaults {
+    let clocks = SimulatedLimits {
         straggler: None,
         clock_costs: vec![10.0, 300.0],
-        ..InjectedFaults::default()
+        ..SimulatedLimits::default()
     };
     for name in ["latency.write", "latency.send", "latency.inline"] {
         let records = collect(name, 2, small(), clocks.clone());
@@ -183,12 +183,12 @@ fn no_sample_is_discarded_when_cpus_are_shared() {
 
 #[test]
 fn a_refused_cpu_pinning_is_reported() {
-    let refused = InjectedFaults {
+    let refused = SimulatedLimits {
         processors_refused: true,
         ..even()
     };
     for name in ["latency.write", "bandwidth.write", "patterns.ring"] {
-        let point = |faults| first_point(collect(name, 4, small(), faults));
+        let point = |limits| first_point(collect(name, 4, small(), limits));
         let refused = point(refused.clone());
         assert!(refused.warnings.contains(&Warning::Unpinned), "{refused:?}");
         assert!(!point(even()).warnings.contains(&Warning::Unpinned));
@@ -200,7 +200,7 @@ fn a_refused_cpu_pinning_is_reported() {
 #[test]
 fn one_preempted_operation_does_not_end_the_warm_up() {
     let samples = |stall: Option<(u64, u64)>| {
-        let stalled = InjectedFaults { stall, ..even() };
+        let stalled = SimulatedLimits { stall, ..even() };
         let point = first_point(collect("latency.read", 2, small(), stalled));
         let summary = point.metrics[0].summary.as_ref().expect("a distribution");
         (point.conduct.warmup, summary.n)
@@ -214,7 +214,7 @@ fn one_preempted_operation_does_not_end_the_warm_up() {
 /// Every distribution consists of single operations, even if the median comes from batches.
 #[test]
 fn an_expensive_clock_changes_only_the_median() {
-    let dear = InjectedFaults {
+    let dear = SimulatedLimits {
         clock_costs: vec![500.0],
         ..even()
     };
@@ -233,7 +233,7 @@ fn the_planted_context_cache_is_found() {
         "internals.contexts",
         2,
         Options::default(),
-        InjectedFaults::default(),
+        SimulatedLimits::default(),
     );
     let knee = finding(&records, "context-knee");
     assert!((knee / 37.0 - 1.0).abs() < 0.1, "{knee}");
@@ -245,7 +245,7 @@ fn the_planted_translation_cache_is_found() {
         "internals.translation",
         2,
         Options::default(),
-        InjectedFaults::default(),
+        SimulatedLimits::default(),
     );
     let knee = finding(&records, "translation-knee");
     assert!((knee / 300.0 - 1.0).abs() < 0.1, "{knee}");
@@ -253,10 +253,10 @@ fn the_planted_translation_cache_is_found() {
 
 #[test]
 fn an_unlimited_cache_has_no_knee() {
-    let endless = InjectedFaults {
+    let endless = SimulatedLimits {
         context_entries: 1 << 20,
         translation_entries: 1 << 20,
-        ..InjectedFaults::default()
+        ..SimulatedLimits::default()
     };
     for (name, finding) in [
         ("internals.contexts", "context-knee"),
@@ -284,11 +284,11 @@ fn the_planted_straggler_is_named() {
         "multi-pair.read-latency",
         "multi-pair.write-bandwidth",
     ] {
-        let faults = InjectedFaults {
+        let limits = SimulatedLimits {
             straggler: Some((2, 3)),
-            ..InjectedFaults::default()
+            ..SimulatedLimits::default()
         };
-        let records = collect(name, 8, options.clone(), faults);
+        let records = collect(name, 8, options.clone(), limits);
         let named = records.iter().any(|record| match record {
             Record::Point(point) => point
                 .warnings
@@ -306,7 +306,7 @@ fn memory_per_connection_is_recovered() {
         "internals.footprint",
         2,
         Options::default(),
-        InjectedFaults::default(),
+        SimulatedLimits::default(),
     );
     let bytes = finding(&records, "memory-per-connection");
     assert!((bytes / (24.0 * 1024.0) - 1.0).abs() < 0.01, "{bytes}");
@@ -319,7 +319,7 @@ fn the_same_seed_gives_the_same_records() {
             "multi-pair.read-latency",
             4,
             small(),
-            InjectedFaults::default(),
+            SimulatedLimits::default(),
         )
     };
     assert_eq!(once(), once());

@@ -2,7 +2,7 @@
 //! plain vectors, and time is a count of nanoseconds that advances when no process can proceed.
 //!
 //! It implements the contract of the crate's root exactly; a [`Timing`] determines the times: here
-//! close to zero, in [`crate::fault_injection`] those of an adapter with injected faults. Not
+//! close to zero, in [`crate::simulated_limits`] those of an adapter with simulated limits. Not
 //! covered: loss, retries, access through real verbs, and realistic timing.
 
 mod memory;

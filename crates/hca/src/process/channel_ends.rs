@@ -6,8 +6,8 @@ use crate::process::qp_cache::{Numbered, QpCache};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use verbena_hca_memory::fault_injection::{self, Fault};
 use verbena_hca_memory::peer::Peer;
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::lock::{Guard, Lock};
 use verbena_hca_os::slots::{Slot, Slots};
@@ -192,7 +192,7 @@ impl<Q: Numbered> Outbound<Q> {
             return ChannelPush::Full;
         };
         self.flight.announce(space.end());
-        let pushed = match fault_injection::is(Fault::EarlyStamp) {
+        let pushed = match planted::is(Bug::EarlyStamp) {
             false => space.publish(&requests, header, length, fill),
             true => push_early(space, &requests, header, length, fill),
         };

@@ -12,7 +12,7 @@ use crate::qp::Qp;
 use crate::qp::responder::lane::{is_next_served, is_plain_served};
 use crate::qp::ring_message::{LaneNotice, Route};
 use std::sync::Arc;
-use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_shm::channel::LANES;
 use verbena_hca_shm::lane;
 
@@ -54,7 +54,7 @@ impl Process {
         // SYNC POINT lane head: the consumer answers a message before its position passes it. So
         // the position is loaded first, and the answers up to it are taken before the messages
         // count as acknowledged.
-        if one.via.has_answer() && !fault_injection::is(Fault::LaneAnswer) {
+        if one.via.has_answer() && !planted::is(Bug::LaneAnswer) {
             self.complete_with(&one.via, one.via.completing.lock());
         }
         if let Err(corrupt) = one.queue_pair.lane_acknowledged(one, head) {
@@ -185,7 +185,7 @@ impl Process {
         source: u32,
         channels: &Channels,
     ) -> bool {
-        if serving.lanes.is_empty() || fault_injection::is(Fault::LaneOrder) {
+        if serving.lanes.is_empty() || planted::is(Bug::LaneOrder) {
             return true;
         }
         // SYNC POINT lane order.

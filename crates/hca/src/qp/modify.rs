@@ -7,7 +7,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
-use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 use verbena_hca_shm::context_table::Interfaces;
@@ -59,7 +59,7 @@ impl Qp {
             self.apply(&attributes, from, to, mask, path);
             let ends = matches!(to, IBV_QPS_RESET | IBV_QPS_ERR);
             let fences = ends && from != IBV_QPS_RESET || revokes;
-            if fences && !fault_injection::is(Fault::ModifyFence) {
+            if fences && !planted::is(Bug::ModifyFence) {
                 self.memory.fence();
             }
         }

@@ -4,7 +4,7 @@ use super::{Qp, ReceiveQueue, check, terms};
 use crate::cq::Completion;
 use crate::receive::Receive;
 use verbena_abi::*;
-use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_os::errno::Result;
 use verbena_transport::completion::Status;
 use verbena_transport::state::Receives;
@@ -69,7 +69,7 @@ impl Qp {
         while let Some(next) = receive.ring.take() {
             posted.push(next);
         }
-        if fault_injection::is(Fault::FlushOrder) {
+        if planted::is(Bug::FlushOrder) {
             posted.reverse();
         }
         for flushed in posted {

@@ -13,7 +13,7 @@ use crate::qp::ring_message::{Endpoint, LaneMessage, Route};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
-use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_shm::channel::Lane;
 use verbena_hca_shm::context_table::QpRecord;
 use verbena_hca_shm::lane;
@@ -102,7 +102,7 @@ pub fn is_plain_served(
         return false;
     }
     let next = state.position.wrapping_add(1);
-    if fault_injection::is(Fault::LaneHead) {
+    if planted::is(Bug::LaneHead) {
         lane::release(store, next);
         std::thread::yield_now();
     }
@@ -117,7 +117,7 @@ pub fn is_plain_served(
 /// Returns whether gates that were open once count as open for ever, by a planted fault.
 #[inline]
 fn is_left_open(gates: Option<(u32, u32)>) -> bool {
-    gates.is_some() && fault_injection::is(Fault::LaneGate)
+    gates.is_some() && planted::is(Bug::LaneGate)
 }
 
 /// Serves the message at the front of a lane, which is published, on the general path. Returns

@@ -38,7 +38,7 @@ pub use plain::serve_plain;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use verbena_abi::*;
-use verbena_hca_memory::fault_injection;
+use verbena_hca_memory::planted;
 use verbena_hca_memory::process_memory::ProcessMemory;
 use verbena_hca_memory::resolve::{AccessRequest, ResolvedRange, grant};
 use verbena_hca_os::lock::Guard;
@@ -199,7 +199,7 @@ impl<'a> Call<'a> {
         state & QpRecord::PRESENT != 0
             && state & 0xff != IBV_QPS_ERR
             && (record.incarnation.load(Ordering::Relaxed) == self.route.source.incarnation
-                || fault_injection::is(fault_injection::Fault::Incarnation))
+                || planted::is(planted::Bug::Incarnation))
     }
 
     /// Returns the published record of the requester's queue pair.
@@ -321,7 +321,7 @@ impl Qp {
         let record = self.memory.contexts().queue_pair(self.number);
         self.receives()
             && (self.incarnation() == route.destination.incarnation
-                || fault_injection::is(fault_injection::Fault::Incarnation))
+                || planted::is(planted::Bug::Incarnation))
             && record.destination.load(Ordering::Relaxed) == route.source.number
             && matches!(self.kind, IBV_QPT_RC | IBV_QPT_UC | IBV_QPT_XRC_RECV)
     }

@@ -7,7 +7,7 @@ use crate::qp::Qp;
 use crate::qp::terms::{is_answered, status_code};
 use std::sync::Arc;
 use verbena_abi::*;
-use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_os::clock;
 use verbena_transport::fault::Answer;
 use verbena_transport::retry::Reaction;
@@ -110,7 +110,7 @@ impl Qp {
         if answer == Answer::RnrNak {
             self.process.counters.shard().rnr_retries.add(1);
         }
-        let reaction = match (answer, fault_injection::is(Fault::RnrCount)) {
+        let reaction = match (answer, planted::is(Bug::RnrCount)) {
             (Answer::RnrNak, true) => Reaction::Wait,
             _ => send.rnr_retries.react(answer),
         };

@@ -23,7 +23,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
-use verbena_hca_memory::fault_injection::{self, Fault};
+use verbena_hca_memory::planted::{self, Bug};
 use verbena_hca_os::copy;
 use verbena_hca_os::errno::Result;
 use verbena_hca_shm::lane::{self, SLOTS};
@@ -127,8 +127,7 @@ impl Qp {
         let peer = &lane.out.via.peer;
         // SYNC POINT gate: the responder was found ready when the lane became live.
         let record = peer.contexts.queue_pair(send.destination);
-        let is_open =
-            record.gate.load(Ordering::SeqCst) == lane.gate || fault_injection::is(Fault::LaneGate);
+        let is_open = record.gate.load(Ordering::SeqCst) == lane.gate || planted::is(Bug::LaneGate);
         if !is_open || peer.is_ending() || peer.is_dead() || capture::is_on() {
             return None;
         }
@@ -176,7 +175,7 @@ impl Qp {
         lane.tail = tail;
         send.posted += 1;
         send.next_psn = (send.next_psn + 1) & 0xff_ffff;
-        send.owes_wake = !fault_injection::is(Fault::LaneWake);
+        send.owes_wake = !planted::is(Bug::LaneWake);
         let counters = self.process.counters.shard();
         counters.send_operations.add(1);
         counters.count_by_lane(length.into());

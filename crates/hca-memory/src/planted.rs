@@ -1,10 +1,10 @@
-//! Fault injection, with the feature `planted` only: that the executable specification finds these
-//! faults shows that it is effective (`tests/oracle/planted`). VERBENA_PLANTED names the fault to
-//! turn on.
+//! Bugs planted on purpose, with the feature `planted` only: the executable specification must find
+//! them (`tests/oracle/planted`). VERBENA_PLANTED names the one to turn on. Rules for failures,
+//! which users write, are in the crate `faults`.
 
-/// A fault.
+/// A planted bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum Bug {
     /// ibv_modify_qp returns while a peer is still writing.
     ModifyFence,
     /// ibv_dereg_mr returns while a peer is still writing.
@@ -37,40 +37,40 @@ pub enum Fault {
     LaneWake,
 }
 
-/// Returns whether this fault is turned on: without the feature never, at compile time.
+/// Returns whether this bug is turned on: without the feature never, at compile time.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub const fn is(_fault: Fault) -> bool {
+pub const fn is(_bug: Bug) -> bool {
     false
 }
 
-/// Returns whether this fault is turned on.
+/// Returns whether this bug is turned on.
 #[cfg(feature = "planted")]
-pub fn is(fault: Fault) -> bool {
-    static INJECTED: std::sync::OnceLock<Option<Fault>> = std::sync::OnceLock::new();
-    *INJECTED.get_or_init(|| named(&std::env::var("VERBENA_PLANTED").unwrap_or_default()))
-        == Some(fault)
+pub fn is(bug: Bug) -> bool {
+    static PLANTED: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
+    *PLANTED.get_or_init(|| named(&std::env::var("VERBENA_PLANTED").unwrap_or_default()))
+        == Some(bug)
 }
 
 #[cfg(feature = "planted")]
-fn named(name: &str) -> Option<Fault> {
+fn named(name: &str) -> Option<Bug> {
     Some(match name {
         "" => return None,
-        "modify_fence" => Fault::ModifyFence,
-        "dereg_fence" => Fault::DeregFence,
-        "incarnation" => Fault::Incarnation,
-        "early_stamp" => Fault::EarlyStamp,
-        "bounds" => Fault::Bounds,
-        "pd" => Fault::Pd,
-        "access" => Fault::Access,
-        "flush_order" => Fault::FlushOrder,
-        "rnr_count" => Fault::RnrCount,
-        "srq_limit" => Fault::SrqLimit,
-        "lane_gate" => Fault::LaneGate,
-        "lane_order" => Fault::LaneOrder,
-        "lane_head" => Fault::LaneHead,
-        "lane_answer" => Fault::LaneAnswer,
-        "lane_wake" => Fault::LaneWake,
-        _ => panic!("VERBENA_PLANTED: no fault {name:?}"),
+        "modify_fence" => Bug::ModifyFence,
+        "dereg_fence" => Bug::DeregFence,
+        "incarnation" => Bug::Incarnation,
+        "early_stamp" => Bug::EarlyStamp,
+        "bounds" => Bug::Bounds,
+        "pd" => Bug::Pd,
+        "access" => Bug::Access,
+        "flush_order" => Bug::FlushOrder,
+        "rnr_count" => Bug::RnrCount,
+        "srq_limit" => Bug::SrqLimit,
+        "lane_gate" => Bug::LaneGate,
+        "lane_order" => Bug::LaneOrder,
+        "lane_head" => Bug::LaneHead,
+        "lane_answer" => Bug::LaneAnswer,
+        "lane_wake" => Bug::LaneWake,
+        _ => panic!("VERBENA_PLANTED: no planted bug {name:?}"),
     })
 }

@@ -1,13 +1,13 @@
-//! A fabric with fault injection: a context cache, a translation cache, and a straggling pair.
-//! Tests check that the suite's analysis finds the injected faults.
+//! A fabric with the limits of simulated hardware: a context cache, a translation cache, a
+//! straggling pair. Tests check that the suite's analysis finds them.
 
 use crate::instant::{Cost, InstantProcess, Posted, Timing, run_job};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// The injected faults. Times are in nanoseconds.
+/// The simulated limits. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
-pub struct InjectedFaults {
+pub struct SimulatedLimits {
     /// Queue pair contexts cached by each process's adapter.
     pub context_entries: usize,
     /// Added latency of a context miss.
@@ -36,10 +36,10 @@ pub struct InjectedFaults {
     pub stall: Option<(u64, u64)>,
 }
 
-impl Default for InjectedFaults {
+impl Default for SimulatedLimits {
     /// 37 contexts, 300 pages, the second pair three times slower.
     fn default() -> Self {
-        InjectedFaults {
+        SimulatedLimits {
             context_entries: 37,
             context_miss: 600,
             translation_entries: 300,
@@ -56,14 +56,14 @@ impl Default for InjectedFaults {
     }
 }
 
-impl InjectedFaults {
+impl SimulatedLimits {
     /// Runs a job on such adapters.
     pub fn run_job<T, F>(self, size: usize, program: F) -> Vec<T>
     where
         F: AsyncFn(InstantProcess) -> T,
     {
         let timing = PlantedTiming {
-            faults: self,
+            limits: self,
             adapters: HashMap::new(),
             requests: 0,
         };
@@ -72,7 +72,7 @@ impl InjectedFaults {
 }
 
 struct PlantedTiming {
-    faults: InjectedFaults,
+    limits: SimulatedLimits,
     adapters: HashMap<usize, Caches>,
     requests: u64,
 }
@@ -84,48 +84,48 @@ struct Caches {
 
 impl Timing for PlantedTiming {
     fn cost(&mut self, posted: &Posted) -> Cost {
-        let faults = &self.faults;
+        let limits = &self.limits;
         let caches = self.adapters.entry(posted.rank).or_insert_with(|| Caches {
-            contexts: LeastRecent::new(faults.context_entries),
-            pages: LeastRecent::new(faults.translation_entries),
+            contexts: LeastRecent::new(limits.context_entries),
+            pages: LeastRecent::new(limits.translation_entries),
         });
         let mut stall = 0;
         if !caches.contexts.touch(posted.pair) {
-            stall += faults.context_miss;
+            stall += limits.context_miss;
         }
         for &page in &posted.pages {
             if !caches.pages.touch(page) {
-                stall += faults.translation_miss;
+                stall += limits.translation_miss;
             }
         }
-        if let Some((_, nanos)) = faults.stall.filter(|(at, _)| *at == self.requests) {
+        if let Some((_, nanos)) = limits.stall.filter(|(at, _)| *at == self.requests) {
             stall += nanos;
         }
         self.requests += 1;
-        let transfer = posted.length as u64 * 1000 / faults.bytes_per_microsecond;
+        let transfer = posted.length as u64 * 1000 / limits.bytes_per_microsecond;
         let round = if posted.returns { 2 } else { 1 };
-        let factor = match faults.straggler {
+        let factor = match limits.straggler {
             Some((pair, factor)) if posted.rank / 2 == pair => factor,
             _ => 1,
         };
         Cost {
-            occupancy: (faults.gap + transfer + stall) * factor,
-            latency: faults.base_latency * round * factor,
+            occupancy: (limits.gap + transfer + stall) * factor,
+            latency: limits.base_latency * round * factor,
         }
     }
 
     fn clock_cost(&self, rank: usize) -> f64 {
-        let costs = &self.faults.clock_costs;
+        let costs = &self.limits.clock_costs;
         let cost = costs.get(rank).or(costs.last());
         cost.copied().unwrap_or(0.0)
     }
 
     fn refuses_processors(&self) -> bool {
-        self.faults.processors_refused
+        self.limits.processors_refused
     }
 
     fn host_memory(&self, pairs: usize) -> Option<u64> {
-        Some((4 << 20) + pairs as u64 * self.faults.connection_bytes)
+        Some((4 << 20) + pairs as u64 * self.limits.connection_bytes)
     }
 }
 
