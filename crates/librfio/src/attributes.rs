@@ -11,7 +11,7 @@ use verbena_rfio_protocol::types::Attributes;
 use crate::core::resolve::{self, ResolvedPath};
 use crate::core::table;
 use crate::descriptor::local;
-use crate::{directory, ffi, named};
+use crate::{directory, ffi, path_calls};
 
 /// `struct rfio_attributes`.
 #[repr(C)]

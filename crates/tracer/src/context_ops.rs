@@ -11,7 +11,7 @@ use crate::call::{CallDetails, arguments, end, is_wanted};
 use crate::counters::completion;
 use crate::names::Kind;
 use crate::queues::{attributes, initial, queue_pair};
-use crate::rare_slots::*;
+use crate::rare_context_ops::*;
 use crate::state::STATE;
 use crate::text::{self, buffers, chain, format_sges, length, list, name};
 use crate::{memory, objects, reading, words};
@@ -100,7 +100,7 @@ macro_rules! slots {
             #[allow(unused_unsafe, reason = "where the argument is the context itself")]
             // SAFETY: the program passes an object of this device, as the header's inline function
             // does.
-            let real = crate::slots::real(unsafe { $context }, |table| table.$($place).+);
+            let real = crate::context_ops::real(unsafe { $context }, |table| table.$($place).+);
             // SAFETY: the program's call, with its own arguments.
             let made = || unsafe { real($($argument),*) };
             crate::call::call_or($verb, made, || { $($refuse)? }, |$result, $details| $describe)

@@ -10,7 +10,7 @@ use crate::names::Kind;
 use crate::real::real;
 use crate::state::STATE;
 use crate::text::{self, name, string};
-use crate::{alive, slots, words};
+use crate::{alive, context_ops, words};
 
 verbs! {
     fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device |list, details| {

@@ -5,8 +5,8 @@ use libc::c_int;
 use verbena_abi::*;
 
 use crate::call::{arguments, end};
+use crate::context_ops::{ending_slots, real, slots};
 use crate::names::Kind;
-use crate::slots::{ending_slots, real, slots};
 use crate::text::name;
 
 slots! {
@@ -47,7 +47,7 @@ slots! {
     post_srq_ops as "ibv_post_srq_ops"(
         srq: *mut ibv_srq, operation: *mut ibv_ops_wr, bad: *mut *mut ibv_ops_wr
     ) -> c_int;
-        in post_srq_ops at (*srq).context; refused { crate::slots::all_refused(operation, bad); }
+        in post_srq_ops at (*srq).context; refused { crate::context_ops::all_refused(operation, bad); }
     => |result, details| {
         details.errno_value(result);
         arguments!(details, "{}", name(Kind::Srq, srq));

@@ -5,7 +5,7 @@
 //! polls serves incoming requests and completes outgoing ones ([`progress`]); and the progress
 //! thread ([`thread`]), asleep unless work arrives while no thread polls, does the same.
 //!
-//! Lock order, outermost first: an [`link::Inbound`]'s `serving` or an [`link::Outbound`]'s
+//! Lock order, outermost first: an [`channel_ends::Inbound`]'s `serving` or an [`link::Outbound`]'s
 //! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
 //! `sending`; a completion queue; an event queue; the channel requests ([`channel_requests`]). No
 //! thread waits for a peer while it holds any of them.
@@ -69,13 +69,13 @@ use verbena_hca_os::errno::Result;
 use verbena_hca_os::singleton::Singleton;
 
 /// The requester's end of a channel.
-pub type Outbound = link::Outbound<Qp>;
+pub type Outbound = channel_ends::Outbound<Qp>;
 /// The responder's end of a channel.
-pub type Inbound = link::Inbound<Qp>;
+pub type Inbound = channel_ends::Inbound<Qp>;
 /// State for serving a channel.
-pub type Serving = link::Serving<Qp>;
+pub type Serving = channel_ends::Serving<Qp>;
 /// State for completing acknowledged requests of a channel.
-pub(crate) type Completing = link::Completing<Qp>;
+pub(crate) type Completing = channel_ends::Completing<Qp>;
 /// The queue pair that was looked up last.
 pub(crate) type QpCache = qp_cache::QpCache<Qp>;
 /// A snapshot of the channels.

@@ -11,7 +11,7 @@ use verbena_hca_net::roce::shared_port::SharedPort;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::registry::{self, Registry};
 
-use super::end;
+use super::trial_process;
 use crate::doctor::Failure;
 
 /// What to try.

@@ -1,8 +1,8 @@
 //! Atomics: fetch-and-add, compare-and-swap, atomic write.
 
 use super::Call;
+use super::explain;
 use super::failure::Failure;
-use super::why;
 use crate::process::Serving;
 use crate::qp::Qp;
 use crate::qp::atomic::Atomic;

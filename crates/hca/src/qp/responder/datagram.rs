@@ -1,7 +1,7 @@
 //! Receiving unreliable datagrams.
 
 use super::Call;
-use super::why;
+use super::explain;
 use crate::cq::Completion;
 use crate::link;
 use crate::qp::ring_message::Datagram;

@@ -1,6 +1,6 @@
 //! The permission of a FLUSH, which is all that remains to be checked (see [`crate::qp::flush`]).
 
-use super::why;
+use super::explain;
 use crate::qp::flush::Flush;
 use std::sync::atomic::Ordering;
 use verbena_hca_memory::resolve::{AccessRequest, Refusal, grant, grant_whole};

@@ -1,9 +1,9 @@
 //! Messages that consume a receive: sends, and notifications of writes with immediate data.
 
+use super::explain;
 use super::failure::Failure;
 use super::fetch::NotFetched;
 use super::message_state::{MessageState, PartialMessage};
-use super::why;
 use super::{Call, CompletionTarget, Delivered, HeldLock};
 use crate::causes;
 use crate::process::Cq;

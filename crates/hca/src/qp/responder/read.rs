@@ -1,7 +1,7 @@
 //! RDMA reads whose bytes go through the answer ring.
 
+use super::explain;
 use super::failure::Failure;
-use super::why;
 use super::{Call, Progress};
 use crate::process::Serving;
 use crate::qp::Qp;

@@ -1,7 +1,7 @@
 //! RDMA writes whose bytes arrive through the channel.
 
+use super::explain;
 use super::failure::Failure;
-use super::why;
 use super::{Call, Delivered};
 use crate::qp::Qp;
 use crate::qp::ring_message::{Body, Extra, Message, Write};
