@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from pathlib import Path
@@ -11,15 +10,15 @@ from harness.build_tree import ROOT, VERBENA
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
-from harness.process import Ended
 from harness.requirement import Tool
 
+from . import verbs
+from .fabric import SECONDS, lacks, up
+
 TITLE = "management tools on a fabric"
-PATH = os.environ["PATH"] + ":/usr/sbin"
 REQUIRES = [Tool("/usr/sbin/ibnetdiscover", "infiniband-diags"), Tool("/usr/sbin/opensm", "opensm")]
 # Dumps of others, where the checkout has them beside it.
 REAL = ROOT.parent / "shared" / "data" / "fabrics"
-SECONDS = 120
 WRONG_INPUT = 2
 # The large fabric: a tree of two levels.
 LEAVES, HOSTS, SPINES, PORTS = 54, 18, 18, 54
@@ -38,25 +37,8 @@ def cases() -> list[Case]:
         Case("a large fabric", "", large),
         Case("the fabric's process is killed", "", killed),
         Case("wrong arguments", "", refused),
+        *verbs.cases(),
     ]
-
-
-def up(place: Place, script: str, *options: str) -> Ended:
-    """Runs a script on a fabric."""
-    words = [str(VERBENA), "fabric", "up", *options, "--", "sh", "-c", script]
-    return place.run("up", words, SECONDS, PATH=PATH, TMPDIR="/tmp", VERBENA=str(VERBENA))
-
-
-def lacks(ended: Ended, wanted: dict[str, int] | list[str]) -> Outcome | None:
-    """The failure if the command failed or a pattern is not found (this often)."""
-    if not ended.succeeded:
-        return failed(ended.describe(), ended.evidence())
-    counts = wanted if isinstance(wanted, dict) else dict.fromkeys(wanted, 0)
-    for pattern, count in counts.items():
-        found = len(re.findall(pattern, ended.output, re.MULTILINE))
-        if found == 0 or count not in (0, found):
-            return failed(f"{pattern!r} found {found} times", ended.evidence())
-    return None
 
 
 # Each tool on the small fabric, and its output: patterns and their numbers.

@@ -7,6 +7,7 @@
 
 use crate::link::{self, FIRST_PORT, GIDS};
 use verbena_abi::*;
+use verbena_fabric_protocol::{P_KEYS, PortState};
 use verbena_hca_memory::key::{MAX_REGIONS, MAX_WINDOWS};
 use verbena_hca_memory::limits::{
     MAX_AH, MAX_CQ, MAX_CQE, MAX_PD, MAX_QP, MAX_SGE, MAX_SRQ, MAX_SRQ_WR,
@@ -19,11 +20,10 @@ pub const NAME: &str = "verbena";
 /// Vendor ID, in the place of an organisation's 24 bits: with the local bit, so that it belongs to
 /// no organisation. Programs take 0 for a device that failed to answer.
 pub const VENDOR: u32 = 0x02_5642;
-/// Entries of the partition key table.
-pub const PKEYS: usize = 1;
-/// The default partition, full membership.
+/// The default partition, full membership: the only one but on a fabric.
 pub const PKEY: u16 = 0xffff;
-/// LID of the first InfiniBand port, which is also the subnet manager's: a host is one subnet.
+/// LID of the first InfiniBand port, which is also the subnet manager's: without a fabric, a host
+/// is one subnet.
 pub const LID: u16 = 1;
 /// Limit on work requests in a send or receive queue.
 pub const MAX_QP_WR: u32 = 1 << 15;
@@ -106,6 +106,9 @@ impl Device {
     /// With an Ethernet interface it derives from the hardware address, otherwise it is in the
     /// range for local use.
     pub fn guid(self) -> u64 {
+        if let Some(fabric) = link::fabric() {
+            return fabric.state().guid;
+        }
         let first = *self.host_ports().start();
         if let Some(guid) = link::interface(first).and_then(|interface| interface.guid) {
             return guid;
@@ -115,10 +118,10 @@ impl Device {
 
     /// Returns its attributes.
     pub fn attributes(self) -> ibv_device_attr {
-        let guid = self.guid().to_be();
+        let system = link::fabric().map(|fabric| fabric.state().system_guid);
         let mut attributes = ibv_device_attr {
-            node_guid: guid,
-            sys_image_guid: guid,
+            node_guid: self.guid().to_be(),
+            sys_image_guid: system.unwrap_or_else(|| self.guid()).to_be(),
             phys_port_cnt: Device::ports(),
             ..limits()
         };
@@ -158,9 +161,30 @@ pub fn port_name(port: u8) -> String {
     }
 }
 
+/// Returns the number of entries of a port's table of partition keys.
+pub fn pkeys() -> usize {
+    link::fabric().map_or(1, |_| P_KEYS)
+}
+
+/// Returns a partition key of a port; 0 for an unused entry.
+#[inline]
+pub fn pkey(port: u8, index: u16) -> u16 {
+    match link::fabric() {
+        None => PKEY,
+        Some(fabric) => {
+            let keys = fabric.port(port).map(|port| &port.p_keys);
+            keys.and_then(|keys| keys.get(usize::from(index)).copied())
+                .unwrap_or(0)
+        }
+    }
+}
+
 /// Returns an InfiniBand port's LID; 0 with Ethernet.
 #[inline]
 pub fn lid(port: u8) -> u16 {
+    if let Some(port) = link::fabric().and_then(|fabric| fabric.port(port)) {
+        return port.lid;
+    }
     match link::is_ethernet() {
         true => 0,
         false => LID + u16::from(port - FIRST_PORT),
@@ -174,12 +198,23 @@ pub fn gid(port: u8) -> ibv_gid {
     if let Some(first) = link::interface(port).and_then(|interface| interface.entry(0)) {
         return first.gid;
     }
+    if let Some(first) = gid_of_fabric(port, 0) {
+        return first;
+    }
     // With InfiniBand each device has one port.
     let (device, _) = Device::of_port(port);
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&0xfe80_0000_0000_0000_u64.to_be_bytes());
-    bytes[8..].copy_from_slice(&device.guid().to_be_bytes());
-    ibv_gid::from_bytes(bytes)
+    joined(0xfe80_0000_0000_0000, device.guid())
+}
+
+/// Returns the GID at an index of a port of a fabric, unless that entry is unused.
+fn gid_of_fabric(port: u8, index: usize) -> Option<ibv_gid> {
+    let port = link::fabric()?.port(port)?;
+    let guid = port.guids.get(index).copied().filter(|guid| *guid != 0)?;
+    Some(joined(port.prefix, guid))
+}
+
+fn joined(prefix: u64, guid: u64) -> ibv_gid {
+    ibv_gid::from_bytes((u128::from(prefix) << 64 | u128::from(guid)).to_be_bytes())
 }
 
 /// Returns the GID at an index of a port's table, if there is one.
@@ -187,7 +222,8 @@ pub fn gid(port: u8) -> ibv_gid {
 pub fn gid_at(port: u8, index: usize) -> Option<ibv_gid> {
     match link::interface(port) {
         Some(interface) => interface.entry(index).map(|entry| entry.gid),
-        None => (link::has_port(port.into()) && index == 0).then(|| gid(port)),
+        None if index > 0 => gid_of_fabric(port, index),
+        None => link::has_port(port.into()).then(|| gid(port)),
     }
 }
 
@@ -205,20 +241,29 @@ pub fn index_towards(port: u8, destination: ibv_gid) -> usize {
 /// Returns a port's largest path MTU now, by its code.
 #[inline]
 pub fn active_mtu(port: u8) -> ibv_mtu {
-    link::interface(port).map_or(IBV_MTU_4096, |interface| interface.mtu.code().into())
+    match (link::interface(port), link::fabric()) {
+        (Some(interface), _) => interface.mtu.code().into(),
+        (None, Some(fabric)) => fabric
+            .port(port)
+            .map_or(IBV_MTU_4096, |port| port.mtu.into()),
+        (None, None) => IBV_MTU_4096,
+    }
 }
 
 /// Returns that MTU in bytes, which limits a full packet and a datagram.
 #[inline]
 pub fn mtu_bytes(port: u8) -> u32 {
-    link::interface(port).map_or(MTU_BYTES, |interface| interface.mtu.bytes())
+    match link::interface(port) {
+        Some(interface) => interface.mtu.bytes(),
+        None => 128 << active_mtu(port).clamp(1, 5),
+    }
 }
 
 /// Returns the InfiniBand port that a destination names by its LID or, if no port has that, by its
 /// GID. With one port it is that port for every destination.
 pub fn port_towards(destination: &ibv_ah_attr) -> Option<u8> {
     let ports = FIRST_PORT..=link::ports();
-    if *ports.end() == FIRST_PORT {
+    if link::fabric().is_none() && *ports.end() == FIRST_PORT {
         return Some(FIRST_PORT);
     }
     let by_lid = ports.clone().find(|port| lid(*port) == destination.dlid);
@@ -267,7 +312,7 @@ fn limits() -> ibv_device_attr {
         max_srq: MAX_SRQ as i32,
         max_srq_wr: MAX_SRQ_WR as i32,
         max_srq_sge: MAX_SGE as i32,
-        max_pkeys: PKEYS as u16,
+        max_pkeys: pkeys() as u16,
         ..ibv_device_attr::default()
     }
 }
@@ -304,17 +349,81 @@ const ETHERNET: Rate = Rate {
 
 /// Returns the rate that a port reports.
 pub fn rate(port: u8) -> Rate {
-    match link::interface(port) {
-        Some(_) => ETHERNET,
-        None => WITHIN_HOST,
+    let of_fabric = link::fabric().and_then(|fabric| fabric.port(port));
+    match (link::interface(port), of_fabric) {
+        (Some(_), _) => ETHERNET,
+        (None, None) => WITHIN_HOST,
+        (None, Some(port)) => Rate {
+            lane: port.speed,
+            speed: lanes(port.width) * lane_rate(port.speed),
+            // The fabric's process writes the files of sysfs.
+            name: "",
+        },
+    }
+}
+
+/// Returns the number of lanes of a width.
+fn lanes(width: u8) -> u64 {
+    match width {
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        16 => 2,
+        _ => 1,
+    }
+}
+
+/// Returns the rate of a lane in units of 100 Mb/s.
+fn lane_rate(speed: u8) -> u64 {
+    match speed {
+        2 => 50,
+        4 | 8 => 100,
+        16 => 140,
+        32 => 250,
+        64 => 500,
+        128 => 1000,
+        _ => 25,
     }
 }
 
 /// Returns a port's attributes.
 pub fn port_attributes(port: u8) -> ibv_port_attr {
-    match link::interface(port) {
-        Some(interface) => ethernet_port(interface),
-        None => infiniband_port(port),
+    let of_fabric = link::fabric().and_then(|fabric| fabric.port(port));
+    match (link::interface(port), of_fabric) {
+        (Some(interface), _) => ethernet_port(interface),
+        (None, Some(state)) => fabric_port(port, state),
+        (None, None) => infiniband_port(port),
+    }
+}
+
+/// Returns the attributes of a port of a fabric, as the subnet manager set them.
+fn fabric_port(port: u8, state: &PortState) -> ibv_port_attr {
+    let own = infiniband_port(port);
+    let (logical, physical) = match u32::from(state.state) {
+        // A rule or `verbena port` may have taken it down.
+        IBV_PORT_ACTIVE => (own.state, own.phys_state),
+        other => (other, state.physical),
+    };
+    ibv_port_attr {
+        state: logical,
+        phys_state: physical,
+        max_mtu: state.mtu_cap.into(),
+        active_mtu: state.mtu.into(),
+        gid_tbl_len: state.guids.len() as i32,
+        port_cap_flags: state.capabilities,
+        port_cap_flags2: state.capabilities_2,
+        bad_pkey_cntr: state.p_key_violations.into(),
+        qkey_viol_cntr: state.q_key_violations.into(),
+        lid: state.lid,
+        sm_lid: state.sm_lid,
+        lmc: state.lmc,
+        max_vl_num: state.lanes,
+        sm_sl: state.sm_sl,
+        subnet_timeout: state.subnet_timeout,
+        init_type_reply: state.init_type,
+        active_width: state.width,
+        active_speed: state.speed,
+        ..own
     }
 }
 
@@ -356,7 +465,7 @@ fn infiniband_port(port: u8) -> ibv_port_attr {
         gid_tbl_len: GIDS as i32,
         port_cap_flags: 0,
         max_msg_sz: MAX_MESSAGE,
-        pkey_tbl_len: PKEYS as u16,
+        pkey_tbl_len: pkeys() as u16,
         lid: lid(port),
         sm_lid: LID,
         max_vl_num: 1,

@@ -45,7 +45,7 @@ struct Front {
 #[repr(C, align(64))]
 pub struct QpRecord {
     /// 0 if there is none. Otherwise [`QpRecord::PRESENT`] | type << 8 | state, and
-    /// [`QpRecord::CUT`] while its port is down.
+    /// [`QpRecord::CUT`] while its port is down, or the fabric loses its packets.
     pub state: AtomicU32,
     /// Queue pair number that it is connected to.
     pub destination: AtomicU32,
@@ -68,6 +68,8 @@ pub struct QpRecord {
     pub interfaces: AtomicU64,
     /// Changes after every change of another word ([`super::lane`]).
     pub gate: AtomicU32,
+    /// Its partition key.
+    pub p_key: AtomicU32,
 }
 
 /// The interfaces at the two ends of a connection, as one end sees it, by the kernel's numbers; 0
@@ -101,7 +103,7 @@ impl Interfaces {
 impl QpRecord {
     /// Set in `state` of every record in use.
     pub const PRESENT: u32 = 1 << 31;
-    /// Set in `state` while the port is down: nothing reaches the queue pair.
+    /// Set in `state` while nothing reaches the queue pair, or its answers reach nothing.
     pub const CUT: u32 = 1 << 30;
     /// Changes the gate, after the other words: peers that compare it check these anew. Called by
     /// the record's process, under the send queue's lock.

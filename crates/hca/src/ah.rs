@@ -1,12 +1,13 @@
 //! Address handles: ibv_create_ah(3).
 
 use crate::device::{Device, gid_at, port_name};
+use crate::fabric::Fabric;
 use crate::link;
 use crate::roce::adapter::Adapter;
 use crate::roce::fallback::thread::learn_reachability;
 use crate::roce::path::{self, Path};
 use std::net::Ipv6Addr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_abi::{ibv_ah_attr, ibv_gid};
 use verbena_hca_memory::domain::Pd;
@@ -21,6 +22,8 @@ pub struct AddressHandle {
     pd: Arc<Pd>,
     attributes: ibv_ah_attr,
     quota_share: Mutex<Option<QuotaShare>>,
+    /// Version of the fabric and number of the interface that it leads to there; 0 for none.
+    known_interface: AtomicU64,
 }
 
 impl AddressHandle {
@@ -45,12 +48,35 @@ impl AddressHandle {
             pd: pd.clone(),
             attributes,
             quota_share: Mutex::new(Some(quota_share)),
+            known_interface: AtomicU64::new(0),
         }))
     }
 
     /// Returns its attributes, with the host's number of the port.
     pub fn attributes(&self) -> &ibv_ah_attr {
         &self.attributes
+    }
+
+    /// Returns the number of the interface that it leads to ([`path::interface_towards`]).
+    #[inline]
+    pub(crate) fn interface(&self) -> u32 {
+        match link::fabric() {
+            None => path::local_interface_towards(&self.attributes),
+            Some(fabric) => self.interface_on(fabric),
+        }
+    }
+
+    /// As [`AddressHandle::interface`], on a fabric, which is asked once in each of its versions.
+    fn interface_on(&self, fabric: &Fabric) -> u32 {
+        let version = fabric.version() as u32;
+        let known = self.known_interface.load(Ordering::Relaxed);
+        if known != 0 && (known >> 32) as u32 == version {
+            return known as u32;
+        }
+        let interface = fabric.towards(&self.attributes);
+        let known = u64::from(version) << 32 | u64::from(interface);
+        self.known_interface.store(known, Ordering::Relaxed);
+        interface
     }
 
     /// Returns whether datagrams carry a global route header.
@@ -106,7 +132,7 @@ pub fn check(attributes: &ibv_ah_attr) -> Result<()> {
         }
     }
     match gid_at(port, index.into()) {
-        None if !link::is_ethernet() => Err(refused!(
+        None if !link::is_ethernet() && link::fabric().is_none() => Err(refused!(
             EINVAL,
             "ah_attr.grh.sgid_index is {index}, and {} has one GID, at index 0: {}",
             port_name(port),

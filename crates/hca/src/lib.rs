@@ -24,4 +24,4 @@ pub mod receive;
 pub mod srq;
 pub mod xrcd;
 
-use verbena_hca_net::{capture, counters, device, link, port_switch, roce};
+use verbena_hca_net::{capture, counters, device, fabric, link, observed, port_switch, roce};

@@ -4,7 +4,7 @@
 
 use libc::{c_int, ssize_t};
 use verbena_abi::*;
-use verbena_hca_net::device::{self, Device, PKEY, PKEYS, gid_at};
+use verbena_hca_net::device::{self, Device, gid_at, pkey, pkeys};
 use verbena_hca_net::link::{self, GIDS};
 use verbena_hca_os::clock;
 use verbena_hca_os::errno::{Errno, Result};
@@ -241,19 +241,20 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
 /// Returns an entry of the P_Key table, in network byte order, or -1 if there is none.
 ///
 /// # Safety
-/// `context` must be null or live; `pkey` must be null or valid for writes.
+/// `context` must be null or live; `key` must be null or valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_query_pkey(
     context: *mut ibv_context,
     port: u8,
     index: c_int,
-    pkey: *mut u16,
+    key: *mut u16,
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::minus_one("ibv_query_pkey", unsafe {
-        port_of(context, port)
-            .and_then(|_| check_index(index, PKEYS))
-            .and_then(|_| arguments::output(pkey, PKEY.to_be()))
+        port_of(context, port).and_then(|port| {
+            let index = check_index(index, pkeys())?;
+            arguments::output(key, pkey(port, index as u16).to_be())
+        })
     })
 }
 
@@ -265,22 +266,30 @@ pub unsafe extern "C" fn ibv_query_pkey(
 pub unsafe extern "C" fn ibv_get_pkey_index(
     context: *mut ibv_context,
     port: u8,
-    pkey: u16,
+    key: u16,
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::number(
         "ibv_get_pkey_index",
-        unsafe { port_of(context, port) }.and_then(|_| {
-            if pkey == PKEY.to_be() {
-                Ok(0)
-            } else {
-                Err(refused!(
+        unsafe { port_of(context, port) }.and_then(|port| {
+            let wanted = u16::from_be(key);
+            let entries = 0..pkeys() as u16;
+            let found = entries.clone().find(|index| pkey(port, *index) == wanted);
+            let all = || {
+                let used = entries
+                    .map(|index| pkey(port, index))
+                    .filter(|key| *key != 0);
+                let texts: Vec<String> = used.map(|key| format!("{key:#06x}")).collect();
+                texts.join(", ")
+            };
+            found.map(c_int::from).ok_or_else(|| {
+                refused!(
                     EINVAL,
-                    "pkey is {:#06x}, and the table holds only {PKEY:#06x} (the argument is in \
-                 network byte order)",
-                    u16::from_be(pkey)
-                ))
-            }
+                    "pkey is {wanted:#06x}, and the table holds only {} (the argument is in \
+                     network byte order)",
+                    all()
+                )
+            })
         }),
     )
 }

@@ -10,7 +10,7 @@ use crate::abi::{AddressVector, PathRecord};
 use crate::device::{self, ACK_TIMEOUT, PACKET_LIFE_TIME};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use verbena_abi::ibv_gid;
-use verbena_hca_net::device::{Device, PKEY, active_mtu, gid, lid};
+use verbena_hca_net::device::{Device, active_mtu, gid, lid, pkey};
 use verbena_hca_net::link::{self, FIRST_PORT, GidLocation};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::interfaces;
@@ -133,7 +133,7 @@ impl Path {
         PathRecord {
             dgid: self.destination,
             sgid: self.source,
-            pkey: PKEY.to_be_bytes(),
+            pkey: pkey(self.port, 0).to_be_bytes(),
             ..Default::default()
         }
     }

@@ -399,6 +399,7 @@ fn port(kind: Kind, number: u32, rate: Option<Codes>, best: Codes, lid: u16) -> 
         is_fdr10: is_linked && codes.is_fdr10,
         counters: Default::default(),
         tables: None,
+        reregistrations: 0,
     }
 }
 

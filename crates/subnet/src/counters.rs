@@ -5,6 +5,15 @@ use crate::attribute::counters::{
 };
 use crate::field::Field;
 
+/// Packets on one way, with their 4-byte words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Load {
+    /// Packets.
+    pub packets: u64,
+    /// Words of all of them.
+    pub words: u64,
+}
+
 /// The counters of a port: 64-bit counts, and those that PortCounters shows since they were
 /// cleared, which is independent of the clearing of the 64-bit counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,18 +44,18 @@ impl Counters {
         self.counts[counter as usize]
     }
 
-    /// Records a unicast packet that leaves, of this number of 4-byte words.
-    pub fn sent(&mut self, words: u64) {
-        self.add(Counter::TransmitData, words);
-        self.add(Counter::TransmitPackets, 1);
-        self.add(Counter::UnicastTransmit, 1);
+    /// Records unicast packets that leave.
+    pub fn sent(&mut self, load: Load) {
+        self.add(Counter::TransmitData, load.words);
+        self.add(Counter::TransmitPackets, load.packets);
+        self.add(Counter::UnicastTransmit, load.packets);
     }
 
-    /// Records a unicast packet that arrives, of this number of 4-byte words.
-    pub fn received(&mut self, words: u64) {
-        self.add(Counter::ReceiveData, words);
-        self.add(Counter::ReceivePackets, 1);
-        self.add(Counter::UnicastReceive, 1);
+    /// Records unicast packets that arrive.
+    pub fn received(&mut self, load: Load) {
+        self.add(Counter::ReceiveData, load.words);
+        self.add(Counter::ReceivePackets, load.packets);
+        self.add(Counter::UnicastReceive, load.packets);
     }
 
     fn narrow(&self, at: usize) -> u64 {
@@ -119,14 +128,20 @@ mod tests {
     #[test]
     fn each_attribute_clears_its_own_values() {
         let mut counters = Counters::default();
-        counters.sent(72);
+        counters.sent(Load {
+            packets: 1,
+            words: 72,
+        });
         let field = NARROW_FIELDS[Counter::TransmitPackets as usize];
         let mut select = [0; 64];
         SELECT.set(&mut select, 1 << 14);
         counters.clear_narrow(&select);
         assert_eq!(field.get(&narrow(&counters)), 0);
         assert_eq!(counters.get(Counter::TransmitPackets), 1);
-        counters.sent(72);
+        counters.sent(Load {
+            packets: 1,
+            words: 72,
+        });
         SELECT.set(&mut select, 1 << 2);
         counters.clear_extended(&select);
         assert_eq!(counters.get(Counter::TransmitPackets), 0);

@@ -74,6 +74,8 @@ pub struct Port {
     pub counters: Counters,
     /// Tables, once they were set.
     pub tables: Option<Box<Tables>>,
+    /// Number of Sets of PortInfo that asked programs to register again.
+    pub reregistrations: u32,
 }
 
 impl Port {
@@ -234,6 +236,8 @@ impl Node {
 pub struct Fabric {
     /// Nodes.
     pub nodes: Vec<Node>,
+    /// Changes with every state that routes, addresses or partitions depend on.
+    pub version: u64,
     /// Traps that agents want to send, by the port that sends them.
     pub(crate) traps: Vec<(End, [u8; 64])>,
     /// Nodes by the GUIDs of node and ports.
@@ -306,6 +310,7 @@ impl Fabric {
     /// Takes a link down, or up again if neither end is disabled. The switches at its ends record
     /// the change and trap.
     pub fn set_link(&mut self, end: End, physical: u64) {
+        self.version += 1;
         let Some(peer) = self.port(end).and_then(|port| port.peer) else {
             if let Some(port) = self.port_mut(end) {
                 port_info::PHYSICAL_STATE.set(&mut port.info, physical);

@@ -25,7 +25,7 @@ mod subnet;
 mod tests;
 
 pub use build::{BuildError, SMALL, build, small, unusable_lids};
-pub use counters::Counters;
+pub use counters::{Counters, Load};
 pub use fabric::{
     DEFAULT_P_KEY, DESCRIPTION, End, Fabric, Forwarding, Kind, NO_PORT, Node, Port, Tables,
     UNICAST_LIDS,

@@ -60,6 +60,7 @@ impl Manager {
     /// Configures everything that is connected with the manager's port.
     pub fn sweep(&mut self, fabric: &mut Fabric) {
         self.activity = self.activity.wrapping_add(1);
+        fabric.version += 1;
         let nodes = connected(fabric, self.at);
         assign_lids(fabric, &nodes);
         let sm_lid = fabric.port(self.at).map_or(0, |port| port.lid());

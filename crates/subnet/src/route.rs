@@ -3,6 +3,7 @@
 
 use crate::attribute::counters::Counter;
 use crate::attribute::port_info::state;
+use crate::counters::Load;
 use crate::fabric::{End, Fabric, Kind};
 use crate::mad::Mad;
 
@@ -46,9 +47,12 @@ impl Packet {
         }
     }
 
-    fn words(&self) -> u64 {
+    fn load(&self) -> Load {
         // Segments of RMPP are packets of their own.
-        ((self.mad.bytes().len() + HEADERS) / 4) as u64
+        Load {
+            packets: 1,
+            words: ((self.mad.bytes().len() + HEADERS) / 4) as u64,
+        }
     }
 }
 
@@ -59,42 +63,50 @@ impl Fabric {
             true => self.carry_directed(from, packet),
             false => {
                 let to = packet.dlid;
-                self.carry_by_lid(from, to, packet.words(), packet.qp == 0)
+                self.carry_by_lid(from, to, packet.load(), packet.qp == 0)
             }
         }
     }
 
+    /// Carries packets of an adapter's programs from its port to a LID, and returns the port that
+    /// they reach; `None` if they are lost on the way. Without packets, it only looks up that port.
+    pub fn carry_data(&mut self, from: End, to: u16, load: Load) -> Option<End> {
+        let is_active = |port: &crate::fabric::Port| port.state() == state::ACTIVE;
+        self.port(from).filter(|port| is_active(port))?;
+        self.carry_by_lid(from, to, load, false)
+    }
+
     fn carry_directed(&mut self, from: End, packet: &mut Packet) -> Option<End> {
-        let words = packet.words();
+        let load = packet.load();
         let (before, behind) = packet.mad.directed_lids();
         if packet.mad.is_returning() {
             // The directed part comes first if the request's came last.
             let at = match behind {
                 PERMISSIVE => from,
-                _ => self.carry_by_lid(from, packet.dlid, words, true)?,
+                _ => self.carry_by_lid(from, packet.dlid, load, true)?,
             };
-            let at = self.walk_back(at, packet, words)?;
+            let at = self.walk_back(at, packet, load)?;
             return match before {
                 PERMISSIVE => Some(at),
-                _ => self.carry_by_lid(at, before, words, true),
+                _ => self.carry_by_lid(at, before, load, true),
             };
         }
         let at = match before {
             PERMISSIVE => from,
-            _ => self.carry_by_lid(from, packet.dlid, words, true)?,
+            _ => self.carry_by_lid(from, packet.dlid, load, true)?,
         };
-        let at = self.walk(at, packet, words)?;
+        let at = self.walk(at, packet, load)?;
         if behind == PERMISSIVE {
             return Some(at);
         }
         // The answer comes back to the node at which the directed part ended.
         let node = self.nodes.get(at.node as usize)?;
         packet.slid = node.port(node.addressed(at.port))?.lid();
-        self.carry_by_lid(at, behind, words, true)
+        self.carry_by_lid(at, behind, load, true)
     }
 
     /// Follows the directed part from its first node.
-    fn walk(&mut self, from: End, packet: &mut Packet, words: u64) -> Option<End> {
+    fn walk(&mut self, from: End, packet: &mut Packet, load: Load) -> Option<End> {
         let hops = packet.mad.hop_count();
         if usize::from(hops) >= crate::mad::PATH || packet.mad.hop_pointer() > hops {
             return None;
@@ -112,7 +124,7 @@ impl Fabric {
                     node: at.node,
                     port,
                 },
-                words,
+                load,
                 true,
             )?;
             packet.mad.set_incoming(hop, at.port);
@@ -122,7 +134,7 @@ impl Fabric {
     }
 
     /// Follows the directed part back.
-    fn walk_back(&mut self, from: End, packet: &mut Packet, words: u64) -> Option<End> {
+    fn walk_back(&mut self, from: End, packet: &mut Packet, load: Load) -> Option<End> {
         let hops = packet.mad.hop_count();
         if usize::from(hops) >= crate::mad::PATH {
             return None;
@@ -135,7 +147,7 @@ impl Fabric {
                     node: at.node,
                     port,
                 },
-                words,
+                load,
                 true,
             )?;
         }
@@ -144,24 +156,24 @@ impl Fabric {
     }
 
     /// Sends a packet out of a port and takes it in at the peer.
-    fn cross(&mut self, out: End, words: u64, is_management: bool) -> Option<End> {
+    fn cross(&mut self, out: End, load: Load, is_management: bool) -> Option<End> {
         let port = self.port_mut(out)?;
         let peer = port.peer?;
         let passes =
             |linked: bool, logical: u64| linked && (is_management || logical == state::ACTIVE);
         if !passes(port.is_linked(), port.state()) {
             if port.is_linked() {
-                port.counters.add(Counter::Discards, 1);
+                port.counters.add(Counter::Discards, load.packets);
             }
             return None;
         }
-        port.counters.sent(words);
+        port.counters.sent(load);
         let port = self.port_mut(peer)?;
-        port.counters.received(words);
+        port.counters.received(load);
         passes(port.is_linked(), port.state()).then_some(peer)
     }
 
-    fn carry_by_lid(&mut self, from: End, to: u16, words: u64, is_management: bool) -> Option<End> {
+    fn carry_by_lid(&mut self, from: End, to: u16, load: Load, is_management: bool) -> Option<End> {
         let node = self.nodes.get(from.node as usize)?;
         let own = node.addressed(from.port);
         let is_own = node.port(own)?.has_lid(to);
@@ -176,7 +188,7 @@ impl Fabric {
             (true, _) => from,
             // A LID of zero is no address.
             (false, 0) => return None,
-            (false, _) => self.cross(from, words, is_management)?,
+            (false, _) => self.cross(from, load, is_management)?,
         };
         if to == PERMISSIVE {
             return is_management.then_some(at);
@@ -196,13 +208,13 @@ impl Fabric {
                             node: at.node,
                             port,
                         },
-                        words,
+                        load,
                         is_management,
                     )?
                 }
                 None => {
                     let port = self.port_mut(at)?;
-                    port.counters.add(Counter::SwitchRelayErrors, 1);
+                    port.counters.add(Counter::SwitchRelayErrors, load.packets);
                     return None;
                 }
             }

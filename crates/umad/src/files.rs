@@ -117,6 +117,7 @@ impl Files {
                 0
             };
             port_info::CAPABILITIES.set(&mut port.info, others | own);
+            self.subnet.fabric.version += 1;
         }
     }
 

@@ -1,20 +1,21 @@
 //! The kernel's interface for management datagrams (`/dev/infiniband/umad<N>`, `issm<N>`, sysfs) on
 //! a fabric that a process keeps.
 //!
-//! - [`protocol`]: messages between a program's descriptors and the process.
+//! - [`protocol`]: messages between programs and the process.
 //! - [`Files`]: open device files: agents, transactions, timeouts. No I/O.
 //! - [`tree`]: the files of sysfs of a node.
+//! - `adapters`: adapters of programs: states of ports for them, their traffic for the counters.
 //! - [`Server`]: the process: sockets and timers around these.
 //!
 //! The kernel's behaviour is that of `drivers/infiniband/core/user_mad.c`, `mad.c` and
 //! `mad_rmpp.c`.
 
+mod adapters;
 mod agents;
 mod client;
 mod files;
 mod header;
 mod pending;
-pub mod protocol;
 mod rmpp;
 mod server;
 #[cfg(test)]
@@ -24,3 +25,4 @@ pub mod tree;
 pub use client::connect;
 pub use files::{FileId, Files, Output};
 pub use server::{Server, ServerError};
+pub use verbena_fabric_protocol as protocol;

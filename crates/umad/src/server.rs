@@ -21,6 +21,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use verbena_subnet::mad::{Mad, SIZE};
 
+use crate::adapters::Adapters;
 use crate::files::{FileId, Files};
 use crate::protocol::errno::{EAGAIN, ENODEV};
 use crate::protocol::{Call, Hello, Purpose, SOCKET};
@@ -80,6 +81,7 @@ pub struct Server {
     listener: OwnedFd,
     poll: OwnedFd,
     files: Files,
+    adapters: Adapters,
     connections: BTreeMap<FileId, Connection>,
     trees: BTreeMap<u32, Tree>,
     last: FileId,
@@ -118,6 +120,7 @@ impl Server {
             listener,
             poll,
             files,
+            adapters: Adapters::default(),
             connections: BTreeMap::new(),
             trees: BTreeMap::new(),
             last: LISTENER,
@@ -244,9 +247,11 @@ impl Server {
         let descriptor = descriptors.flatten().next();
         let message = &mut buffer[..length];
         match (connection.purpose, descriptor) {
-            (None, _) => self.hello(id, message),
+            (None, file) => self.hello(id, message, file),
             (Some(_), Some(reply)) => self.call(id, message, &reply),
+            (Some(Purpose::Adapter), None) => self.adapters.acknowledged(id, message),
             (Some(Purpose::Datagrams), None) => {
+                self.adapters.charge(&mut self.files.subnet.fabric);
                 // A program that does not await the result of a write gets none.
                 let _ = self.files.write(id, message);
             }
@@ -255,8 +260,9 @@ impl Server {
         self.flush();
     }
 
-    /// Opens the file that a connection asks for, and answers with an errno.
-    fn hello(&mut self, id: FileId, message: &[u8]) {
+    /// Opens the file that a connection asks for, and answers with an errno. An adapter counts its
+    /// traffic in the file that comes with the message.
+    fn hello(&mut self, id: FileId, message: &[u8], file: Option<OwnedFd>) {
         let Some(hello) = Hello::of(message) else {
             return self.close(id);
         };
@@ -265,6 +271,10 @@ impl Server {
             Purpose::Manager => self.files.open_manager(id, hello.node, hello.index),
             Purpose::Refresh => self.refresh(hello.node),
             Purpose::User => self.refresh(hello.node).inspect(|()| self.had_users = true),
+            Purpose::Adapter => {
+                let fabric = &self.files.subnet.fabric;
+                self.adapters.open(id, hello.node, file, fabric)
+            }
         };
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -290,7 +300,17 @@ impl Server {
     fn call(&mut self, id: FileId, message: &mut [u8], reply: &OwnedFd) {
         let (number, data) = match Call::of(message) {
             None => return,
-            Some(Call::Write(data)) => (self.files.write(id, data).err(), Vec::new()),
+            Some(Call::Write(data)) => {
+                self.adapters.charge(&mut self.files.subnet.fabric);
+                (self.files.write(id, data).err(), Vec::new())
+            }
+            Some(Call::Reach(destination)) => {
+                let fabric = &mut self.files.subnet.fabric;
+                match self.adapters.reach(id, destination, fabric) {
+                    Ok(network) => (None, network.to_ne_bytes().to_vec()),
+                    Err(number) => (Some(number), Vec::new()),
+                }
+            }
             Some(Call::Control(request, data)) => {
                 let mut argument = data.to_vec();
                 let done = self.files.control(id, request, &mut argument);
@@ -306,6 +326,7 @@ impl Server {
 
     /// Updates the files of a node.
     fn refresh(&mut self, node: u32) -> Result<(), i32> {
+        self.adapters.charge(&mut self.files.subnet.fabric);
         let this = self.files.subnet.fabric.nodes.get(node as usize);
         let this = this.ok_or(ENODEV)?;
         let root = self.directory.join(node.to_string());
@@ -314,9 +335,11 @@ impl Server {
             .map_err(|error| error.raw_os_error().unwrap_or(ENODEV))
     }
 
-    /// Sends the messages that files are to receive.
+    /// Sends the messages that files and adapters are to receive.
     fn flush(&mut self) {
-        for (id, mut message) in self.files.take_outputs() {
+        let mut messages = self.files.take_outputs();
+        messages.extend(self.adapters.due(&self.files.subnet.fabric));
+        for (id, mut message) in messages {
             let header = self.files.header(id);
             let Some(connection) = self.connections.get_mut(&id) else {
                 continue;
@@ -383,6 +406,7 @@ impl Server {
     fn close(&mut self, id: FileId) {
         let closed = self.connections.remove(&id);
         self.files.close(id);
+        self.adapters.close(id, &mut self.files.subnet.fabric);
         if closed.is_some_and(|connection| connection.purpose == Some(Purpose::Manager)) {
             self.open_awaited();
         }

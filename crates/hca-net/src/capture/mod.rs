@@ -26,21 +26,18 @@ mod session;
 
 pub use session::Capture;
 
+use crate::observed::{self, CAPTURED};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use verbena_hca_os::singleton::Singleton;
 use verbena_wire::roce::Route;
 
 /// The capture of this process.
 static CURRENT: Singleton<Capture> = Singleton::none();
 
-/// Whether this process is captured. Read on every data path, so it holds nothing else.
-static ON: AtomicBool = AtomicBool::new(false);
-
 /// Returns whether packets are to be captured.
 #[inline(always)]
 pub fn is_on() -> bool {
-    ON.load(Ordering::Relaxed)
+    observed::is(CAPTURED)
 }
 
 /// A packet's fate.
@@ -71,5 +68,5 @@ pub fn set(capture: Arc<Capture>) {
 /// Ends the capture in a forked child. Async-signal-safe.
 pub fn forget() {
     CURRENT.abandon();
-    ON.store(false, Ordering::Relaxed);
+    observed::set(CAPTURED, false);
 }

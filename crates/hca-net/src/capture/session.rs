@@ -1,8 +1,9 @@
 //! The captured side of packet capture: how a capture begins and ends, and how packets are
 //! reported.
 
+use super::Seen;
 use super::ring::{self, Ring};
-use super::{ON, Seen};
+use crate::observed::{self, CAPTURED};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::Mutex;
@@ -78,7 +79,7 @@ impl Capture {
             ring,
             producer: Producer::default(),
         });
-        ON.store(true, Ordering::Relaxed);
+        observed::set(CAPTURED, true);
         Ok(())
     }
 
@@ -87,7 +88,7 @@ impl Capture {
         let mut session = self.session.lock().unwrap_or_else(|e| e.into_inner());
         let has_gone = |session: &mut Session| session.socket.take_rings() == Rings::Ended;
         if session.take_if(has_gone).is_some() {
-            ON.store(false, Ordering::Relaxed);
+            observed::set(CAPTURED, false);
             self.descriptor.store(NONE, Ordering::Release);
         }
     }

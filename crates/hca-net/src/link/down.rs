@@ -15,6 +15,7 @@ static FAILED: AtomicU32 = AtomicU32::new(0);
 static CAUSES: Mutex<Causes> = Mutex::new(Causes {
     registry: 0,
     planted: 0,
+    inactive: 0,
 });
 
 struct Causes {
@@ -22,13 +23,15 @@ struct Causes {
     registry: u64,
     /// The ports that a rule has taken down in this process.
     planted: u64,
+    /// The ports that are not active on the fabric.
+    inactive: u64,
 }
 
 /// Changes the causes. Returns the ports that were down before, and those that are now.
 fn change(action: impl FnOnce(&mut Causes)) -> (u64, u64) {
     let mut causes = CAUSES.lock().unwrap_or_else(PoisonError::into_inner);
     action(&mut causes);
-    let now = causes.registry | causes.planted;
+    let now = causes.registry | causes.planted | causes.inactive;
     (DOWN.swap(now, Ordering::Relaxed), now)
 }
 
@@ -81,7 +84,22 @@ pub fn learn_down(word: u64) -> Vec<(u8, PortChange)> {
     if is_ethernet() {
         return Vec::new();
     }
-    let (before, now) = change(|causes| causes.registry = word);
+    changes(change(|causes| causes.registry = word))
+}
+
+/// Takes over the ports that are not active on the fabric when the process joins it.
+pub(super) fn begin_inactive(word: u64) {
+    change(|causes| causes.inactive = word);
+}
+
+/// Takes over the ports that are not active on the fabric. Returns the changes since the last call,
+/// each with its port.
+pub fn learn_inactive(word: u64) -> Vec<(u8, PortChange)> {
+    changes(change(|causes| causes.inactive = word))
+}
+
+/// Returns the ports that have changed.
+fn changes((before, now): (u64, u64)) -> Vec<(u8, PortChange)> {
     let changed = |port: &u8| (before ^ now) & bit(*port) != 0;
     let change = |port| match now & bit(port) {
         0 => (port, PortChange::Active),

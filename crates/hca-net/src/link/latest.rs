@@ -18,6 +18,14 @@ pub enum PortChange {
     Down,
     /// Its GID table changed.
     Gids,
+    /// Its LID changed.
+    Lid,
+    /// Its partition keys changed.
+    PKeys,
+    /// The subnet manager changed.
+    Manager,
+    /// The subnet manager asks programs to register again.
+    Reregister,
 }
 
 /// An interface, which changes.

@@ -22,11 +22,15 @@ mod interface;
 mod latest;
 mod multicast;
 
-pub use down::{bit, forget_planted, has_failed, is_down, learn_down, plant_down, plant_failure};
+pub use down::{
+    bit, forget_planted, has_failed, is_down, learn_down, learn_inactive, plant_down, plant_failure,
+};
 pub use interface::{GIDS, GidEntry, Interface, is_link_local};
 pub use latest::{Latest, PortChange};
 pub use multicast::{group, ip_group};
 
+use crate::fabric::Fabric;
+use crate::observed;
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
@@ -68,12 +72,14 @@ pub struct Choice {
     link: Link,
     devices: u8,
     is_shared_out: bool,
+    fabric: Option<Fabric>,
 }
 
 static INFINIBAND: Choice = Choice {
     link: Link::InfiniBand,
     devices: 1,
     is_shared_out: false,
+    fabric: None,
 };
 
 /// Advice for a program that expects RoCE and meets an InfiniBand port, for the end of a message.
@@ -106,6 +112,12 @@ pub fn current() -> &'static Link {
     &choice().link
 }
 
+/// Returns the fabric that the program is on, if there is one; its node is the only device.
+#[inline]
+pub fn fabric() -> Option<&'static Fabric> {
+    choice().fabric.as_ref()
+}
+
 /// Returns the number of devices; at least one. All have the same number of ports.
 #[inline]
 pub fn devices() -> u8 {
@@ -128,7 +140,7 @@ pub fn is_ethernet() -> bool {
 #[inline]
 pub fn ports() -> u8 {
     match current() {
-        Link::InfiniBand => devices(),
+        Link::InfiniBand => fabric().map_or_else(devices, Fabric::ports),
         // At most [`MOST_PORTS`].
         Link::Roce(ports) => ports.len() as u8,
     }
@@ -158,20 +170,27 @@ pub fn interfaces() -> impl Iterator<Item = (u8, &'static Interface)> {
 /// for Ethernet the kernel's index of the interface, for InfiniBand the number of ports before it.
 #[inline]
 pub fn interface_number(port: u8) -> u32 {
+    if let Some(port) = fabric().and_then(|fabric| fabric.port(port)) {
+        return port.network;
+    }
     interface(port).map_or_else(
         || u32::from(port.max(FIRST_PORT) - FIRST_PORT),
         |interface| interface.index,
     )
 }
 
-/// Returns the ports that receive multicast packets sent from `port`: for InfiniBand all ports, as
+/// Returns the ports that receive multicast packets sent to a network: for InfiniBand all ports, as
 /// they share one subnet.
 #[inline]
-pub fn ports_that_receive(port: u8) -> RangeInclusive<u8> {
-    match current() {
+pub fn ports_that_receive(number: u32) -> Option<RangeInclusive<u8>> {
+    if let Some(fabric) = fabric() {
+        return (number == fabric.state().groups).then(|| FIRST_PORT..=ports());
+    }
+    let port = port_of(number)?;
+    Some(match current() {
         Link::InfiniBand => FIRST_PORT..=ports(),
         Link::Roce(_) => port..=port,
-    }
+    })
 }
 
 /// Returns the port with the given [`interface_number`], if there is one.
@@ -251,10 +270,23 @@ fn from_environment() -> Result<Choice> {
             return Err(Errno::EINVAL);
         }
     };
+    let fabric = match link {
+        Link::InfiniBand => Fabric::of_environment()?,
+        Link::Roce(_) => None,
+    };
+    if fabric.is_some() && devices > 1 {
+        eprintln!("verbena: VERBENA_DEVICES is {devices}; a node of a fabric is one device");
+        return Err(Errno::EINVAL);
+    }
+    if let Some(fabric) = &fabric {
+        observed::set(observed::COUNTED, true);
+        down::begin_inactive(fabric.inactive());
+    }
     Ok(Choice {
         link,
         devices,
         is_shared_out,
+        fabric,
     })
 }
 

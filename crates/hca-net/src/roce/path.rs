@@ -135,8 +135,7 @@ fn own_port(vector: &ibv_ah_attr) -> Option<u8> {
     }
 }
 
-/// Interface number that stands for no port of this host.
-pub const NOWHERE: u32 = u32::MAX;
+pub use crate::fabric::NOWHERE;
 
 /// Returns the number of the interface that an address vector leads to
 /// ([`link::interface_number`]), if that is local: packets there go through shared memory to queue
@@ -144,6 +143,15 @@ pub const NOWHERE: u32 = u32::MAX;
 /// no local port has yields [`NOWHERE`].
 #[inline]
 pub fn interface_towards(vector: &ibv_ah_attr) -> u32 {
+    match link::fabric() {
+        Some(fabric) => fabric.towards(vector),
+        None => local_interface_towards(vector),
+    }
+}
+
+/// As [`interface_towards`], without a fabric.
+#[inline]
+pub fn local_interface_towards(vector: &ibv_ah_attr) -> u32 {
     match own_port(vector) {
         Some(port) => link::interface_number(port),
         None if link::is_ethernet() || link::group(vector.grh.dgid).is_some() => {

@@ -282,7 +282,7 @@ fn registry_of_another_version_stays_while_its_processes_live() {
 #[test]
 fn records_have_the_offsets_of_the_layout() {
     use std::mem::{offset_of, size_of};
-    assert_eq!(super::layout::LAYOUT, 7);
+    assert_eq!(super::layout::LAYOUT, 8);
     assert_eq!(size_of::<QpRecord>(), 64);
     let offsets = [
         offset_of!(QpRecord, state),
@@ -296,8 +296,9 @@ fn records_have_the_offsets_of_the_layout() {
         offset_of!(QpRecord, rnr_timer),
         offset_of!(QpRecord, interfaces),
         offset_of!(QpRecord, gate),
+        offset_of!(QpRecord, p_key),
     ];
-    assert_eq!(offsets, [0, 4, 8, 12, 16, 20, 24, 32, 36, 40, 48]);
+    assert_eq!(offsets, [0, 4, 8, 12, 16, 20, 24, 32, 36, 40, 48, 52]);
 }
 
 #[test]

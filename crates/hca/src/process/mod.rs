@@ -5,10 +5,11 @@
 //! polls serves incoming requests and completes outgoing ones ([`progress`]); and the progress
 //! thread ([`thread`]), asleep unless work arrives while no thread polls, does the same.
 //!
-//! Lock order, outermost first: an [`channel_ends::Inbound`]'s `serving` or an [`link::Outbound`]'s
-//! `completing`; a queue pair's attributes, its send queue, its receive queue; an outbound's
-//! `sending`; a completion queue; an event queue; the channel requests ([`channel_requests`]). No
-//! thread waits for a peer while it holds any of them.
+//! Lock order, outermost first: an [`channel_ends::Inbound`]'s `serving` or an
+//! [`channel_ends::Outbound`]'s `completing`; a queue pair's attributes, its send queue, its receive
+//! queue; an outbound's `sending`; a completion queue; an event queue; the channel requests
+//! ([`channel_requests`]). No thread waits for a peer while it holds any of them; on a fabric, it
+//! may wait for the answer to a question for a path.
 
 pub(crate) mod activity;
 mod caller;
@@ -241,6 +242,7 @@ impl Process {
             .chain(self.ports.roce().into_iter().flat_map(Port::descriptors))
             .chain(self.channels.handshakes().all())
             .chain(self.ports.capture().descriptor())
+            .chain(crate::link::fabric().and_then(crate::fabric::Fabric::descriptor))
             .collect()
     }
 }

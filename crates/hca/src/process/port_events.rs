@@ -28,6 +28,10 @@ impl Watch {
             PortChange::Active => IBV_EVENT_PORT_ACTIVE,
             PortChange::Down => IBV_EVENT_PORT_ERR,
             PortChange::Gids => IBV_EVENT_GID_CHANGE,
+            PortChange::Lid => IBV_EVENT_LID_CHANGE,
+            PortChange::PKeys => IBV_EVENT_PKEY_CHANGE,
+            PortChange::Manager => IBV_EVENT_SM_CHANGE,
+            PortChange::Reregister => IBV_EVENT_CLIENT_REREGISTER,
         };
         let (device, number) = Device::of_port(port);
         self.raise(device, number, kind);

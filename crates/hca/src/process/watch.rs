@@ -5,24 +5,31 @@
 //! adapter. Either can happen without the other: a program that only waits for events has no queue
 //! pair, and one that only listens for connections has not opened the device.
 
+use crate::fabric::Fabric;
 use crate::link::{self, PortChange};
 use crate::port_switch;
 use crate::process::{CURRENT, Process};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use verbena_hca_os::monitor::Monitor;
 use verbena_hca_os::start::start;
 use verbena_hca_shm::registry;
 
 impl Process {
-    /// Follows the interfaces, if there are any and no thread does so yet.
+    /// Follows the interfaces, or the fabric, if there are any and no thread does so yet.
     pub(crate) fn follow_link(self: &Arc<Process>) {
-        if !link::is_ethernet() || self.ports.watch().begin() {
+        let fabric = link::fabric();
+        if !(link::is_ethernet() || fabric.is_some()) || self.ports.watch().begin() {
             return;
         }
         let process = self.clone();
+        let body = move || match fabric {
+            Some(fabric) => follow_fabric(&process, fabric),
+            None => follow(&process),
+        };
         // If no thread can be started, the next caller tries again.
-        if start(c"verbena-port", 128 << 10, move || follow(&process)).is_err() {
+        if start(c"verbena-port", 256 << 10, body).is_err() {
             self.ports.watch().end();
         }
     }
@@ -40,6 +47,9 @@ impl Process {
     /// Reads which InfiniBand ports were taken down from the registry, if this or another process
     /// has made it.
     pub fn look_at_ports(&self) {
+        if let Some(fabric) = link::fabric() {
+            self.look_at_fabric(fabric);
+        }
         let word = match self.membership.get() {
             Some(member) => member.registry.ports_down().load(Ordering::SeqCst),
             None => port_switch::now(&registry::directory()),
@@ -47,6 +57,29 @@ impl Process {
         for (port, change) in link::learn_down(word) {
             self.port_has_changed(port, change);
         }
+    }
+
+    /// Takes over the changes of the fabric. Returns whether a queue pair loses packets.
+    fn look_at_fabric(&self, fabric: &Fabric) -> bool {
+        let changes = fabric.look();
+        for (port, change) in link::learn_inactive(fabric.inactive()) {
+            self.port_has_changed(port, change);
+        }
+        let lost = changes.any && self.look_at_paths();
+        for (port, change) in changes.ports {
+            // These were reported before, unless a rule keeps the port down.
+            if !matches!(change, PortChange::Active | PortChange::Down) {
+                self.ports.watch().notify(port, change);
+            }
+        }
+        lost
+    }
+
+    /// Looks at the paths and partitions of all queue pairs. Returns whether one loses packets.
+    fn look_at_paths(&self) -> bool {
+        let all = self.queue_pairs.all();
+        let changed = all.iter().map(|queue_pair| queue_pair.fabric_changed());
+        changed.fold(false, |lost, one| lost | one)
     }
 
     /// Tells the peers and the program that an InfiniBand port went down or up.
@@ -75,6 +108,25 @@ static ON_FAILURE: OnceLock<fn()> = OnceLock::new();
 /// Sets the function to be called when the adapter has failed, once.
 pub fn on_failure(call: fn()) {
     ON_FAILURE.get_or_init(|| call);
+}
+
+/// Time in which the peers of a queue pair have learnt of a change, too, and pause between looks.
+const SPREAD: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(25);
+
+fn follow_fabric(process: &Process, fabric: &Fabric) {
+    while !process.activity.is_stopping() && fabric.wait() {
+        if !process.look_at_fabric(fabric) {
+            continue;
+        }
+        // A peer's partition key may have been looked at before the peer knew its new one.
+        let end = Instant::now() + SPREAD;
+        while Instant::now() < end {
+            std::thread::sleep(PAUSE);
+            process.look_at_fabric(fabric);
+            process.look_at_paths();
+        }
+    }
 }
 
 fn follow(process: &Process) {

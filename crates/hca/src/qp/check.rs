@@ -175,7 +175,7 @@ pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         false => Ok(()),
     };
     if has(IBV_QP_PKEY_INDEX) {
-        let most = device::PKEYS as u16 - 1;
+        let most = device::pkeys() as u16 - 1;
         at_most(
             "pkey_index",
             new.pkey_index,

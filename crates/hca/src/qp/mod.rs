@@ -15,6 +15,7 @@ mod callbacks;
 mod check;
 mod congestion;
 mod create;
+mod fabric;
 pub mod flush;
 mod inline_data;
 mod modify;

@@ -1,6 +1,7 @@
 //! Changing and querying attributes.
 
 use super::{Qp, check, ports, transition};
+use crate::device;
 use crate::link;
 use crate::roce::path::{Path, interface_towards};
 use std::ffi::c_int;
@@ -100,6 +101,8 @@ impl Qp {
                 own: link::interface_number(attributes.port_num),
                 peer: interface_towards(&attributes.ah_attr),
             };
+            let index = send.posted();
+            send.begin_counting(&attributes.ah_attr, index);
         }
         if mask & IBV_QP_SQ_PSN != 0 {
             send.set_psn(attributes.sq_psn);
@@ -124,7 +127,7 @@ impl Qp {
     }
 
     /// Publishes the attributes that peers need, before the state permits peers to act on them.
-    fn show_attributes(&self, attributes: &ibv_qp_attr, interfaces: Interfaces) {
+    pub(super) fn show_attributes(&self, attributes: &ibv_qp_attr, interfaces: Interfaces) {
         let record = self.memory.contexts().queue_pair(self.number);
         let xrcd = self.xrcd.as_ref().map_or(0, |xrcd| xrcd.identity());
         record
@@ -147,6 +150,8 @@ impl Qp {
             .incarnation
             .store(self.incarnation(), Ordering::Relaxed);
         record.xrcd.store(xrcd, Ordering::Relaxed);
+        let p_key = device::pkey(attributes.port_num, attributes.pkey_index);
+        record.p_key.store(p_key.into(), Ordering::Relaxed);
         record
             .interfaces
             .store(interfaces.as_word(), Ordering::Relaxed);

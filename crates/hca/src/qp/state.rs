@@ -35,9 +35,9 @@ impl Qp {
         self.show_state(send);
     }
 
-    /// Publishes the state, and whether the port is up.
-    fn show_state(&self, send: &mut SendQueue) {
-        let is_cut = link::is_down(send.port);
+    /// Publishes the state, and whether the port is up and the fabric has a path.
+    pub(super) fn show_state(&self, send: &mut SendQueue) {
+        let is_cut = link::is_down(send.port) || send.is_lost;
         send.is_off_path = is_cut || send.causes.is_some();
         let record = self.memory.contexts().queue_pair(self.number);
         let cut = if is_cut { QpRecord::CUT } else { 0 };

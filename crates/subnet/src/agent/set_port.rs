@@ -83,6 +83,8 @@ impl Fabric {
             for field in port_info::WRITABLE_OF_ENDS {
                 field.copy(new, info);
             }
+            let asks = port_info::CLIENT_REREGISTER.get(new) as u32;
+            port.reregistrations = port.reregistrations.wrapping_add(asks);
         }
         let default = port_info::DOWN_DEFAULT.get(new);
         if default != 0 {

@@ -29,6 +29,7 @@ impl Fabric {
             return Answer::Dropped;
         }
         let is_set = mad.method() == method::SET;
+        self.version += u64::from(is_set);
         let mut answer = mad.response(0);
         let modifier = mad.modifier();
         let done = match mad.attribute() {

@@ -41,7 +41,12 @@ impl Qp {
         if is_local(request.opcode) {
             return self.execute_on_path(send, request, index, psn, progress);
         }
+        if send.is_lost && !self.loses_packets(send) {
+            send.is_lost = false;
+            self.show_state(send);
+        }
         if link::is_down(send.port)
+            || send.is_lost
             || (status == Some(Status::RetryExceeded) && send.packets.is_none())
         {
             let hindered = self.blocking_outcome(send, request);

@@ -101,7 +101,7 @@ impl Qp {
             is_multicast: address.is_multicast(),
             lid: crate::device::lid(address.attributes().port_num),
             service_level: service_level(address.attributes()),
-            interface: interface_towards(address.attributes()),
+            interface: address.interface(),
         }
     }
 
@@ -237,7 +237,9 @@ fn is_reached(attributes: &ibv_ah_attr) -> bool {
     if link::is_ethernet() || link::ports() > 1 {
         return interface_towards(attributes) != NOWHERE;
     }
-    attributes.dlid == crate::device::LID || attributes.is_global != 0
+    // A fabric was asked before ([`Qp::passes_fabric`]).
+    let is_own = attributes.dlid == crate::device::LID || attributes.is_global != 0;
+    is_own || link::fabric().is_some()
 }
 
 /// Returns the service level that the datagram's completion reports; over RoCE the header type.

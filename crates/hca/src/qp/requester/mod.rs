@@ -23,6 +23,7 @@ mod send;
 mod write;
 
 use crate::capture;
+use crate::observed;
 use crate::process::Outbound;
 use crate::process::channel_ends::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
@@ -67,10 +68,33 @@ impl Qp {
         psn: u32,
         progress: &mut RequestProgress,
     ) -> Outcome {
-        if capture::is_on() {
-            return self.execute_and_capture(send, request, index, psn, progress);
+        if observed::is_any() {
+            return self.execute_observed(send, request, index, psn, progress);
         }
         self.execute_request(send, request, index, psn, progress)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn execute_observed(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+        progress: &mut RequestProgress,
+    ) -> Outcome {
+        let outcome = if !self.passes_fabric(request) {
+            self.local_fault_or(request, Outcome::Done)
+        } else if capture::is_on() {
+            self.execute_and_capture(send, request, index, psn, progress)
+        } else {
+            self.execute_request(send, request, index, psn, progress)
+        };
+        if matches!(outcome, Outcome::Done | Outcome::Sent | Outcome::NoAnswer) {
+            self.count(send, request, index);
+        }
+        outcome
     }
 
     #[inline]
@@ -291,6 +315,9 @@ impl Qp {
         if send.responder != Some(incarnation) {
             // The interfaces of the two do not match, so packets would not arrive.
             if record.interfaces.load(Ordering::Relaxed) != send.interfaces.turned().as_word() {
+                return None;
+            }
+            if !self.is_in_partition_of(record) {
                 return None;
             }
             // The first request of this connection: a reliable responder drops all packets except

@@ -7,7 +7,7 @@
 
 use super::Job;
 use super::direct::{CHUNK, Span};
-use crate::capture;
+use crate::observed;
 use crate::process::channel_ends::{Acknowledge, ChannelPush};
 use crate::qp::Qp;
 use crate::qp::inline_data::gather_inline;
@@ -33,7 +33,7 @@ impl Qp {
     #[inline]
     fn plain_length(
         &self,
-        send: &SendQueue,
+        send: &mut SendQueue,
         request: &SendRequest<'_>,
         longest: u32,
     ) -> Option<u32> {
@@ -51,7 +51,7 @@ impl Qp {
             && length != 0
             && length <= most.into()
             && !send.is_off_path
-            && !capture::is_on();
+            && (!observed::is_any() || self.may_be_fast(send, request));
         is_plain.then_some(length as u32)
     }
 

@@ -24,16 +24,15 @@ impl Call<'_> {
     /// Delivers a datagram to one queue pair, or to all members of a group. Drops it silently if it
     /// cannot be received.
     pub(super) fn serve_datagram(&self, datagram: &Datagram) {
-        let Some(port) = link::port_of(datagram.interface) else {
-            return;
-        };
         let route = if datagram.has_route { ROUTE } else { 0 };
         if usize::from(self.record.header.length) < route {
             return;
         }
         if !datagram.is_multicast {
             let number = self.route.destination.number;
-            if let Some(queue_pair) = self.process.queue_pairs.find(number) {
+            if let Some(port) = link::port_of(datagram.interface)
+                && let Some(queue_pair) = self.process.queue_pairs.find(number)
+            {
                 self.take_datagram(&queue_pair, port, datagram, route);
             }
             return;
@@ -49,7 +48,10 @@ impl Call<'_> {
                 .copy_from_nonoverlapping(self.record.payload, ROUTE)
         };
         let group = destination(&header).octets();
-        for port in link::ports_that_receive(port) {
+        for port in link::ports_that_receive(datagram.interface)
+            .into_iter()
+            .flatten()
+        {
             for queue_pair in self.process.groups.members(port, &group) {
                 self.take_datagram(&queue_pair, port, datagram, route);
             }

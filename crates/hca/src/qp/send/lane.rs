@@ -13,6 +13,7 @@ use super::request::RequestStage;
 use super::{Backoff, SendQueue, SendRequest};
 use crate::capture;
 use crate::lanes;
+use crate::observed;
 use crate::process::Outbound;
 use crate::process::lane_ends::FreeLane;
 use crate::process::outbound_lane::LaneOut;
@@ -123,12 +124,15 @@ impl Qp {
                 return None;
             }
         }
+        if observed::is_any() && !self.may_be_fast(send, request) {
+            return None;
+        }
         let lane = send.send_lane.as_deref_mut()?;
         let peer = &lane.out.via.peer;
         // SYNC POINT gate: the responder was found ready when the lane became live.
         let record = peer.contexts.queue_pair(send.destination);
         let is_open = record.gate.load(Ordering::SeqCst) == lane.gate || planted::is(Bug::LaneGate);
-        if !is_open || peer.is_ending() || peer.is_dead() || capture::is_on() {
+        if !is_open || peer.is_ending() || peer.is_dead() {
             return None;
         }
         let section = (!request.is_inline()).then(|| lane.out.via.section(0));

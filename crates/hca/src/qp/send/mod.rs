@@ -8,6 +8,7 @@ mod altered_packets;
 mod answer;
 mod capture;
 mod completion;
+mod counting;
 mod datagrams;
 mod explain;
 mod full;
@@ -20,6 +21,7 @@ mod progress;
 mod request;
 mod single_request;
 
+use counting::Counting;
 use request::RequestStage;
 pub use request::{Bind, PendingRequest, RequestProgress, SendRequest};
 
@@ -89,13 +91,18 @@ pub struct SendQueue {
     pub(super) destination: u32,
     pub(super) mtu: u32,
     /// Address vector of the responder, as the program set it.
-    vector: ibv_ah_attr,
+    pub(super) vector: ibv_ah_attr,
     /// Interfaces at both ends of the path.
     pub(super) interfaces: Interfaces,
     /// Port that datagrams leave from.
     pub(super) port: u8,
-    /// Whether requests leave the fast path, because that port is down or rules may concern them.
+    /// Whether requests leave the fast path, because that port is down, packets are lost or rules
+    /// may concern them.
     pub(super) is_off_path: bool,
+    /// Whether the fabric loses packets.
+    pub(super) is_lost: bool,
+    /// Counts of packets for the ports of the fabric.
+    pub(super) counting: Option<Box<Counting>>,
     /// Rules about the requests.
     pub(super) causes: Option<Box<causes::Sends>>,
     /// Reads and atomics in flight.
@@ -146,6 +153,8 @@ impl SendQueue {
             interfaces: Interfaces::default(),
             port: 0,
             is_off_path: causes.is_some(),
+            is_lost: false,
+            counting: None,
             causes,
             outstanding: Outstanding::new(0),
             notify_drained: false,
@@ -175,6 +184,12 @@ impl SendQueue {
             self.forget_channel();
             self.destination = attributes.dest_qp_num;
         }
+    }
+
+    /// Begins to count the packets to a destination with the request of this index, on a fabric.
+    pub(super) fn begin_counting(&mut self, vector: &ibv_ah_attr, index: u64) {
+        let fabric = crate::link::fabric();
+        self.counting = fabric.map(|fabric| Counting::begin(fabric, vector, index));
     }
 
     pub(super) fn set_psn(&mut self, psn: u32) {
@@ -214,6 +229,8 @@ impl SendQueue {
         self.packets = None;
         self.path = None;
         self.datagrams = None;
+        self.counting = None;
+        self.is_lost = false;
         self.forget_channel();
         self.pending.take_all();
         self.begun = 0;
@@ -248,6 +265,11 @@ impl SendQueue {
             (Some(RequestStage::Waiting), Backoff::Connecting) => "channel",
         };
         (self.pending.len(), reason)
+    }
+
+    /// Returns the index of the next request.
+    pub(super) fn posted(&self) -> u64 {
+        self.posted
     }
 
     /// Returns whether a request that the peer does not answer fails at last.

@@ -1,11 +1,19 @@
-//! Messages between a program and the process that keeps the fabric, over a socket of type
-//! SOCK_SEQPACKET. The shim is the program's end; it has the same numbers (`crates/shim/src/
-//! management.rs`).
+//! Messages between a program and the process that keeps a fabric, over a socket of type
+//! SOCK_SEQPACKET. The first message of a connection is a [`Hello`]; the answer is an errno, 0 for
+//! success.
 //!
-//! The first message of a connection is a [`Hello`]; the answer is an errno, 0 for success. After
-//! that the connection is the device file: each message from the program is a write, each message
-//! to it is the result of a read. A message with a descriptor is a [`Call`], which is answered over
-//! that descriptor.
+//! - Device files: each message from the program is a write, each message to it is the result of a
+//!   read. The program's end is the shim, which has the same numbers (`crates/shim/src/
+//!   management.rs`).
+//! - Adapters: the hello comes with a file of [`traffic`]. Each message to the program is a
+//!   [`NodeState`], which the program acknowledges with its version; the next one follows only
+//!   then.
+//! - A message with a descriptor is a [`Call`], which is answered over that descriptor.
+
+mod state;
+pub mod traffic;
+
+pub use state::{NodeState, P_KEYS, PortState};
 
 /// First word of each message but writes.
 pub const MAGIC: u32 = 0x5645_5242;
@@ -27,6 +35,8 @@ pub enum Purpose {
     Refresh,
     /// Keeps the fabric while the connection lasts.
     User,
+    /// The adapter of a process: receives the state of the node's ports.
+    Adapter,
 }
 
 /// The first message: magic, purpose, flags, index of the device file, index of the node; each a
@@ -43,11 +53,12 @@ pub struct Hello {
     pub node: u32,
 }
 
-const PURPOSES: [Purpose; 4] = [
+const PURPOSES: [Purpose; 5] = [
     Purpose::Datagrams,
     Purpose::Manager,
     Purpose::Refresh,
     Purpose::User,
+    Purpose::Adapter,
 ];
 
 impl Hello {
@@ -84,10 +95,48 @@ pub enum Call<'a> {
     Control(u32, &'a [u8]),
     /// A write whose errno the program awaits.
     Write(&'a [u8]),
+    /// The port that packets from an adapter reach. The answer is an errno and the number of its
+    /// network ([`PortState::network`]).
+    Reach(Destination),
 }
 
 /// The number of [`Call::Write`] in place of an ioctl's request.
 pub const WRITE: u32 = 0;
+/// The number of [`Call::Reach`].
+pub const REACH: u32 = 1;
+
+/// The destination of packets: port that they leave by, and LID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Destination {
+    /// Port of the adapter.
+    pub port: u8,
+    /// LID.
+    pub lid: u16,
+}
+
+impl Destination {
+    /// Returns the message of the call.
+    pub fn call(self) -> [u8; CALL + 4] {
+        let mut all = [0; CALL + 4];
+        all[..4].copy_from_slice(&MAGIC.to_ne_bytes());
+        all[4..8].copy_from_slice(&REACH.to_ne_bytes());
+        all[8..].copy_from_slice(&self.word().to_ne_bytes());
+        all
+    }
+
+    /// Returns the destination as a word.
+    pub fn word(self) -> u32 {
+        u32::from(self.port) << 16 | u32::from(self.lid)
+    }
+
+    /// Returns the destination of a word.
+    pub fn of(word: u32) -> Destination {
+        Destination {
+            port: (word >> 16) as u8,
+            lid: word as u16,
+        }
+    }
+}
 
 impl<'a> Call<'a> {
     /// Reads the message; `None` if it is none.
@@ -97,6 +146,7 @@ impl<'a> Call<'a> {
         (u32::from_ne_bytes(*magic) == MAGIC).then_some(())?;
         Some(match u32::from_ne_bytes(*request) {
             WRITE => Call::Write(data),
+            REACH => Call::Reach(Destination::of(u32::from_ne_bytes(data.try_into().ok()?))),
             request => Call::Control(request, data),
         })
     }
@@ -148,10 +198,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_destination_is_read_back() {
+        let destination = Destination {
+            port: 254,
+            lid: 0xbfff,
+        };
+        let call = destination.call();
+        assert_eq!(Call::of(&call), Some(Call::Reach(destination)));
+        assert_eq!(Call::of(&call[..10]), None);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = (Hello::of(&bytes), Call::of(&bytes));
+            let _ = (Hello::of(&bytes), Call::of(&bytes), NodeState::of(&bytes));
         }
     }
 }

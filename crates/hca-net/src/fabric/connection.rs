@@ -1,0 +1,165 @@
+//! The connection of a process to the process that keeps its fabric.
+
+use super::TrafficTable;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use verbena_fabric_protocol::{Destination, Hello, NodeState, Purpose};
+use verbena_hca_os::errno::{Errno, Result};
+use verbena_hca_os::socket::Socket;
+
+/// Time after which a process that keeps the fabric, but does not answer, counts as gone.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Pause before another attempt while its queue of connections is full.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Bytes of the longest message: a node has up to 254 ports.
+const LONGEST: usize = 256 << 10;
+/// Time between two looks whether the process ends.
+const LOOK: Duration = Duration::from_secs(3600);
+
+/// The connection.
+#[derive(Debug)]
+pub struct Connection {
+    process: u32,
+    socket: Socket,
+    traffic: Arc<TrafficTable>,
+    /// A state that was received and is still to be taken over.
+    kept: Mutex<Option<NodeState>>,
+}
+
+impl Connection {
+    /// Connects, and returns the connection with the first state of the node.
+    ///
+    /// # Errors
+    /// ENODEV if the node has no adapter; the system's.
+    pub fn open(path: &Path, node: u32) -> Result<(Connection, NodeState)> {
+        let (traffic, file) = TrafficTable::create()?;
+        let deadline = Instant::now() + PATIENCE;
+        let socket = loop {
+            match Socket::connect(path) {
+                Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                other => break other?,
+            }
+        };
+        let hello = Hello {
+            purpose: Purpose::Adapter,
+            is_nonblocking: true,
+            index: 0,
+            node,
+        };
+        socket.send(&hello.bytes(), &[file.as_fd()])?;
+        let mut number = [0; 4];
+        receive_in_time(&socket, &mut number)?;
+        match i32::from_ne_bytes(number) {
+            0 => {}
+            number => return Err(Errno(number)),
+        }
+        let connection = Connection {
+            process: std::process::id(),
+            socket,
+            traffic: Arc::new(traffic),
+            kept: Mutex::default(),
+        };
+        let mut buffer = vec![0; LONGEST];
+        let length = receive_in_time(&connection.socket, &mut buffer)?;
+        let state = connection.accept(&buffer[..length])?;
+        Ok((connection, state))
+    }
+
+    /// Returns whether this process has opened the connection.
+    pub fn is_of_this_process(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<NodeState>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the first state for [`Connection::last`].
+    pub fn keep(&self, first: NodeState) {
+        *self.kept() = Some(first);
+    }
+
+    /// Returns the counts of this process's traffic.
+    pub fn traffic(&self) -> &Arc<TrafficTable> {
+        &self.traffic
+    }
+
+    /// Reads a message and acknowledges it.
+    fn accept(&self, message: &[u8]) -> Result<NodeState> {
+        let state = NodeState::of(message).ok_or(Errno::EPROTO)?;
+        self.socket.send(&state.version.to_ne_bytes(), &[])?;
+        Ok(state)
+    }
+
+    /// Returns the last state that was received since the last call, without waiting.
+    ///
+    /// # Errors
+    /// ECONNRESET once the process has ended.
+    pub fn last(&self) -> Result<Option<NodeState>> {
+        let mut buffer = vec![0; LONGEST];
+        let mut last = self.kept().take();
+        loop {
+            match self.socket.receive(&mut buffer) {
+                Ok(received) if received.length > 0 => {
+                    last = Some(self.accept(&buffer[..received.length])?);
+                }
+                Ok(_) => return Err(Errno(libc::ECONNRESET)),
+                Err(Errno::EAGAIN) => return Ok(last),
+                Err(Errno(libc::EINTR)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Returns the descriptor by whose closing the fabric's process notices this one's end.
+    pub fn descriptor(&self) -> RawFd {
+        self.socket.as_fd().as_raw_fd()
+    }
+
+    /// Waits for a message, or the end of the process. Returns true.
+    pub fn wait(&self) -> bool {
+        let _ = self.socket.wait_readable(LOOK);
+        true
+    }
+
+    /// Asks for the network that a destination is in.
+    ///
+    /// # Errors
+    /// ENODEV if packets to it are lost; the system's.
+    pub fn reach(&self, destination: Destination) -> Result<u32> {
+        let (mut own, other) = UnixStream::pair()?;
+        own.set_read_timeout(Some(PATIENCE))?;
+        let descriptors: [BorrowedFd<'_>; 1] = [other.as_fd()];
+        let deadline = Instant::now() + PATIENCE;
+        while let Err(error) = self.socket.send(&destination.call(), &descriptors) {
+            match error {
+                Errno::EAGAIN if Instant::now() < deadline => std::thread::sleep(PAUSE),
+                error => return Err(error),
+            }
+        }
+        drop(other);
+        // If the process ends, so does the stream.
+        let mut word = [0; 4];
+        own.read_exact(&mut word)?;
+        match i32::from_ne_bytes(word) {
+            0 => {
+                own.read_exact(&mut word)?;
+                Ok(u32::from_ne_bytes(word))
+            }
+            number => Err(Errno(number)),
+        }
+    }
+}
+
+/// Receives a message of a process that is expected to send one, and returns its length.
+fn receive_in_time(socket: &Socket, buffer: &mut [u8]) -> Result<usize> {
+    socket.wait_readable(PATIENCE)?;
+    match socket.receive(buffer)?.length {
+        0 => Err(Errno(libc::ECONNRESET)),
+        length => Ok(length),
+    }
+}

@@ -1,0 +1,362 @@
+//! Adapters of programs on the fabric: they receive the state of their node's ports, and their
+//! traffic is charged to the ports on its way.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::OwnedFd;
+
+use verbena_subnet::attribute::port_info;
+use verbena_subnet::{End, Fabric, Kind, Load, Port};
+
+use crate::files::FileId;
+use crate::protocol::errno::ENODEV;
+use crate::protocol::traffic::{ENTRIES, ENTRY, Traffic};
+use crate::protocol::{Destination, NodeState, P_KEYS, PortState};
+
+/// Marks numbers of networks: not those of Ethernet interfaces, nor of ports without a fabric.
+const NETWORK: u32 = 0x8000_0000;
+/// Marks the number that reaches members of multicast groups.
+const GROUPS: u32 = 0xc000_0000;
+/// Entries that are read at once.
+const CHUNK: usize = 64;
+
+/// An adapter.
+#[derive(Debug)]
+struct Adapter {
+    node: u32,
+    /// The file in which it counts.
+    traffic: Option<OwnedFd>,
+    /// The traffic that was charged, by entry.
+    charged: Vec<Traffic>,
+    /// Version of the last message.
+    sent: Option<u64>,
+    is_acknowledged: bool,
+}
+
+/// The adapters, by connection.
+#[derive(Debug)]
+pub struct Adapters {
+    all: BTreeMap<FileId, Adapter>,
+    /// Makes the numbers of networks unlike those of other fabrics.
+    seed: u32,
+}
+
+impl Default for Adapters {
+    fn default() -> Adapters {
+        let random = RandomState::new().build_hasher().finish() as u32;
+        Adapters {
+            all: BTreeMap::new(),
+            seed: random & !GROUPS & !1,
+        }
+    }
+}
+
+impl Adapters {
+    /// Adds the adapter of a program at a node, with the file in which it counts its traffic.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno: ENODEV if the node is no adapter.
+    pub fn open(
+        &mut self,
+        id: FileId,
+        node: u32,
+        traffic: Option<OwnedFd>,
+        fabric: &Fabric,
+    ) -> Result<(), i32> {
+        let this = fabric.nodes.get(node as usize).ok_or(ENODEV)?;
+        if this.kind != Kind::Adapter {
+            return Err(ENODEV);
+        }
+        let adapter = Adapter {
+            node,
+            traffic,
+            charged: Vec::new(),
+            sent: None,
+            is_acknowledged: true,
+        };
+        self.all.insert(id, adapter);
+        Ok(())
+    }
+
+    /// Charges the last traffic of an adapter and removes it.
+    pub fn close(&mut self, id: FileId, fabric: &mut Fabric) {
+        if let Some(mut adapter) = self.all.remove(&id) {
+            adapter.charge(fabric);
+        }
+    }
+
+    /// Handles the acknowledgement of a message.
+    pub fn acknowledged(&mut self, id: FileId, message: &[u8]) {
+        let version = message.try_into().map(u64::from_ne_bytes);
+        if let Some(adapter) = self.all.get_mut(&id) {
+            adapter.is_acknowledged |= version.is_ok_and(|version| adapter.sent == Some(version));
+        }
+    }
+
+    /// Returns the messages that are due: the state of the node for each adapter that has not got
+    /// the present one, and has acknowledged the one before.
+    pub fn due(&mut self, fabric: &Fabric) -> Vec<(FileId, Vec<u8>)> {
+        let mut all = Vec::new();
+        for (id, adapter) in &mut self.all {
+            if adapter.is_acknowledged && adapter.sent != Some(fabric.version) {
+                adapter.is_acknowledged = false;
+                adapter.sent = Some(fabric.version);
+                all.push((*id, state(self.seed, adapter.node, fabric).bytes()));
+            }
+        }
+        all
+    }
+
+    /// Charges the traffic since the last call to the ports on its way, which must not have changed
+    /// meanwhile.
+    pub fn charge(&mut self, fabric: &mut Fabric) {
+        for adapter in self.all.values_mut() {
+            adapter.charge(fabric);
+        }
+    }
+
+    /// Returns the number of the network that packets of an adapter reach.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an errno if they are lost.
+    pub fn reach(
+        &self,
+        id: FileId,
+        destination: Destination,
+        fabric: &mut Fabric,
+    ) -> Result<u32, i32> {
+        let adapter = self.all.get(&id).ok_or(ENODEV)?;
+        let end = fabric.carry_data(adapter.end(destination), destination.lid, Load::default());
+        end.map(|end| network(self.seed, end)).ok_or(ENODEV)
+    }
+}
+
+impl Adapter {
+    fn end(&self, destination: Destination) -> End {
+        End {
+            node: self.node,
+            port: destination.port,
+        }
+    }
+
+    fn charge(&mut self, fabric: &mut Fabric) {
+        let Some(file) = &self.traffic else {
+            return;
+        };
+        let mut buffer = [0; ENTRY * CHUNK];
+        let mut word = [0; 8];
+        if rustix::io::pread(file, &mut word, 0) != Ok(word.len()) {
+            return;
+        }
+        let used = (u64::from_ne_bytes(word) as usize).min(ENTRIES);
+        self.charged
+            .resize(used.max(self.charged.len()), Traffic::default());
+        for first in (1..used).step_by(CHUNK) {
+            let count = CHUNK.min(used - first);
+            let part = &mut buffer[..count * ENTRY];
+            let Ok(length) = rustix::io::pread(file, &mut *part, (first * ENTRY) as u64) else {
+                return;
+            };
+            for (entry, at) in part[..length].chunks_exact(ENTRY).zip(first..) {
+                let Some((destination, traffic)) = Traffic::of(entry) else {
+                    continue;
+                };
+                let earlier = std::mem::replace(&mut self.charged[at], traffic);
+                if traffic != earlier {
+                    charge(
+                        fabric,
+                        self.end(destination),
+                        destination.lid,
+                        traffic.since(earlier),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Charges traffic to the ports between a port and a LID, both ways.
+fn charge(fabric: &mut Fabric, from: End, to: u16, traffic: Traffic) {
+    let forth = Load {
+        packets: traffic.packets,
+        words: traffic.words,
+    };
+    let back = Load {
+        packets: traffic.packets_back,
+        words: traffic.words_back,
+    };
+    let reached = fabric.carry_data(from, to, forth);
+    let lid = fabric.port(from).map_or(0, Port::lid);
+    if let Some(reached) = reached.filter(|_| back != Load::default()) {
+        fabric.carry_data(reached, lid, back);
+    }
+}
+
+fn network(seed: u32, end: End) -> u32 {
+    // A fabric has at most 2^20 nodes.
+    NETWORK | seed ^ (end.node << 8 | u32::from(end.port))
+}
+
+/// Returns the state of a node as its adapter sees it.
+fn state(seed: u32, node: u32, fabric: &Fabric) -> NodeState {
+    let this = &fabric.nodes[node as usize];
+    let ports = this.numbered();
+    NodeState {
+        version: fabric.version,
+        groups: GROUPS | seed,
+        guid: this.guid,
+        system_guid: this.system_guid,
+        ports: ports
+            .map(|(number, port)| of_port(network(seed, End { node, port: number }), port))
+            .collect(),
+    }
+}
+
+fn of_port(network: u32, port: &Port) -> PortState {
+    let info = &port.info;
+    let byte = |field: verbena_subnet::Field| field.get(info) as u8;
+    let guids = 0..port_info::GUID_CAP.get(info) as usize;
+    PortState {
+        network,
+        reregistrations: port.reregistrations,
+        lid: port.lid(),
+        lmc: port.lmc(),
+        sm_lid: port_info::SM_LID.get(info) as u16,
+        sm_sl: byte(port_info::SM_SL),
+        state: byte(port_info::STATE),
+        physical: byte(port_info::PHYSICAL_STATE),
+        width: byte(port_info::WIDTH_ACTIVE),
+        speed: speed(port),
+        mtu_cap: byte(port_info::MTU_CAP),
+        mtu: byte(port_info::NEIGHBOR_MTU),
+        lanes: byte(port_info::VL_CAP),
+        subnet_timeout: byte(port_info::SUBNET_TIMEOUT),
+        init_type: byte(port_info::INIT_TYPE),
+        capabilities: port_info::CAPABILITIES.get(info) as u32,
+        capabilities_2: port_info::CAPABILITIES_2.get(info) as u16,
+        p_key_violations: port_info::P_KEY_VIOLATIONS.get(info) as u16,
+        q_key_violations: port_info::Q_KEY_VIOLATIONS.get(info) as u16,
+        prefix: port_info::GID_PREFIX.get(info),
+        guids: guids.map(|index| port.guid_at(index)).collect(),
+        p_keys: (0..P_KEYS as u16).map(|index| port.p_key(index)).collect(),
+    }
+}
+
+/// Returns the speed of a lane as verbs number it.
+fn speed(port: &Port) -> u8 {
+    let extended = port_info::EXTENDED_ACTIVE.get(&port.info) as u8;
+    match (extended, port_info::SPEED_ACTIVE.get(&port.info)) {
+        (1..=8, _) => extended << 4,
+        (_, 4) if port.is_fdr10 => 8,
+        (_, speed) => speed as u8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::traffic::{COUNTS, DESTINATION};
+    use rustix::fs::{MemfdFlags, memfd_create};
+    use verbena_subnet::attribute::counters::Counter;
+    use verbena_subnet::{Manager, build, small};
+
+    /// Nodes of the small fabric: a switch, two hosts.
+    const SWITCH: u32 = 0;
+    const HOST: u32 = 1;
+    const OTHER: u32 = 2;
+
+    fn fabric() -> Fabric {
+        let mut fabric = build(&small()).unwrap();
+        Manager::start(Manager::place(&fabric).unwrap(), &mut fabric);
+        fabric
+    }
+
+    fn write(file: &OwnedFd, at: usize, word: u64) {
+        let bytes = word.to_ne_bytes();
+        assert_eq!(rustix::io::pwrite(file, &bytes, at as u64), Ok(8));
+    }
+
+    fn packets(fabric: &Fabric, node: u32, port: u8) -> (u64, u64) {
+        let counters = &fabric.port(End { node, port }).unwrap().counters;
+        let of = |counter| counters.get(counter);
+        (of(Counter::TransmitPackets), of(Counter::ReceivePackets))
+    }
+
+    #[test]
+    fn traffic_is_charged_once_to_each_port_on_its_way() {
+        let mut fabric = fabric();
+        let mut adapters = Adapters::default();
+        let file = memfd_create("traffic", MemfdFlags::CLOEXEC).unwrap();
+        let destination = Destination { port: 1, lid: 3 };
+        write(&file, 0, 2);
+        write(&file, ENTRY + DESTINATION, destination.word().into());
+        for (at, count) in [60, 10, 8, 2].into_iter().enumerate() {
+            write(&file, ENTRY + COUNTS + 8 * at, count);
+        }
+        write(&file, 2 * ENTRY - 8, 0);
+        let copy = file.try_clone().unwrap();
+        adapters.open(1, HOST, Some(copy), &fabric).unwrap();
+        adapters.charge(&mut fabric);
+        adapters.charge(&mut fabric);
+        assert_eq!(packets(&fabric, HOST, 1), (10, 2));
+        assert_eq!(packets(&fabric, SWITCH, 1), (2, 10));
+        assert_eq!(packets(&fabric, SWITCH, 2), (10, 2));
+        assert_eq!(packets(&fabric, OTHER, 1), (2, 10));
+        let counters = &fabric.nodes[OTHER as usize].ports[0].counters;
+        assert_eq!(counters.get(Counter::ReceiveData), 60);
+        write(&file, ENTRY + COUNTS + 8, 11);
+        adapters.close(1, &mut fabric);
+        assert_eq!(packets(&fabric, OTHER, 1), (2, 11));
+    }
+
+    #[test]
+    fn a_state_follows_each_change_once_the_last_was_acknowledged() {
+        let mut fabric = fabric();
+        let mut adapters = Adapters::default();
+        assert_eq!(adapters.open(1, SWITCH, None, &fabric), Err(ENODEV));
+        adapters.open(1, HOST, None, &fabric).unwrap();
+        let first = adapters.due(&fabric);
+        let state = NodeState::of(&first[0].1).unwrap();
+        assert_eq!((state.ports[0].lid, state.ports[0].p_keys[0]), (2, 0xffff));
+        fabric.set_link(
+            End {
+                node: HOST,
+                port: 1,
+            },
+            3,
+        );
+        assert_eq!(adapters.due(&fabric), []);
+        adapters.acknowledged(1, &state.version.to_ne_bytes());
+        let second = NodeState::of(&adapters.due(&fabric)[0].1).unwrap();
+        assert_eq!((state.ports[0].state, second.ports[0].state), (4, 1));
+    }
+
+    #[test]
+    fn a_destination_is_reached_over_active_links_alone() {
+        let mut fabric = fabric();
+        let mut adapters = Adapters::default();
+        adapters.open(1, HOST, None, &fabric).unwrap();
+        let there = Destination { port: 1, lid: 3 };
+        let network = network(
+            adapters.seed,
+            End {
+                node: OTHER,
+                port: 1,
+            },
+        );
+        assert_eq!(adapters.reach(1, there, &mut fabric), Ok(network));
+        let nowhere = Destination { lid: 99, ..there };
+        assert_eq!(adapters.reach(1, nowhere, &mut fabric), Err(ENODEV));
+        fabric.set_link(
+            End {
+                node: SWITCH,
+                port: 2,
+            },
+            3,
+        );
+        assert_eq!(adapters.reach(1, there, &mut fabric), Err(ENODEV));
+        assert_eq!(packets(&fabric, HOST, 1), (0, 0));
+    }
+}
