@@ -6,8 +6,8 @@
 //! thread ([`thread`]), asleep unless work arrives while no thread polls, does the same.
 //!
 //! Lock order, outermost first: an [`channel_ends::Inbound`]'s `serving` or an
-//! [`channel_ends::Outbound`]'s `completing`; a queue pair's attributes, its send queue, its receive
-//! queue; an outbound's `sending`; a completion queue; an event queue; the channel requests
+//! [`channel_ends::Outbound`]'s `completing`; a queue pair's attributes, its send queue, its
+//! receive queue; an outbound's `sending`; a completion queue; an event queue; the channel requests
 //! ([`channel_requests`]). No thread waits for a peer while it holds any of them; on a fabric, it
 //! may wait for the answer to a question for a path.
 
