@@ -47,7 +47,8 @@ slots! {
     post_srq_ops as "ibv_post_srq_ops"(
         srq: *mut ibv_srq, operation: *mut ibv_ops_wr, bad: *mut *mut ibv_ops_wr
     ) -> c_int;
-        in post_srq_ops at (*srq).context; refused { crate::context_ops::all_refused(operation, bad); }
+        in post_srq_ops at (*srq).context;
+        refused { crate::context_ops::all_refused(operation, bad); }
     => |result, details| {
         details.errno_value(result);
         arguments!(details, "{}", name(Kind::Srq, srq));
