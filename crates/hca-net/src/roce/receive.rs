@@ -49,12 +49,14 @@ impl<'a, A: Adapter> Packets<'a, A> {
     /// Completions reach a polling thread before answers leave: acknowledgements and responses are
     /// sent at its next poll, or by the progress thread.
     #[inline]
+    #[inline]
     pub fn receive(&self) -> bool {
         self.adapter
             .port()
             .is_some_and(|port| self.receive_at(port))
     }
 
+    #[inline(never)]
     fn receive_at(&self, port: &Port) -> bool {
         if !port.has_to_answer() && !port.pace.is_due(clock::now()) {
             return false;

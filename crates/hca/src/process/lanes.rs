@@ -50,6 +50,7 @@ impl Process {
         worked
     }
 
+    #[inline(never)]
     fn complete_lane(&self, one: &Arc<LaneOut<Qp>>, head: u32) {
         // SYNC POINT lane head: the consumer answers a message before its position passes it. So
         // the position is loaded first, and the answers up to it are taken before the messages
@@ -77,6 +78,7 @@ impl Process {
         self.serve_lane_with(of, channels, waits)
     }
 
+    #[inline(never)]
     fn serve_lane_with(&self, of: &InboundLane<Qp>, channels: &Channels, waits: bool) -> bool {
         if self.channels.is_newer_than(channels) {
             // The message may answer one in a lane that this view lacks.

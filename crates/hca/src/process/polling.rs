@@ -32,8 +32,7 @@ impl Process {
             // The first poll after an arming looks at all: a thread that has armed a queue and
             // polled it once more may then sleep.
             seen.armings = armings;
-            self.progress_on(&seen.channels);
-            return self.activity.yield_to_thread(&mut seen.looks);
+            return self.progress_after_arming(seen);
         }
         // Among many peers, polls take turns: ready work is found after a few of them, as soon as
         // by one long look.
@@ -58,16 +57,21 @@ impl Process {
             seen.satisfied = 0;
         }
         let (inbound, outbound) = (&channels.inbound[..], &channels.outbound[..]);
-        match turn {
-            None => self.progress_on_rings(channels, inbound, outbound),
-            Some(turn) => {
-                let (inbound, outbound) = (some_of(inbound, turn), some_of(outbound, turn));
-                self.progress_on_rings(channels, inbound, outbound)
-            }
+        let (inbound, outbound) = match turn {
+            None => (inbound, outbound),
+            Some(turn) => (some_of(inbound, turn), some_of(outbound, turn)),
         };
+        self.progress_on_rings(channels, inbound, outbound);
         if seen.is_turn_of_others() {
             self.progress_on_others(seen);
         }
+        self.activity.yield_to_thread(&mut seen.looks);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn progress_after_arming(&self, seen: &mut SeenChannels) {
+        self.progress_on(&seen.channels);
         self.activity.yield_to_thread(&mut seen.looks);
     }
 

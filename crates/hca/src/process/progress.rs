@@ -46,7 +46,8 @@ impl Process {
         worked | self.progress_on_rings(channels, &channels.inbound, &channels.outbound)
     }
 
-    #[inline]
+    // Inlined into polls, which mostly find nothing; whatever they find is done out of line.
+    #[inline(always)]
     pub(super) fn progress_on_rings(
         &self,
         channels: &Channels,
@@ -155,6 +156,7 @@ impl Process {
         next != u64::MAX && next <= clock::now() && self.wake_those_due()
     }
 
+    #[inline(never)]
     fn wake_those_due(&self) -> bool {
         let due = self.timers.take_due(clock::now());
         for number in &due {
@@ -171,10 +173,12 @@ impl Process {
 
     #[inline]
     fn serve(&self, inbound: &Arc<Inbound>, channels: &Channels) -> bool {
-        if !inbound.has_request() {
-            return false;
-        }
-        // Another thread that serves the same peer does this work.
+        inbound.has_request() && self.serve_found(inbound, channels)
+    }
+
+    /// Serves a peer's requests, unless another thread that serves the same peer does this work.
+    #[inline(never)]
+    fn serve_found(&self, inbound: &Arc<Inbound>, channels: &Channels) -> bool {
         match inbound.serving.try_lock() {
             Some(serving) => self.serve_with(inbound, serving, channels),
             None => false,
@@ -281,9 +285,12 @@ impl Process {
 
     #[inline]
     fn complete(&self, outbound: &Arc<Outbound>) -> bool {
-        if outbound.is_idle() {
-            return false;
-        }
+        !outbound.is_idle() && self.complete_in_flight(outbound)
+    }
+
+    /// Completes requests in flight, unless another thread does.
+    #[inline(never)]
+    fn complete_in_flight(&self, outbound: &Arc<Outbound>) -> bool {
         match outbound.completing.try_lock() {
             Some(completing) => self.complete_with(outbound, completing),
             None => false,
