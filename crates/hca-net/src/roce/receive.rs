@@ -49,7 +49,6 @@ impl<'a, A: Adapter> Packets<'a, A> {
     /// Completions reach a polling thread before answers leave: acknowledgements and responses are
     /// sent at its next poll, or by the progress thread.
     #[inline]
-    #[inline]
     pub fn receive(&self) -> bool {
         self.adapter
             .port()
