@@ -46,7 +46,7 @@ impl Process {
         worked | self.progress_on_rings(channels, &channels.inbound, &channels.outbound)
     }
 
-    // Inlined into polls, which mostly find nothing; whatever they find is done out of line.
+    // Inlined into polls, which mostly find nothing; all that they find is done out of line.
     #[inline(always)]
     pub(super) fn progress_on_rings(
         &self,
