@@ -6,6 +6,7 @@ import re
 
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
+from harness.pair import free_port
 from harness.place import Place
 
 from .fabric import lacks, up
@@ -44,7 +45,9 @@ def net(place: Place) -> str:
 
 def pair(server: str, client: str, at: str = "host2") -> str:
     """A script that runs a server at one node and then a client here."""
-    return f'"$VERBENA" fabric exec --node {at} {server} > server.out 2>&1 & sleep 0.7; {client} 127.0.0.1; echo client $?; wait $!; echo server $?'
+    port = f"-p {free_port()}"
+    return (f'"$VERBENA" fabric exec --node {at} {server} {port} > server.out 2>&1 & sleep 0.7; {client} {port} 127.0.0.1; echo client $?; '
+            "wait $!; echo server $?")
 
 
 def ports(place: Place) -> Outcome:
@@ -84,8 +87,9 @@ def link(place: Place) -> Outcome:
     statuses = re.findall(r"^(?:client|server) (\d+)", ended.output, re.MULTILINE)
     if LOST not in ended.output or statuses[0] != "1" or statuses[2:] != ["124", "124", "0", "0"]:
         return failed(f"statuses {statuses}", ended.evidence())
-    running = ('"$VERBENA" fabric exec --node host2 ib_write_bw -D 5 > server.out 2>&1 & server=$!; sleep 0.7; (sleep 1; ibportstate 1 1 disable) > /dev/null & '
-               "ib_write_bw -D 5 127.0.0.1; echo client $?; wait $server")
+    port = f"-p {free_port()}"
+    running = (f'"$VERBENA" fabric exec --node host2 ib_write_bw -D 5 {port} > server.out 2>&1 & server=$!; sleep 0.7; (sleep 1; ibportstate 1 1 disable) > /dev/null & '
+               f"ib_write_bw -D 5 {port} 127.0.0.1; echo client $?; wait $server")
     ended = up(place, running)
     if "client 0" in ended.output or "Completion with error" not in ended.output:
         return failed("traffic goes on over a disabled link", ended.evidence())
@@ -180,9 +184,10 @@ def events(place: Place) -> Outcome:
 
 def killed(place: Place) -> Outcome:
     """When the fabric's process dies, ports are down, traffic fails, and no program hangs."""
+    port = f"-p {free_port()}"
     script = ("stdbuf -oL ibv_asyncwatch > events & watch=$!; "
-              '"$VERBENA" fabric exec --node host2 timeout 20 ib_write_bw -D 30 > server.out 2>&1 & server=$!; sleep 0.7; '
-              "timeout 20 ib_write_bw -D 30 127.0.0.1 & client=$!; sleep 1; "
+              f'"$VERBENA" fabric exec --node host2 timeout 20 ib_write_bw -D 30 {port} > server.out 2>&1 & server=$!; sleep 0.7; '
+              f"timeout 20 ib_write_bw -D 30 {port} 127.0.0.1 & client=$!; sleep 1; "
               'kill -9 $(pgrep -f "fabric __keep $(dirname "$VERBENA_FABRIC")"); wait $client; echo client $?; sleep 0.2; cat events; '
               "kill $watch $server; timeout 5 ibv_devinfo; echo devinfo $?")
     ended = up(place, script)

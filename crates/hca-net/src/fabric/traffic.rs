@@ -1,7 +1,8 @@
 //! Counts of the traffic to each destination, in a file that the fabric's process reads.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use verbena_fabric_protocol::Destination;
 use verbena_fabric_protocol::traffic::{COUNTS, DESTINATION, ENTRIES, ENTRY, LENGTH, Traffic};
@@ -23,7 +24,12 @@ pub struct Counted {
     table: Arc<TrafficTable>,
     destination: Destination,
     entry: usize,
+    /// Its counts, in the table's mapping.
+    counts: NonNull<[AtomicU64; 4]>,
 }
+
+// SAFETY: atomics in a mapping that lives as long as the table, which is kept beside them.
+unsafe impl Send for Counted {}
 
 impl TrafficTable {
     /// Creates an empty file.
@@ -66,10 +72,12 @@ impl TrafficTable {
                 entry
             }
         };
+        let counts = NonNull::from(table.mapping.word64(entry * ENTRY + COUNTS)).cast();
         Some(Counted {
             table: table.clone(),
             destination,
             entry,
+            counts,
         })
     }
 }
@@ -84,15 +92,30 @@ impl Counted {
     /// Counts traffic. Only the thread that has locked the queue pair does.
     #[inline]
     pub fn add(&mut self, traffic: Traffic) {
-        let first = self.entry * ENTRY + COUNTS;
-        for (count, at) in traffic.counts().into_iter().zip(0..) {
-            if count > 0 {
-                let word = self.table.mapping.word64(first + 8 * at);
-                let sum = word.load(Ordering::Relaxed).wrapping_add(count);
-                word.store(sum, Ordering::Relaxed);
-            }
+        for (word, count) in self.counts().iter().zip(traffic.counts()) {
+            add(word, count);
         }
     }
+
+    /// Counts packets to the destination, as [`Counted::add`].
+    #[inline]
+    pub fn add_forth(&mut self, packets: u64, words: u64) {
+        let [all_words, all_packets, ..] = self.counts();
+        add(all_words, words);
+        add(all_packets, packets);
+    }
+
+    #[inline]
+    fn counts(&self) -> &[AtomicU64; 4] {
+        // SAFETY: inside the mapping, which lives as long as the table: an entry has these words.
+        unsafe { self.counts.as_ref() }
+    }
+}
+
+#[inline]
+fn add(word: &AtomicU64, count: u64) {
+    let sum = word.load(Ordering::Relaxed).wrapping_add(count);
+    word.store(sum, Ordering::Relaxed);
 }
 
 impl Drop for Counted {

@@ -44,7 +44,6 @@ impl Qp {
 
     /// Returns whether a request may take a fast path although requests are observed: if it is not
     /// captured. Counts it.
-    #[cold]
     #[inline(never)]
     pub(in crate::qp) fn may_be_fast(
         &self,
@@ -54,8 +53,16 @@ impl Qp {
         if capture::is_on() {
             return false;
         }
-        let index = send.posted();
-        self.count(send, request, index);
+        let (index, mtu) = (send.posted(), send.mtu);
+        // The fast paths are those of connected queue pairs.
+        let vector = &send.vector;
+        let is_counted = match &mut send.counting {
+            Some(counting) => counting.count_one(mtu, vector, request, index),
+            None => true,
+        };
+        if !is_counted {
+            self.count(send, request, index);
+        }
         true
     }
 

@@ -64,6 +64,33 @@ impl Counting {
         }
     }
 
+    /// Counts a request to the peer that fits into one packet, unless it was counted before.
+    /// Returns false, without effect, for another request.
+    #[inline]
+    pub(in crate::qp) fn count_one(
+        &mut self,
+        mtu: u32,
+        vector: &ibv_ah_attr,
+        request: &SendRequest<'_>,
+        index: u64,
+    ) -> bool {
+        let headers = match request.opcode {
+            IBV_WR_SEND => HEADERS,
+            IBV_WR_RDMA_WRITE => HEADERS + RDMA,
+            _ => return false,
+        };
+        let length = request.length();
+        let (true, 0, Some(counted)) = (length <= mtu.into(), vector.is_global, &mut self.last)
+        else {
+            return false;
+        };
+        if index >= self.next {
+            self.next = index + 1;
+            counted.add_forth(1, (headers + length).div_ceil(4));
+        }
+        true
+    }
+
     /// Returns the entry of a destination.
     fn entry(&mut self, vector: &ibv_ah_attr) -> Option<&mut Counted> {
         let wanted = destination(vector);
