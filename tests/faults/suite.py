@@ -16,11 +16,11 @@ from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import observed
+from . import limits, links, observed, queues
 
 TITLE = "verbena run --fault and verbena faults sweep"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("rping", "rdmacm-utils"),
-            Tool("ib_write_bw", "perftest")]
+            Tool("ib_write_bw", "perftest"), Tool("ib_atomic_bw", "perftest")]
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 120
@@ -75,6 +75,9 @@ def cases() -> list[Case]:
         Case("wrong rules", "", wrong),
         Case("a fault that never fires", "", unfired),
         Case("a fault that fires without end", "", often),
+        *limits.cases(),
+        *links.cases(),
+        *queues.cases(),
         *observed.cases(),
     ]
 
@@ -485,6 +488,8 @@ def wrong(place: Place) -> Outcome:
         (run("--fault", "qp1.send 2: remote-access", "--", "true"), "cannot end with"),
         (run("--fault", "qp1.recv: retry-exceeded", "--", "true"), "only with local-length, local-protection"),
         (sweep("--requests", "--", program()), "made no requests"),
+        (run("--fault", "link.out after 1 s: cut", "--", "true"), "cannot be cut"),
+        (run("--fault", "link: lose", "--", "true"), "not a fault of a link"),
         (run("--seed", 1, "--", "true"), "no fault is given"),
         (run("--faults", place.directory / "absent", "--", "true"), "absent"),
         (run("--faults", "/dev/zero", "--", "true"), "larger than 1 MiB"),

@@ -60,3 +60,47 @@ def follow(hosts: Hosts) -> Outcome:
         if f'fault "{rule}" fired at' not in (client.output if side == "client" else ended.output):
             return failed(f"{rule}: it has not fired", evidence)
     return passed(f"{len(RULES)} rules")
+
+
+# Rules about links, the side with the rule, and the time in seconds that the client takes at least.
+LINKS = [
+    ("link: loss 1%", "both", 0),
+    ("link: corruption 1%", "both", 0),
+    ("link.out p 0.02: reorder", "both", 0),
+    ("link: duplicate 5%", "both", 0),
+    ("link.out: delay 1 ms", "both", 0.5),
+    ("link.out: delay 1 ms", "server", 0.3),
+    ("link.out: rate 100 Mb/s", "client", 0.08),
+    ("link after 100 requests: cut for 20 ms", "client", 0.02),
+]
+CHECKED = (*PINGPONG, "-c", "-s", 4000)
+
+
+def links(hosts: Hosts) -> Outcome:
+    """Each rule fires, and the programs end well, with every byte in its place; a link that is cut for good ends a request."""
+    first, second = hosts.members
+    for rule, sides, least in LINKS:
+        command = [*CHECKED, "-d", DEVICE, "-p", PORT]
+        options = {name: ["--fault", rule] if sides in (name, "both") else [] for name in ("server", "client")}
+        server = hosts.start(first, "server", first.on_adapter("timeout", 20, *command, options=options["server"]))
+        deadline = time.monotonic() + SECONDS
+        while server.running and not first.listens() and time.monotonic() < deadline:
+            wait_for_any([server], time.monotonic() + 0.005)
+        begin = time.monotonic()
+        client = hosts.run(second, "client", second.on_adapter(*command, first.address, options=options["client"]), SECONDS)
+        took = time.monotonic() - begin
+        ended = server.finish(time.monotonic() + SECONDS)
+        evidence = client.evidence() + ended.evidence()
+        if not client.succeeded or not ended.succeeded or took < least:
+            return failed(f"{rule}: {client.describe()}, {ended.describe()}, in {took:.2f} s", evidence)
+    command = [*PINGPONG, "-d", DEVICE, "-p", PORT]
+    server = hosts.start(first, "server", first.on_adapter("timeout", 10, *command))
+    deadline = time.monotonic() + SECONDS
+    while server.running and not first.listens() and time.monotonic() < deadline:
+        wait_for_any([server], time.monotonic() + 0.005)
+    rule = "link after 100 requests: cut"
+    client = hosts.run(second, "client", second.on_adapter(*command, first.address, options=["--fault", rule]), SECONDS)
+    ended = server.finish(time.monotonic())
+    if client.status == 0 or not says(12, client.output) or f'fault "{rule}" fired' not in client.output:
+        return failed(f"{rule}: {client.describe()}", client.evidence() + ended.evidence())
+    return passed(f"{len(LINKS) + 1} rules")

@@ -114,6 +114,7 @@ def cases() -> list[Case]:
         Case("a host that vanishes", "", on_hosts(vanished)),
         Case("rows of faults", "", on_hosts(partial(rows, "faults"))),
         Case("causes by rules", "", on_hosts(rules.follow)),
+        Case("links with rules", "", on_hosts(rules.links)),
         Case("served requests before the error state", "", on_hosts(partial(rows, "settled"))),
         Case("packets from strangers", "", on_hosts(strangers)),
         *[Case("packets of a hostile host", f"IPv{version}", on_hosts(partial(hostile, version))) for version in (4, 6)],

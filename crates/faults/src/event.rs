@@ -21,10 +21,12 @@ pub enum Event {
     Reregister,
     /// IBV_EVENT_DEVICE_FATAL: the adapter has failed for good.
     Fatal,
+    /// The link carries nothing, for good or for a time. The program gets no event.
+    Cut(Option<Duration>),
 }
 
 impl Event {
-    /// The names in rules of all but [`Event::Down`].
+    /// The names in rules of all but [`Event::Down`] and [`Event::Cut`].
     const NAMES: [(&'static str, Event); 6] = [
         ("lid-change", Event::Lid),
         ("pkey-change", Event::Pkey),
@@ -40,6 +42,8 @@ impl Event {
         match words[..] {
             ["down"] => Some(Event::Down(None)),
             ["down", "for", number, unit] => Some(Event::Down(Some(time(number, unit)?))),
+            ["cut"] => Some(Event::Cut(None)),
+            ["cut", "for", number, unit] => Some(Event::Cut(Some(time(number, unit)?))),
             [name] => {
                 let found = Event::NAMES.iter().find(|(known, _)| *known == name);
                 found.map(|(_, event)| *event)
@@ -54,6 +58,8 @@ impl fmt::Display for Event {
         match self {
             Event::Down(None) => to.write_str("down"),
             Event::Down(Some(time)) => write!(to, "down for {} ms", time.as_millis()),
+            Event::Cut(None) => to.write_str("cut"),
+            Event::Cut(Some(time)) => write!(to, "cut for {} ms", time.as_millis()),
             event => {
                 let named = Event::NAMES.iter().find(|(_, known)| known == event);
                 to.write_str(named.map_or("", |(name, _)| name))

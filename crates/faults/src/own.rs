@@ -68,7 +68,12 @@ impl Own {
         entry.rule.trigger.is_met(count, draw)
     }
 
-    /// Records that a rule has fired.
+    /// Returns the draw of a rule for a count, from 0 to 1.
+    pub fn draw(&self, number: usize, object: u32, count: u64) -> f64 {
+        self.rules.draw(number, &self.command, object, count)
+    }
+
+    /// Records that a rule has fired; one that fires once in a process only the first time.
     pub fn note(&self, rule: usize, object: u32, count: u64) {
         let id = process::id();
         if self.process.swap(id, Ordering::Relaxed) != id {
@@ -76,8 +81,12 @@ impl Own {
                 .iter()
                 .for_each(|recorded| recorded.store(0, Ordering::Relaxed));
         }
+        let most = match self.rules.entries[rule].rule.fires_once() {
+            true => 1,
+            false => firing::MOST,
+        };
         let before = self.recorded[rule].fetch_add(1, Ordering::Relaxed);
-        if let (true, Some(path)) = (before < firing::MOST, &self.record) {
+        if let (true, Some(path)) = (before < most, &self.record) {
             let firing = Firing {
                 rule,
                 process: id,

@@ -10,7 +10,10 @@ use verbena_coverage::errno;
 use crate::cm::CmEvent;
 use crate::event::{self, Event};
 use crate::firing::Firing;
-use crate::site::{Site, operation_names};
+use crate::limit::{self, Limit};
+use crate::link::{self, LinkFault};
+use crate::queue::{Queue, QueueFault};
+use crate::site::{Objects, Site, operation_names};
 use crate::status::Status;
 
 /// Which of the calls of a process, or requests of an object, a rule is about, counted from 1.
@@ -39,6 +42,12 @@ pub enum Action {
     Raise(Event),
     /// Lets the call succeed, and has this event in place of its success.
     Deliver(CmEvent),
+    /// Has the link fail.
+    Disturb(LinkFault),
+    /// Lowers a limit of the adapter.
+    Limit(Limit),
+    /// Has a completion queue fail.
+    Spoil(QueueFault),
     /// Records the call or request, and lets it pass.
     Pass,
 }
@@ -88,8 +97,27 @@ pub enum BadRule {
     )]
     Event(String),
     /// The adapter has one event.
-    #[error("{0:?} is not an event of the adapter: fatal")]
-    AdapterEvent(String),
+    #[error(
+        "{0:?} is not an event of the adapter, fatal, and no limit, as max_qp 16; limits are \
+         {names}",
+        names = limit::NAMES.join(", ")
+    )]
+    Adapter(String),
+    /// The fault of a completion queue is unknown.
+    #[error("{0:?} is not a fault of {1}: {names}", names = QueueFault::names(.1.part))]
+    Queue(String, Queue),
+    /// Limits are not counted.
+    #[error("a limit, as {0:?}, holds from the beginning, so WHEN must be empty")]
+    Limit(String),
+    /// The fault of a link is unknown.
+    #[error("{0:?} is not a fault of a link: {names}", names = link::NAMES)]
+    Link(String),
+    /// A cut concerns both directions of all queue pairs.
+    #[error("{0} cannot be cut, only link, link1, ...; in one direction use \"loss\"")]
+    Cut(Site),
+    /// A fault has a probability twice.
+    #[error("{0:?} has a percentage, so WHEN must be empty")]
+    Twice(String),
     /// Events are not counted, and others are.
     #[error(
         "{0} [WHEN]: events begin \"after N requests\" or \"after N ms\" (s), and only \
@@ -174,28 +202,44 @@ impl Rule {
         let at = at.trim();
         let (name, trigger) = at.split_once(char::is_whitespace).unwrap_or((at, ""));
         let site = Site::read(name)?;
+        let mut trigger: Trigger = trigger.parse()?;
         let action = match (action.trim(), site) {
             ("pass", _) => Action::Pass,
             (word, Site::Call(call)) => match CmEvent::read(call, word) {
                 Some(event) => Action::Deliver(event),
                 None => Action::Refuse(errno::number(word).ok_or_else(|| bad_error(call, word))?),
             },
-            (word, Site::Port(_)) => {
-                let event = Event::read(word).filter(|event| *event != Event::Fatal);
-                Action::Raise(event.ok_or_else(|| BadRule::Event(word.to_owned()))?)
-            }
-            (word, Site::Adapter) => {
-                let event = Event::read(word).filter(|event| *event == Event::Fatal);
-                Action::Raise(event.ok_or_else(|| BadRule::AdapterEvent(word.to_owned()))?)
-            }
+            (word, Site::Port(_)) => match Event::read(word) {
+                None | Some(Event::Fatal | Event::Cut(_)) => {
+                    return Err(BadRule::Event(word.to_owned()));
+                }
+                Some(event) => Action::Raise(event),
+            },
+            (word, Site::Adapter) => match Event::read(word) {
+                Some(Event::Fatal) => Action::Raise(Event::Fatal),
+                _ => match (Limit::read(word), trigger) {
+                    (None, _) => return Err(BadRule::Adapter(word.to_owned())),
+                    (Some(limit), Trigger::Range(1, u64::MAX)) => Action::Limit(limit),
+                    (Some(_), _) => return Err(BadRule::Limit(word.to_owned())),
+                },
+            },
+            (word, Site::Queue(queue)) => Action::Spoil(
+                QueueFault::read(queue.part, word)
+                    .ok_or_else(|| BadRule::Queue(word.to_owned(), queue))?,
+            ),
+            (word, Site::Link(_)) => read_link(word, site, &mut trigger)?,
             (word, _) => {
                 let status = Status::possible(site).find(|one| one.to_string() == word);
                 Action::End(status.ok_or_else(|| BadRule::Status(word.to_owned(), site))?)
             }
         };
-        let trigger = trigger.parse()?;
         let is_after = matches!(trigger, Trigger::AfterRequests(_) | Trigger::AfterTime(_));
-        if is_after != site.has_events() {
+        let is_event = match action {
+            Action::Raise(_) => true,
+            Action::Pass => site.has_events(),
+            _ => false,
+        };
+        if is_after != is_event {
             return Err(BadRule::After(site));
         }
         Ok(Rule {
@@ -208,10 +252,45 @@ impl Rule {
     /// Returns the place of a firing, as a rule without chance names it.
     pub fn place(&self, firing: &Firing) -> String {
         match self.site {
-            site if site.has_events() => format!("{site}{}", self.trigger),
+            site if self.fires_once() => format!("{site}{}", self.trigger),
             site => format!("{} {}", site.at(firing.object), firing.count),
         }
     }
+
+    /// Returns whether it fires once in a process, rather than at each call or request: it is about
+    /// an event, a limit, or a property of a link or queue.
+    pub fn fires_once(&self) -> bool {
+        match self.action {
+            Action::Raise(_) | Action::Limit(_) => true,
+            Action::Disturb(fault) => {
+                fault.is_property() && matches!(self.trigger, Trigger::Range(_, u64::MAX))
+            }
+            Action::Spoil(fault) => {
+                fault.is_property() && matches!(self.trigger, Trigger::Range(_, u64::MAX))
+            }
+            _ => self.site.has_events(),
+        }
+    }
+}
+
+/// Reads a fault of a link. Its probability is a trigger.
+fn read_link(word: &str, site: Site, trigger: &mut Trigger) -> Result<Action, BadRule> {
+    if let Some(event @ Event::Cut(_)) = Event::read(word) {
+        let is_whole = matches!(site, Site::Link(link)
+            if link.direction.is_none() && link.objects == Objects::Each);
+        return match is_whole {
+            true => Ok(Action::Raise(event)),
+            false => Err(BadRule::Cut(site)),
+        };
+    }
+    let (fault, chance) = LinkFault::read(word).ok_or_else(|| BadRule::Link(word.to_owned()))?;
+    if let Some(chance) = chance {
+        match trigger {
+            Trigger::Range(1, u64::MAX) => *trigger = Trigger::Chance(chance),
+            _ => return Err(BadRule::Twice(word.to_owned())),
+        }
+    }
+    Ok(Action::Disturb(fault))
 }
 
 /// Returns the message for a word that is no failure of a call.
@@ -251,6 +330,9 @@ impl fmt::Display for Action {
             Action::End(status) => write!(to, "{status}"),
             Action::Raise(event) => write!(to, "{event}"),
             Action::Deliver(event) => write!(to, "{event}"),
+            Action::Disturb(fault) => write!(to, "{fault}"),
+            Action::Limit(limit) => write!(to, "{limit}"),
+            Action::Spoil(fault) => write!(to, "{fault}"),
             Action::Refuse(number) => to.write_str(&errno::name(*number)),
             Action::Pass => to.write_str("pass"),
         }
@@ -285,9 +367,59 @@ mod tests {
             "rdma_resolve_addr 2: addr-error",
             "rdma_connect: rejected",
             "rdma_connect 3..: ETIMEDOUT",
+            "cq1.poll 3: empty",
+            "cq*.poll: single",
+            "cq2.event every 2: spurious",
+            "cq*.event 2..: delay 5 ms",
+            "cq1.completion 10: overrun",
+            "adapter: max_qp 16",
+            "adapter: max_mr_size 18446744073709551615",
+            "link p 0.01: loss",
+            "link2.out 3: corruption",
+            "qp1.link.in 3..5: loss",
+            "link.out every 7: duplicate",
+            "qp2.link.out 1: reorder",
+            "link: delay 5 us",
+            "link1.in: jitter 250 us",
+            "link: rate 10 Gb/s",
+            "link.in: delay 3 s",
+            "link.out: rate 1500 Mb/s",
+            "link after 100 requests: cut",
+            "link1 after 20 ms: cut for 50 ms",
         ] {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn percentages_are_probabilities_and_units_need_no_space() {
+        for (text, same) in [
+            ("link: loss 1%", "link p 0.01: loss"),
+            ("link.in: corruption 2.5 %", "link.in p 0.025: corruption"),
+            ("link: delay 2ms", "link: delay 2 ms"),
+            ("link: rate 10Gb/s", "link: rate 10 Gb/s"),
+        ] {
+            assert_eq!(text.parse::<Rule>().unwrap().to_string(), same);
+        }
+    }
+
+    #[test]
+    fn firings_of_links_name_queue_pair_and_direction() {
+        use crate::link::Direction;
+        let firing = |object| Firing {
+            rule: 0,
+            process: 1,
+            object,
+            count: 7,
+            command: String::new(),
+        };
+        let rule = |text: &str| text.parse::<Rule>().unwrap();
+        let back = firing(Direction::In.object(3));
+        assert_eq!(rule("link2: loss 1%").place(&back), "qp3.link2.in 7");
+        let there = firing(Direction::Out.object(3));
+        assert_eq!(rule("link: loss 1%").place(&there), "qp3.link.out 7");
+        assert_eq!(rule("link 3..: delay 1 us").place(&there), "link 3..");
+        assert_eq!(rule("link 3: delay 1 us").place(&there), "qp3.link.out 7");
     }
 
     #[test]
@@ -338,11 +470,36 @@ mod tests {
             assert!(error(rule).contains("and only these do"), "{rule}");
         }
         assert!(error("adapter: fatal").contains("and only these do"));
-        assert!(error("adapter after 1 s: down").contains("of the adapter: fatal"));
+        assert!(error("adapter after 1 s: down").contains("of the adapter, fatal"));
         assert!(error("port1 after 1 s: fatal").contains("is not an event of a port"));
         assert!(error("rdma_connect: addr-error").ends_with("rdma_connect: rejected, unreachable"));
         assert!(error("port0 after 1 s: down").contains("is not a call"));
         assert!(error("port1 after 1 h: down").contains("is not N"));
+        for text in [
+            "link: lose",
+            "link: loss 101%",
+            "link: delay 5",
+            "link: delay 61 s",
+            "link: rate 0 Gb/s",
+            "link: rate 5",
+            "link: duplicate x",
+            "link: down",
+        ] {
+            assert!(error(text).contains("is not a fault of a link"), "{text}");
+        }
+        assert!(error("link.out after 1 s: cut").contains("link.out cannot be cut"));
+        assert!(error("link 3: cut").contains("and only these do"));
+        assert!(error("link after 1 s: loss").contains("and only these do"));
+        assert!(error("link 3: loss 1%").contains("WHEN must be empty"));
+        assert!(error("cq1.poll: overrun").ends_with("is not a fault of cq1.poll: empty, single"));
+        assert!(error("cq1.event: delay").contains("spurious, delay 5 ms"));
+        assert!(error("cq1.completion: empty").ends_with(": overrun"));
+        assert!(error("cq0.poll: empty").contains("is not qpN.OPERATION"));
+        assert!(error("adapter: max_qps 1").contains("no limit, as max_qp 16"));
+        assert!(error("adapter: max_qp").contains("no limit, as max_qp 16"));
+        assert!(error("adapter: max_qp -1").contains("no limit, as max_qp 16"));
+        assert!(error("adapter after 1 s: max_qp 3").contains("WHEN must be empty"));
+        assert!(error("link0: loss").contains("link.out, link.in"));
         // Statuses that such a request never has.
         for rule in [
             "qp1.send: remote-access",

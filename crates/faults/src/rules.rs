@@ -11,7 +11,8 @@
 
 use std::fmt;
 
-use crate::rule::{BadRule, Rule};
+use crate::event::Event;
+use crate::rule::{Action, BadRule, Rule};
 use crate::site::Site;
 
 /// The variable with the rules.
@@ -98,7 +99,10 @@ impl Rules {
     /// Returns whether a rule needs the tracer: it refuses calls, also those of an adapter that has
     /// failed.
     pub fn need_the_tracer(&self) -> bool {
-        let refuses = |entry: &Entry| matches!(entry.rule.site, Site::Call(_) | Site::Adapter);
+        let refuses = |entry: &Entry| {
+            matches!(entry.rule.site, Site::Call(_))
+                || entry.rule.action == Action::Raise(Event::Fatal)
+        };
         self.entries.iter().any(refuses)
     }
 

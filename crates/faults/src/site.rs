@@ -4,6 +4,8 @@
 use std::fmt;
 
 use crate::call;
+use crate::link::Link;
+use crate::queue::Queue;
 use crate::rule::BadRule;
 
 /// Which objects of a kind a rule is about. `verbena trace` has the same numbers.
@@ -16,6 +18,18 @@ pub enum Objects {
 }
 
 impl Objects {
+    /// Reads `*` or a number from 1; none for another text.
+    pub(crate) fn read(text: &str) -> Option<Objects> {
+        match text {
+            "*" => Some(Objects::Each),
+            number => number
+                .parse()
+                .ok()
+                .filter(|number| *number > 0)
+                .map(Objects::One),
+        }
+    }
+
     /// Returns whether an object of this number is meant.
     pub fn include(self, number: u32) -> bool {
         match self {
@@ -80,6 +94,10 @@ pub enum Site {
     Requests(Objects, Operation),
     /// Receives of queue pairs that messages take.
     Receives(Objects),
+    /// Messages of queue pairs on their links.
+    Link(Link),
+    /// Polls, events and completions of completion queues.
+    Queue(Queue),
     /// A port, which counts nothing.
     Port(u8),
     /// The adapter with all of its devices, which counts nothing.
@@ -107,19 +125,20 @@ impl Site {
         if text == ADAPTER {
             return Ok(Site::Adapter);
         }
+        if let Some(link) = Link::read(text) {
+            return Ok(Site::Link(link));
+        }
+        if let Some(queue) = Queue::read(text) {
+            return Ok(Site::Queue(queue));
+        }
         let Some((object, operation)) = text.split_once('.') else {
             return call::named(text)
                 .map(|call| Site::Call(call.name))
                 .ok_or_else(|| BadRule::Call(text.to_owned(), suggestion(text)));
         };
         let bad = || BadRule::Operation(text.to_owned());
-        let objects = match object.strip_prefix("qp").ok_or_else(bad)? {
-            "*" => Objects::Each,
-            number => match number.parse() {
-                Ok(0) | Err(_) => return Err(bad()),
-                Ok(number) => Objects::One(number),
-            },
-        };
+        let objects = object.strip_prefix("qp").and_then(Objects::read);
+        let objects = objects.ok_or_else(bad)?;
         if operation == RECEIVES {
             return Ok(Site::Receives(objects));
         }
@@ -128,7 +147,7 @@ impl Site {
         Ok(Site::Requests(objects, *operation))
     }
 
-    /// Returns whether events happen there, which are not counted.
+    /// Returns whether only events happen there, which are not counted.
     pub fn has_events(self) -> bool {
         matches!(self, Site::Port(_) | Site::Adapter)
     }
@@ -139,6 +158,8 @@ impl Site {
             Site::Call(_) | Site::Port(_) | Site::Adapter => self,
             Site::Requests(_, operation) => Site::Requests(Objects::One(number), operation),
             Site::Receives(_) => Site::Receives(Objects::One(number)),
+            Site::Link(link) => Site::Link(link.at(number)),
+            Site::Queue(queue) => Site::Queue(queue.at(number)),
         }
     }
 }
@@ -149,6 +170,8 @@ impl fmt::Display for Site {
             Site::Call(name) => to.write_str(name),
             Site::Port(number) => write!(to, "port{number}"),
             Site::Adapter => to.write_str(ADAPTER),
+            Site::Link(link) => write!(to, "{link}"),
+            Site::Queue(queue) => write!(to, "{queue}"),
             Site::Receives(objects) => write!(to, "qp{objects}.{RECEIVES}"),
             Site::Requests(objects, operation) => {
                 let named = Operation::NAMES.iter().find(|(_, one)| one == operation);
@@ -166,12 +189,13 @@ fn suggestion(name: &str) -> String {
         .filter(|known| !name.is_empty() && (known.contains(name) || name.contains(known)))
         .take(4)
         .collect();
-    let of_events = ["port", "adapter"];
-    if of_events
+    let others = ["port", "adapter", "link"];
+    if others
         .iter()
         .any(|known| name.to_lowercase().starts_with(known))
     {
-        return "; rules about events begin with port1, port2, ... or adapter".into();
+        return "; other rules begin with port1, port2, ..., adapter, link, link.out, link.in"
+            .into();
     }
     match near.is_empty() {
         true => "; `verbena faults calls` lists them".into(),

@@ -62,7 +62,9 @@ impl Status {
 
     fn is_possible(self, site: Site) -> bool {
         let operation = match site {
-            Site::Call(_) | Site::Port(_) | Site::Adapter => return false,
+            Site::Call(_) | Site::Port(_) | Site::Adapter | Site::Link(_) | Site::Queue(_) => {
+                return false;
+            }
             Site::Receives(_) => {
                 return matches!(self, Status::LocalLength | Status::LocalProtection);
             }

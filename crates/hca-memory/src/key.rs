@@ -4,6 +4,7 @@
 //! its lowest eight, which the consumer chooses when it binds a type 2 window (ibv_inc_rkey(3)
 //! changes no others).
 
+use crate::limits::{MAX_MR, MAX_MW};
 use crate::pins::{HoldId, Pins, Segment};
 use crate::resolve::ACCESS_REGION;
 use std::collections::{HashMap, VecDeque};
@@ -45,11 +46,6 @@ pub enum KeyKind {
     Window,
 }
 
-/// Largest number of regions of a process.
-pub const MAX_REGIONS: usize = KEYS / 2;
-/// Largest number of windows of a process.
-pub const MAX_WINDOWS: usize = KEYS / 2 - 1;
-
 /// Freed indices that wait before one of them is reused, so that a stale key names nothing for at
 /// least this many registrations; the same key returns after 4,096 times as many.
 const REST: usize = 4096;
@@ -75,10 +71,10 @@ struct KeyPool {
 }
 
 impl KeyPool {
-    fn count(&mut self, kind: KeyKind) -> (&mut usize, usize) {
+    fn count(&mut self, kind: KeyKind) -> (&mut usize, u64) {
         match kind {
-            KeyKind::Region => (&mut self.regions, MAX_REGIONS),
-            KeyKind::Window => (&mut self.windows, MAX_WINDOWS),
+            KeyKind::Region => (&mut self.regions, MAX_MR.get()),
+            KeyKind::Window => (&mut self.windows, MAX_MW.get()),
         }
     }
 }
@@ -101,7 +97,7 @@ impl Keys {
     pub fn allocate(&self, kind: KeyKind) -> Result<u32> {
         let mut pool = lock(&self.pool);
         let (count, most) = pool.count(kind);
-        if *count >= most {
+        if *count as u64 >= most {
             return Err(match kind {
                 KeyKind::Region => refused!(
                     ENOMEM,
@@ -359,11 +355,11 @@ mod tests {
     #[test]
     fn regions_and_windows_have_separate_limits() {
         let keys = keys();
-        for _ in 0..MAX_WINDOWS {
+        for _ in 0..MAX_MW.get() {
             keys.allocate(KeyKind::Window).unwrap();
         }
         assert_eq!(keys.allocate(KeyKind::Window), Err(Errno::ENOMEM));
-        for _ in 0..MAX_REGIONS {
+        for _ in 0..MAX_MR.get() {
             keys.allocate(KeyKind::Region).unwrap();
         }
         assert_eq!(keys.allocate(KeyKind::Region), Err(Errno::ENOMEM));

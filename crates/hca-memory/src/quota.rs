@@ -4,28 +4,26 @@
 //! numbers are the one resource that the processes of a host share: 2^24 less one block, so that
 //! 127 processes can each have all the queue pairs that the device advertises.
 
-use crate::limits::{MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
+use crate::limits::{Limit, MAX_AH, MAX_CQ, MAX_PD, MAX_QP, MAX_SRQ};
 use std::sync::atomic::{AtomicU32, Ordering};
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
 
 /// Protection domains. Parent domains are names for them and not counted.
-pub static PROTECTION_DOMAINS: Quota = Quota::new("max_pd", MAX_PD);
+pub static PROTECTION_DOMAINS: Quota = Quota::new(&MAX_PD);
 /// Address handles.
-pub static ADDRESS_HANDLES: Quota = Quota::new("max_ah", MAX_AH);
+pub static ADDRESS_HANDLES: Quota = Quota::new(&MAX_AH);
 /// Queue pairs.
-pub static QUEUE_PAIRS: Quota = Quota::new("max_qp", MAX_QP);
+pub static QUEUE_PAIRS: Quota = Quota::new(&MAX_QP);
 /// Completion queues.
-pub static COMPLETION_QUEUES: Quota = Quota::new("max_cq", MAX_CQ);
+pub static COMPLETION_QUEUES: Quota = Quota::new(&MAX_CQ);
 /// Shared receive queues.
-pub static SHARED_RECEIVE_QUEUES: Quota = Quota::new("max_srq", MAX_SRQ);
+pub static SHARED_RECEIVE_QUEUES: Quota = Quota::new(&MAX_SRQ);
 
 /// Number and limit of objects of one kind.
 #[derive(Debug)]
 pub struct Quota {
-    /// Name of the device attribute with the limit.
-    name: &'static str,
-    limit: u32,
+    limit: &'static Limit,
     used: AtomicU32,
 }
 
@@ -35,9 +33,8 @@ pub struct QuotaShare(&'static Quota);
 
 impl Quota {
     /// Returns an unused quota.
-    pub const fn new(name: &'static str, limit: u32) -> Quota {
+    pub const fn new(limit: &'static Limit) -> Quota {
         Quota {
-            name,
             limit,
             used: AtomicU32::new(0),
         }
@@ -49,7 +46,7 @@ impl Quota {
     /// ENOMEM at the limit.
     pub fn take(&'static self) -> Result<QuotaShare> {
         let mut used = self.used();
-        while used < self.limit {
+        while u64::from(used) < self.limit.get() {
             let (relaxed, more) = (Ordering::Relaxed, used + 1);
             match self
                 .used
@@ -63,7 +60,7 @@ impl Quota {
             ENOMEM,
             "the limit of {} ({} of ibv_query_device) is reached: destroy some first",
             self.limit,
-            self.name
+            self.limit.name
         ))
     }
 
@@ -86,11 +83,15 @@ mod tests {
 
     #[test]
     fn quota_refuses_beyond_the_limit_and_reuses_released_shares() {
-        static FEW: Quota = Quota::new("few", 3);
+        static LIMIT: Limit = Limit::new("few", 3);
+        static FEW: Quota = Quota::new(&LIMIT);
         let mut shares: Vec<QuotaShare> = (0..3).map(|_| FEW.take().unwrap()).collect();
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
         shares.pop();
         shares.push(FEW.take().unwrap());
+        assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
+        assert!(LIMIT.lower(2));
+        shares.pop();
         assert_eq!(FEW.take().err(), Some(Errno::ENOMEM));
         drop(shares);
         assert_eq!(FEW.used(), 0);
@@ -98,7 +99,8 @@ mod tests {
 
     #[test]
     fn concurrent_takers_never_exceed_the_quota() {
-        static SHARED: Quota = Quota::new("shared", 8);
+        static LIMIT: Limit = Limit::new("shared", 8);
+        static SHARED: Quota = Quota::new(&LIMIT);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -7,6 +7,7 @@ use crate::domain::Pd;
 use crate::explain::access_names;
 use crate::fence::Stopped;
 use crate::key::{KeyEntry, KeyKind};
+use crate::limits::MAX_MR_SIZE;
 use crate::pins::{HoldId, Segment};
 use crate::process_memory::ProcessMemory;
 use crate::resolve::{ACCESS_NULL, ACCESS_OWN_MAPPING};
@@ -530,6 +531,13 @@ fn describe(pd: &Arc<Pd>, range: Range) -> Result<KeyEntry> {
             "addr {address:#x} or iova {iova:#x} with length {length:#x} exceeds the address space"
         ));
     };
+    if length > MAX_MR_SIZE.get() {
+        return Err(refused!(
+            EINVAL,
+            "length is {length}, and at most {MAX_MR_SIZE} are allowed (max_mr_size of \
+             ibv_query_device)"
+        ));
+    }
     if on_demand || length == 0 {
         return Ok(entry);
     }

@@ -8,9 +8,10 @@
 use crate::link::{self, FIRST_PORT, GIDS};
 use verbena_abi::*;
 use verbena_fabric_protocol::{P_KEYS, PortState};
-use verbena_hca_memory::key::{MAX_REGIONS, MAX_WINDOWS};
+pub use verbena_hca_memory::limits::MAX_INLINE;
 use verbena_hca_memory::limits::{
-    MAX_AH, MAX_CQ, MAX_CQE, MAX_PD, MAX_QP, MAX_SGE, MAX_SRQ, MAX_SRQ_WR,
+    MAX_AH, MAX_CQ, MAX_CQE, MAX_MR, MAX_MR_SIZE, MAX_MW, MAX_PD, MAX_QP, MAX_QP_WR, MAX_RD_ATOMIC,
+    MAX_SGE, MAX_SRQ, MAX_SRQ_WR,
 };
 use verbena_hca_os::errno::Result;
 use verbena_hca_os::refused;
@@ -25,14 +26,8 @@ pub const PKEY: u16 = 0xffff;
 /// LID of the first InfiniBand port, which is also the subnet manager's: without a fabric, a host
 /// is one subnet.
 pub const LID: u16 = 1;
-/// Limit on work requests in a send or receive queue.
-pub const MAX_QP_WR: u32 = 1 << 15;
-/// Limit on inline data in bytes.
-pub const MAX_INLINE: u32 = 1024;
 /// Longest message in bytes, as in the architecture.
 pub const MAX_MESSAGE: u32 = 1 << 31;
-/// Limit on reads and atomics in flight for a queue pair.
-pub const MAX_RD_ATOMIC: u8 = 128;
 /// Bytes of the largest path MTU, and of the longest datagram of an InfiniBand port.
 pub const MTU_BYTES: u32 = 4096;
 
@@ -279,12 +274,12 @@ pub fn port_towards(destination: &ibv_ah_attr) -> Option<u8> {
 /// Returns the attributes that all devices share.
 fn limits() -> ibv_device_attr {
     ibv_device_attr {
-        max_mr_size: u64::MAX,
+        max_mr_size: MAX_MR_SIZE.get(),
         page_size_cap: 0xffff_ffff_ffff_f000,
         vendor_id: VENDOR,
         hw_ver: 1,
-        max_qp: MAX_QP as i32,
-        max_qp_wr: MAX_QP_WR as i32,
+        max_qp: MAX_QP.as_attribute(),
+        max_qp_wr: MAX_QP_WR.as_attribute(),
         device_cap_flags: IBV_DEVICE_MEM_WINDOW
             | IBV_DEVICE_MEM_WINDOW_TYPE_2B
             | IBV_DEVICE_MEM_MGT_EXTENSIONS
@@ -294,24 +289,24 @@ fn limits() -> ibv_device_attr {
             | IBV_DEVICE_SYS_IMAGE_GUID
             | IBV_DEVICE_CURR_QP_STATE_MOD
             | IBV_DEVICE_N_NOTIFY_CQ,
-        max_sge: MAX_SGE as i32,
-        max_sge_rd: MAX_SGE as i32,
-        max_cq: MAX_CQ as i32,
-        max_cqe: MAX_CQE as i32,
-        max_mr: MAX_REGIONS as i32,
-        max_pd: MAX_PD as i32,
-        max_qp_rd_atom: i32::from(MAX_RD_ATOMIC),
+        max_sge: MAX_SGE.as_attribute(),
+        max_sge_rd: MAX_SGE.as_attribute(),
+        max_cq: MAX_CQ.as_attribute(),
+        max_cqe: MAX_CQE.as_attribute(),
+        max_mr: MAX_MR.as_attribute(),
+        max_pd: MAX_PD.as_attribute(),
+        max_qp_rd_atom: MAX_RD_ATOMIC.as_attribute(),
         max_res_rd_atom: 1 << 20,
-        max_qp_init_rd_atom: i32::from(MAX_RD_ATOMIC),
+        max_qp_init_rd_atom: MAX_RD_ATOMIC.as_attribute(),
         atomic_cap: IBV_ATOMIC_GLOB,
-        max_mw: MAX_WINDOWS as i32,
+        max_mw: MAX_MW.as_attribute(),
         max_mcast_grp: 8192,
         max_mcast_qp_attach: 1024,
         max_total_mcast_qp_attach: 1 << 20,
-        max_ah: MAX_AH as i32,
-        max_srq: MAX_SRQ as i32,
-        max_srq_wr: MAX_SRQ_WR as i32,
-        max_srq_sge: MAX_SGE as i32,
+        max_ah: MAX_AH.as_attribute(),
+        max_srq: MAX_SRQ.as_attribute(),
+        max_srq_wr: MAX_SRQ_WR.as_attribute(),
+        max_srq_sge: MAX_SGE.as_attribute(),
         max_pkeys: pkeys() as u16,
         ..ibv_device_attr::default()
     }

@@ -8,9 +8,18 @@
 //! A queue pair without rules has none of this: it is created without [`Sends`] and [`Receives`],
 //! and its requests take their fast paths.
 
+pub mod delay_line;
 pub mod events;
+pub mod limits;
+pub mod link;
+mod own;
+pub mod passage;
+pub mod queues;
 
-use std::sync::OnceLock;
+use link::QpLink;
+use own::own;
+use passage::Passages;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use verbena_faults::own::Own;
 use verbena_faults::rule::{Action, Rule};
@@ -20,12 +29,6 @@ use verbena_faults::status::Status;
 /// Number of queue pairs that the process has created, those before a fork included, as
 /// `verbena trace` counts them.
 static QUEUE_PAIRS: AtomicU32 = AtomicU32::new(0);
-
-/// Returns the rules that are about this process, if there are any. They are read once.
-fn own() -> Option<&'static Own> {
-    static OWN: OnceLock<Option<Own>> = OnceLock::new();
-    OWN.get_or_init(Own::named).as_ref()
-}
 
 /// Returns the number of a queue pair that is being created.
 pub fn number_queue_pair() -> u32 {
@@ -56,9 +59,7 @@ impl Rules {
                 operation: of_queue(rule.site)?,
                 status: match rule.action {
                     Action::End(status) => Some(status),
-                    Action::Pass | Action::Refuse(_) | Action::Raise(_) | Action::Deliver(_) => {
-                        None
-                    }
+                    _ => None,
                 },
                 count: 0,
             })
@@ -134,22 +135,25 @@ pub struct Sends {
     next: u64,
     /// Those of the present connection.
     planted: Vec<Planted>,
+    /// Requests on a link with rules.
+    passages: Option<Passages>,
 }
 
 impl Sends {
     /// Returns the rules about a queue pair; none if there are none, and events do not
     /// count requests.
-    pub fn of(object: u32) -> Option<Box<Sends>> {
+    pub fn of(object: u32, link: Option<&Arc<QpLink>>) -> Option<Box<Sends>> {
         let rules = Rules::of(object, |site| match site {
             Site::Requests(objects, operation) if objects.include(object) => Some(operation),
             _ => None,
         });
-        let is_needed = !rules.counted.is_empty() || events::count_requests();
+        let is_needed = !rules.counted.is_empty() || events::count_requests() || link.is_some();
         is_needed.then(|| {
             Box::new(Sends {
                 rules,
                 next: 0,
                 planted: Vec::new(),
+                passages: link.cloned().map(Passages::new),
             })
         })
     }
@@ -201,6 +205,20 @@ impl Sends {
     /// Forgets the causes of a connection that has ended.
     pub fn forget(&mut self) {
         self.planted.clear();
+        if let Some(passages) = &mut self.passages {
+            passages.forget();
+        }
+    }
+
+    /// Returns whether a request fails because all its transmissions are lost.
+    pub fn loses(&self, index: u64) -> bool {
+        let passages = self.passages.as_ref();
+        passages.is_some_and(|passages| passages.fails(index))
+    }
+
+    /// Returns the requests on a link with rules; none if there are no such rules.
+    pub fn passages(&mut self) -> Option<&mut Passages> {
+        self.passages.as_mut()
     }
 }
 

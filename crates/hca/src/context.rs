@@ -27,6 +27,7 @@ impl Context {
     /// As [`Process::current`], [`EventQueue::new`] and [`Process::join`].
     pub fn open(device: Device) -> Result<Arc<Context>> {
         refusal::prepare();
+        causes::limits::follow();
         let context = Arc::new(Context {
             process: Process::current()?,
             device,

@@ -50,7 +50,7 @@ impl Srq {
         max_sge: u32,
         xrc: Option<(Arc<Xrcd>, Arc<Cq>)>,
     ) -> Result<Arc<Srq>> {
-        if max_wr == 0 || max_wr > MAX_SRQ_WR || max_sge > MAX_SGE {
+        if max_wr == 0 || max_wr > MAX_SRQ_WR.as_u32() || max_sge > MAX_SGE.as_u32() {
             return Err(refused!(
                 EINVAL,
                 "attr.max_wr is {max_wr} and attr.max_sge {max_sge}: 1 to {MAX_SRQ_WR} (max_srq_wr \
@@ -171,7 +171,7 @@ impl Srq {
     pub fn modify(&self, max_wr: Option<u32>, limit: Option<u32>) -> Result<()> {
         let mut state = self.lock();
         let capacity = max_wr.map_or(state.ring.capacity(), |max_wr| max_wr as usize);
-        if capacity == 0 || capacity > MAX_SRQ_WR as usize || capacity < state.ring.waiting() {
+        if capacity == 0 || capacity as u64 > MAX_SRQ_WR.get() || capacity < state.ring.waiting() {
             return Err(refused!(
                 EINVAL,
                 "max_wr is {capacity}: 1 to {MAX_SRQ_WR} (max_srq_wr of ibv_query_device) \

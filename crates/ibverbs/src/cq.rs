@@ -163,6 +163,21 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc)
     outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
 }
 
+/// As [`poll_cq`], where rules are about completion queues.
+///
+/// # Safety
+/// That of [`poll_cq`].
+pub unsafe extern "C" fn poll_cq_by_rules(cq: *mut ibv_cq, count: c_int, wc: *mut ibv_wc) -> c_int {
+    // SAFETY: the caller promises null, live or valid pointers.
+    let result = unsafe {
+        of(cq).and_then(|handle| {
+            let target = arguments::array_mut(wc, count)?;
+            Ok(handle.object.cq.poll_by_rules(target))
+        })
+    };
+    outcome::negative("ibv_poll_cq", result.map(|polled| polled as c_int))
+}
+
 /// Slot of ibv_req_notify_cq: requests an event for the next completion.
 ///
 /// # Safety

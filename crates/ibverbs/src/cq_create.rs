@@ -158,7 +158,7 @@ unsafe fn create(
         cqe: cq.capacity() as c_int,
         ..Default::default()
     };
-    cq_ex::fill(&mut c);
+    cq_ex::fill(&mut c, cq.has_rules());
     let object = CqObject {
         cq,
         completion_events: Delivered::default(),

@@ -4,6 +4,8 @@
 
 use libc::{c_int, c_uint};
 use verbena_abi::*;
+use verbena_hca::cq::Completion;
+use verbena_hca::process::Cq;
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
@@ -19,9 +21,13 @@ pub const READABLE: u64 = IBV_WC_STANDARD_FLAGS
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
 /// Fills in the functions.
-pub fn fill(c: &mut ibv_cq_ex) {
+pub fn fill(c: &mut ibv_cq_ex, has_rules: bool) {
     c.start_poll = Some(start_poll);
     c.next_poll = Some(next_poll);
+    if has_rules {
+        c.start_poll.replace(start_poll_by_rules);
+        c.next_poll.replace(next_poll_by_rules);
+    }
     c.end_poll = Some(end_poll);
     c.read_opcode = Some(read_opcode);
     c.read_vendor_err = Some(read_vendor_err);
@@ -45,8 +51,12 @@ pub fn fill(c: &mut ibv_cq_ex) {
 /// # Safety
 /// `cq` must be live, and this thread must own its iterator.
 #[inline]
-unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
-    let completion = object.cq.take().ok_or(Errno::ENOENT)?;
+unsafe fn advance(
+    cq: *mut ibv_cq_ex,
+    object: &CqObject,
+    take: impl Fn(&Cq) -> Option<Completion<'static>>,
+) -> Result<()> {
+    let completion = take(&object.cq).ok_or(Errno::ENOENT)?;
     // SAFETY: live, as the caller promises; this thread owns the iterator and these two fields.
     unsafe {
         (&raw mut (*cq).wr_id).write(completion.wc.wr_id);
@@ -62,6 +72,22 @@ unsafe fn advance(cq: *mut ibv_cq_ex, object: &CqObject) -> Result<()> {
 /// Begins a batch with the first completion; returns ENOENT if there is none. `errno` is unchanged,
 /// as an empty queue is no failure.
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
+    // SAFETY: as for the caller.
+    unsafe { start(cq, attr, Cq::take) }
+}
+
+/// As [`start_poll`], where rules are about the queue.
+unsafe extern "C" fn start_poll_by_rules(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
+    // SAFETY: as for the caller.
+    unsafe { start(cq, attr, Cq::take_first_by_rules) }
+}
+
+#[inline(always)]
+unsafe fn start(
+    cq: *mut ibv_cq_ex,
+    attr: *mut ibv_poll_cq_attr,
+    take: impl Fn(&Cq) -> Option<Completion<'static>>,
+) -> c_int {
     // SAFETY: the header passes the structure that holds this function; `attr` is null or valid.
     let (object, attr) = unsafe { (&Handle::<CqObject>::known(cq).object, attr.as_ref()) };
     if let Some(mask) = attr.map(|attr| attr.comp_mask).filter(|mask| *mask != 0) {
@@ -73,7 +99,7 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     }
     object.current.acquire();
     // SAFETY: this thread has acquired the iterator.
-    match unsafe { advance(cq, object) } {
+    match unsafe { advance(cq, object, take) } {
         Ok(()) => 0,
         Err(error) => {
             object.current.release();
@@ -85,7 +111,21 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
 /// Moves to the next completion; returns ENOENT if there is none.
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
     // SAFETY: the header passes the structure that holds this function, after `start_poll`.
-    unsafe { advance(cq, &Handle::<CqObject>::known(cq).object) }.map_or_else(|e| e.0, |()| 0)
+    unsafe { advance(cq, &Handle::<CqObject>::known(cq).object, Cq::take) }
+        .map_or_else(|e| e.0, |()| 0)
+}
+
+/// As [`next_poll`], where rules are about the queue.
+unsafe extern "C" fn next_poll_by_rules(cq: *mut ibv_cq_ex) -> c_int {
+    // SAFETY: as in `next_poll`.
+    unsafe {
+        advance(
+            cq,
+            &Handle::<CqObject>::known(cq).object,
+            Cq::take_next_by_rules,
+        )
+    }
+    .map_or_else(|e| e.0, |()| 0)
 }
 
 /// Ends the batch.

@@ -2,6 +2,7 @@
 //! every call through it has a result.
 
 use verbena_abi::verbs_context;
+use verbena_hca::cq::are_ruled;
 
 use crate::{cq, cq_create, dm, mr, mw, pd, post, qp_create, query, srq, unsupported, xrcd};
 
@@ -12,6 +13,9 @@ pub fn fill(c: &mut verbs_context) {
     ops.bind_mw = Some(post::bind_mw);
     ops.dealloc_mw = Some(mw::dealloc_mw);
     ops.poll_cq = Some(cq::poll_cq);
+    if are_ruled() {
+        ops.poll_cq.replace(cq::poll_cq_by_rules);
+    }
     ops.req_notify_cq = Some(cq::req_notify_cq);
     ops.post_srq_recv = Some(post::post_srq_recv);
     ops.post_send = Some(post::post_send);

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use verbena_faults::call::{self, Class, Returns};
 use verbena_faults::cm::CmEvent;
+use verbena_faults::event::Event;
 use verbena_faults::own::Own;
 use verbena_faults::rule::Action;
 use verbena_faults::site::Site;
@@ -120,7 +121,9 @@ impl Counted {
             _ => None,
         };
         let rules: Vec<RuleOfCall> = own.rules().filter_map(of_call).collect();
-        let may_fail = own.rules().any(|(_, rule)| rule.site == Site::Adapter);
+        let may_fail = own
+            .rules()
+            .any(|(_, rule)| rule.action == Action::Raise(Event::Fatal));
         (!rules.is_empty() || may_fail).then_some(Counted {
             own,
             rules,

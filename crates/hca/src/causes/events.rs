@@ -1,12 +1,13 @@
 //! Events of ports and of the adapter that rules bring about: `port1 after 100 requests: down for
-//! 50 ms`, `adapter after 2 s: fatal`.
+//! 50 ms`, `link after 1 s: cut`, `adapter after 2 s: fatal`.
 //!
 //! A port that goes down does so at once, before the next request begins; a separate thread tells
 //! the peers and the program, and takes the port up again. It exists only if there are such rules.
 //! An adapter that fails stops as a port does, and for good: requests that have not begun stay in
 //! their queues, and the tracer refuses the program's calls.
 
-use super::own;
+use super::link as links;
+use super::own::own;
 use crate::device::Device;
 use crate::link::{self, PortChange};
 use crate::process::Process;
@@ -19,7 +20,7 @@ use verbena_faults::rule::{Action, Trigger};
 use verbena_faults::site::Site;
 use verbena_hca_os::start::start;
 
-/// A rule about a port, or about the adapter, whose port is 0.
+/// A rule about a port, or about the adapter or all links, whose port is 0.
 struct Planned {
     number: usize,
     port: u8,
@@ -70,7 +71,10 @@ pub fn follow(process: &Arc<Process>) {
     match events.process.swap(std::process::id(), Ordering::SeqCst) {
         before if before == std::process::id() => return,
         0 => {}
-        _ => link::forget_planted(),
+        _ => {
+            link::forget_planted();
+            links::forget_cuts();
+        }
     }
     events.requests.store(0, Ordering::Relaxed);
     for one in &events.planned {
@@ -97,7 +101,8 @@ impl Events {
             let port = match rule.site {
                 Site::Port(port) => port,
                 Site::Adapter => 0,
-                Site::Call(_) | Site::Requests(..) | Site::Receives(_) => continue,
+                Site::Link(link) => link.port,
+                _ => continue,
             };
             if let Action::Raise(event) = rule.action {
                 planned.push(Planned {
@@ -125,7 +130,7 @@ impl Events {
     /// down or to fail.
     fn begin(&self, position: usize) {
         let one = &self.planned[position];
-        let exists = one.event == Event::Fatal || link::has_port(one.port.into());
+        let exists = one.port == 0 || link::has_port(one.port.into());
         let stops = matches!(one.event, Event::Down(_) | Event::Fatal);
         let is_possible = exists && !(link::is_ethernet() && stops);
         if one.is_begun.swap(true, Ordering::SeqCst) || !is_possible {
@@ -138,6 +143,7 @@ impl Events {
         match one.event {
             Event::Down(_) => drop(link::plant_down(one.port, true)),
             Event::Fatal => link::plant_failure(),
+            Event::Cut(_) => links::cut(one.port, true),
             _ => {}
         }
         if let Some(own) = own() {
@@ -154,7 +160,7 @@ impl Events {
     /// Begins the events that are due by time, and raises all.
     fn run(&self, process: &Weak<Process>, begun: &Receiver<(usize, Instant)>) {
         let start = Instant::now();
-        let mut ends: Vec<(Instant, u8)> = Vec::new();
+        let mut ends: Vec<(Instant, usize)> = Vec::new();
         loop {
             let of_rule = self.planned.iter().filter_map(|one| match one.trigger {
                 Trigger::AfterTime(time) if !one.is_begun.load(Ordering::SeqCst) => {
@@ -178,8 +184,8 @@ impl Events {
             if let Some((position, began)) = received {
                 let one = &self.planned[position];
                 raise(&process, one);
-                if let Event::Down(Some(time)) = one.event {
-                    ends.push((began + time, one.port));
+                if let Event::Down(Some(time)) | Event::Cut(Some(time)) = one.event {
+                    ends.push((began + time, position));
                 }
             }
             let now = Instant::now();
@@ -188,13 +194,23 @@ impl Events {
                     self.begin(position);
                 }
             }
-            ends.retain(|(end, port)| {
-                if *end <= now && !link::has_failed() && !link::plant_down(*port, false) {
-                    process.port_has_changed(*port, PortChange::Active);
+            ends.retain(|(end, position)| {
+                if *end <= now {
+                    end_of(&process, &self.planned[*position]);
                 }
                 *end > now
             });
         }
+    }
+}
+
+/// Ends an event that lasts for a time.
+fn end_of(process: &Arc<Process>, one: &Planned) {
+    if matches!(one.event, Event::Cut(_)) {
+        links::cut(one.port, false);
+        process.link_has_changed();
+    } else if !link::has_failed() && !link::plant_down(one.port, false) {
+        process.port_has_changed(one.port, PortChange::Active);
     }
 }
 
@@ -208,6 +224,7 @@ fn raise(process: &Arc<Process>, one: &Planned) {
         Event::Gid => verbena_abi::IBV_EVENT_GID_CHANGE,
         Event::Reregister => verbena_abi::IBV_EVENT_CLIENT_REREGISTER,
         Event::Fatal => return process.adapter_has_failed(),
+        Event::Cut(_) => return process.link_has_changed(),
     };
     let (device, number) = Device::of_port(one.port);
     process.ports.watch().raise(device, number, kind);

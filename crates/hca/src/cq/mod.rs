@@ -4,13 +4,16 @@
 //! queue takes none. A queue that the program declares to be polled by a single thread has no poll
 //! lock.
 
+mod by_rules;
 mod init;
 mod members;
 mod ring;
 
+pub use crate::causes::queues::are_ruled;
 pub use init::{CqInit, OnOverrun, Polled, Timestamps};
 pub(crate) use ring::Retired;
 
+use crate::causes::queues::QueueRules;
 use crate::event::{AsyncEvent, CompletionChannel, EventQueue};
 use crate::moderation::{Moderation, ModerationVerdict};
 pub use members::Member;
@@ -131,6 +134,8 @@ pub struct Cq<A: Adapter> {
     failing: AtomicBool,
     /// Number by which timers identify the queue; set on creation.
     number: OnceLock<u32>,
+    /// Rules about the queue.
+    rules: Option<Arc<QueueRules>>,
     /// The queue's share of the device's limit, until the queue is destroyed.
     quota_share: Mutex<Option<quota::QuotaShare>>,
 }
@@ -139,6 +144,9 @@ pub struct Cq<A: Adapter> {
 struct Filling {
     entries: Arc<Entries>,
     capacity: u32,
+    /// Number of completions that fit without a further check: the capacity, or 0 if a rule counts
+    /// completions.
+    unchecked: u32,
     /// `head` as the producers last saw it.
     head: u64,
     arm: Arm,
@@ -200,7 +208,7 @@ impl<A: Adapter> Cq<A> {
         init: CqInit,
     ) -> Result<Arc<Cq<A>>> {
         let capacity = init.entries;
-        if capacity == 0 || capacity > MAX_CQE {
+        if capacity == 0 || capacity > MAX_CQE.as_u32() {
             return Err(refused!(
                 EINVAL,
                 "cqe is {capacity}: 1 to {MAX_CQE} (max_cqe of ibv_query_device) are allowed"
@@ -208,6 +216,7 @@ impl<A: Adapter> Cq<A> {
         }
         let quota_share = quota::COMPLETION_QUEUES.take()?;
         let timestamps = init.timestamps == Timestamps::On;
+        let rules = QueueRules::of_next();
         let entries = Arc::new(Entries::new(capacity, timestamps));
         let cq = Arc::new(Cq {
             tail: AtomicU64::new(0),
@@ -219,6 +228,7 @@ impl<A: Adapter> Cq<A> {
             push: Lock::new(Filling {
                 entries,
                 capacity,
+                unchecked: unchecked(capacity, rules.as_ref()),
                 head: 0,
                 arm: Arm::No,
                 moderation: Moderation::default(),
@@ -232,6 +242,7 @@ impl<A: Adapter> Cq<A> {
             on_overrun: init.on_overrun,
             failing: AtomicBool::new(false),
             number: OnceLock::new(),
+            rules,
             quota_share: Mutex::new(Some(quota_share)),
         });
         cq.number.get_or_init(|| adapter.number_queue(&cq));
@@ -263,7 +274,7 @@ impl<A: Adapter> Cq<A> {
         let mut emptying = self.emptying();
         let mut filling = self.push.lock();
         let (head, tail) = self.ends();
-        if capacity == 0 || capacity > MAX_CQE || tail - head > u64::from(capacity) {
+        if capacity == 0 || capacity > MAX_CQE.as_u32() || tail - head > u64::from(capacity) {
             return Err(refused!(
                 EINVAL,
                 "cqe is {capacity}: 1 to {MAX_CQE} (max_cqe of ibv_query_device) are allowed, \
@@ -279,6 +290,7 @@ impl<A: Adapter> Cq<A> {
             next.set_time(position, filling.entries.time(position));
         }
         filling.capacity = capacity;
+        filling.unchecked = unchecked(capacity, self.rules.as_ref());
         filling.entries = next.clone();
         emptying.replace(next);
         Ok(())
@@ -444,10 +456,11 @@ impl<A: Adapter> Cq<A> {
         };
         let mut filling = self.push.lock();
         let tail = self.tail.load(Ordering::Relaxed);
-        if tail - filling.head >= u64::from(filling.capacity) || filling.overrun {
+        if tail - filling.head >= u64::from(filling.unchecked) || filling.overrun {
             // SYNC POINT completion.
             filling.head = self.head.load(Ordering::Acquire);
-            if tail - filling.head >= u64::from(filling.capacity) || filling.overrun {
+            let is_full = tail - filling.head >= u64::from(filling.capacity);
+            if is_full || filling.overrun || self.overruns_by_rule() {
                 return self.overrun(filling);
             }
         }
@@ -489,7 +502,11 @@ impl<A: Adapter> Cq<A> {
         self.adapter.queue_disarmed();
         drop(filling);
         if let Some(channel) = &self.channel {
-            channel.push(self.cookie.load(Ordering::Acquire));
+            let cookie = self.cookie.load(Ordering::Acquire);
+            match &self.rules {
+                None => channel.push(cookie),
+                Some(rules) => self.raise_by_rules(rules, channel, cookie),
+            }
         }
     }
 
@@ -601,6 +618,9 @@ impl<A: Adapter> Cq<A> {
             Polled::ByOne => unsafe { *self.view.of_one_thread() = A::View::default() },
         }
         let cookie = self.cookie.load(Ordering::Acquire);
+        if let Some(rules) = &self.rules {
+            rules.destroy();
+        }
         if let Some(channel) = &self.channel {
             channel.forget(|of| *of == cookie);
         }
@@ -608,6 +628,14 @@ impl<A: Adapter> Cq<A> {
             .forget(|event| event.kind == IBV_EVENT_CQ_ERR && event.element == cookie);
         *self.quota_share.lock().unwrap_or_else(|e| e.into_inner()) = None;
         Ok(())
+    }
+}
+
+/// Returns the number of completions that fit into a queue without a further check.
+fn unchecked(capacity: u32, rules: Option<&Arc<QueueRules>>) -> u32 {
+    match rules {
+        Some(rules) if rules.count_completions() => 0,
+        _ => capacity,
     }
 }
 

@@ -1,5 +1,6 @@
 //! A process joins the host's registry, and leaves it.
 
+use crate::causes::delay_line;
 use crate::process::poller::Poller;
 use crate::process::{CURRENT, Inbound, Member, Outbound, Process, thread};
 use crate::roce::receive::Packets;
@@ -81,6 +82,7 @@ impl Process {
             return;
         }
         Packets::of(self).answer_last();
+        delay_line::send_all();
         if let Some(member) = self.membership.get() {
             member.registry.leave(member.identity);
         }

@@ -90,10 +90,17 @@ impl Process {
         self.ports.watch().notify(port, change);
     }
 
+    /// Tells the peers that a link was cut or mended. The program does not learn of it.
+    pub(crate) fn link_has_changed(&self) {
+        for queue_pair in self.queue_pairs.all() {
+            queue_pair.path_has_changed();
+        }
+    }
+
     /// Tells the peers and the program that the adapter has failed.
     pub(crate) fn adapter_has_failed(&self) {
         for queue_pair in self.queue_pairs.all() {
-            queue_pair.adapter_has_failed();
+            queue_pair.path_has_changed();
         }
         self.ports.watch().raise_fatal();
         if let Some(call) = ON_FAILURE.get() {

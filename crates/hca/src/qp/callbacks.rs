@@ -29,11 +29,15 @@ impl QueuePair for Qp {
     }
 
     fn serve_packet(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {
-        Qp::serve_packet(self, received);
+        for _ in 0..self.packets_taken() {
+            Qp::serve_packet(self, received);
+        }
     }
 
     fn take_response(self: &Arc<Qp>, received: &ReceivedPacket<'_>) {
-        Qp::take_response(self, received);
+        for _ in 0..self.packets_taken() {
+            Qp::take_response(self, received);
+        }
     }
 
     fn answer_by_packets(self: &Arc<Qp>) -> bool {

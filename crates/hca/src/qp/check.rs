@@ -7,7 +7,7 @@ use crate::device::{self, Device, port_name};
 use std::ffi::c_int;
 use std::fmt;
 use verbena_abi::*;
-use verbena_hca_memory::limits::MAX_SGE;
+use verbena_hca_memory::limits::{MAX_INLINE, MAX_QP_WR, MAX_RD_ATOMIC, MAX_SGE};
 use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::refused;
 
@@ -58,13 +58,13 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
     if !receives || init.srq.is_some() {
         (cap.max_recv_wr, cap.max_recv_sge) = (0, 0);
     }
-    let (most, of) = (device::MAX_QP_WR, "max_qp_wr of ibv_query_device");
+    let (most, of) = (MAX_QP_WR.as_u32(), "max_qp_wr of ibv_query_device");
     at_most("cap.max_send_wr", cap.max_send_wr, most, of)?;
     at_most("cap.max_recv_wr", cap.max_recv_wr, most, of)?;
     let of = "max_sge of ibv_query_device";
-    at_most("cap.max_send_sge", cap.max_send_sge, MAX_SGE, of)?;
-    at_most("cap.max_recv_sge", cap.max_recv_sge, MAX_SGE, of)?;
-    let (given, most) = (cap.max_inline_data, device::MAX_INLINE);
+    at_most("cap.max_send_sge", cap.max_send_sge, MAX_SGE.as_u32(), of)?;
+    at_most("cap.max_recv_sge", cap.max_recv_sge, MAX_SGE.as_u32(), of)?;
+    let (given, most) = (cap.max_inline_data, MAX_INLINE.as_u32());
     at_most(
         "cap.max_inline_data",
         given,
@@ -75,7 +75,7 @@ pub(super) fn init(init: &QpInit) -> Result<ibv_qp_cap> {
     // grant that much inline data even if less is requested, and programs rely on it
     // (rdma_xclient).
     let in_place = cap.max_send_sge * size_of::<ibv_sge>() as u32;
-    cap.max_inline_data = cap.max_inline_data.max(in_place.min(device::MAX_INLINE));
+    cap.max_inline_data = cap.max_inline_data.max(in_place.min(most));
     Ok(cap)
 }
 
@@ -184,7 +184,7 @@ pub(super) fn values(new: &ibv_qp_attr, mask: c_int) -> Result<()> {
         )?;
     }
     let (most, of) = (
-        device::MAX_RD_ATOMIC,
+        u8::try_from(MAX_RD_ATOMIC.get()).unwrap_or(u8::MAX),
         "max_qp_rd_atom and max_qp_init_rd_atom of ibv_query_device",
     );
     byte(

@@ -27,6 +27,7 @@ impl Qp {
         let process = context.process.clone();
         let number = process.allocate_number()?;
         let object = causes::number_queue_pair();
+        let link = causes::link::QpLink::of(object);
         let rules = (init.kind == IBV_QPT_RC).then(|| causes::Receives::of(object));
         let receive_causes = rules.flatten();
         let queue_pair = Arc::new(Qp {
@@ -58,7 +59,7 @@ impl Qp {
             }),
             send: Lock::new(SendQueue::new(
                 cap.max_send_wr,
-                causes::Sends::of(object),
+                causes::Sends::of(object, link.as_ref()),
                 process.lanes,
             )),
             receive: Lock::new(ReceiveQueue {
@@ -72,6 +73,7 @@ impl Qp {
                 causes: receive_causes,
                 known_range: KnownRange::default(),
             }),
+            link,
         });
         let retired = queue_pair.lock_send().retired.clone();
         let weak = Arc::downgrade(&queue_pair);

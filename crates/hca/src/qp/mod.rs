@@ -111,6 +111,8 @@ pub struct Qp {
     attributes: Mutex<ibv_qp_attr>,
     send: Lock<SendQueue>,
     receive: Lock<ReceiveQueue>,
+    /// The link, if rules are about it.
+    link: Option<Arc<causes::link::QpLink>>,
 }
 
 /// Responder state.

@@ -118,7 +118,7 @@ impl Qp {
         self.prepare_packets(&mut send, attributes, to, path);
         self.set_state(&mut send, to);
         if to == IBV_QPS_SQD && from == IBV_QPS_RTS {
-            send.notify_drained = attributes.en_sqd_async_notify != 0;
+            send.set_notify_drained(attributes.en_sqd_async_notify != 0);
             self.check_drained(&mut send);
         }
         if to == IBV_QPS_RTS && matches!(from, IBV_QPS_SQD | IBV_QPS_SQE) {

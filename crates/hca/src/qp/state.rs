@@ -3,6 +3,7 @@
 use super::Qp;
 use super::responder::message_state::MessageState;
 use super::send::SendQueue;
+use crate::causes;
 use crate::event::AsyncEvent;
 use crate::link;
 use std::sync::Arc;
@@ -35,9 +36,9 @@ impl Qp {
         self.show_state(send);
     }
 
-    /// Publishes the state, and whether the port is up and the fabric has a path.
+    /// Publishes the state, and whether the port is up, its link not cut and the fabric has a path.
     pub(super) fn show_state(&self, send: &mut SendQueue) {
-        let is_cut = link::is_down(send.port) || send.is_lost;
+        let is_cut = link::is_down(send.port) || causes::link::is_cut(send.port) || send.is_lost;
         send.is_off_path = is_cut || send.causes.is_some();
         let record = self.memory.contexts().queue_pair(self.number);
         let cut = if is_cut { QpRecord::CUT } else { 0 };
@@ -54,8 +55,8 @@ impl Qp {
         }
     }
 
-    /// Handles an adapter that has failed.
-    pub(crate) fn adapter_has_failed(self: &Arc<Qp>) {
+    /// Handles an adapter that has failed, or a link that was cut or mended.
+    pub(crate) fn path_has_changed(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         if !self.is_destroyed() {
             self.show_state(&mut send);

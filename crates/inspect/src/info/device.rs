@@ -65,7 +65,7 @@ impl Device {
                 ("max_qp", count(attributes.max_qp)),
                 ("max_qp_wr", count(attributes.max_qp_wr)),
                 ("max_sge", count(attributes.max_sge)),
-                ("max_inline_data", u64::from(device::MAX_INLINE)),
+                ("max_inline_data", device::MAX_INLINE.get()),
                 ("max_cq", count(attributes.max_cq)),
                 ("max_cqe", count(attributes.max_cqe)),
                 ("max_srq", count(attributes.max_srq)),

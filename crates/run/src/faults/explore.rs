@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use verbena_faults::event::Event;
 use verbena_faults::firing::Firing;
+use verbena_faults::link::{Link, LinkFault};
 use verbena_faults::rule::{Action, Rule, Trigger};
 use verbena_faults::rules::{Entry, Rules};
 use verbena_faults::site::Site;
@@ -66,7 +67,11 @@ impl Places {
                     *of_process.entry(command).or_default() += count;
                     &mut requests
                 }
-                Site::Receives(_) | Site::Port(_) | Site::Adapter => &mut requests,
+                Site::Link(_)
+                | Site::Queue(_)
+                | Site::Receives(_)
+                | Site::Port(_)
+                | Site::Adapter => &mut requests,
             };
             if !place.actions.is_empty() {
                 group.push(place);
@@ -77,6 +82,7 @@ impl Places {
             [
                 (Site::Port(1), port_events()),
                 (Site::Adapter, vec![Action::Raise(Event::Fatal)]),
+                (Site::Link(Link::ALL), link_faults()),
             ]
             .map(|(site, actions)| Place {
                 site,
@@ -127,7 +133,7 @@ impl Places {
         let count = 1 + draws.below(place.count);
         let action = *draws.of(&place.actions)?;
         let trigger = match place.site {
-            site if site.has_events() => Trigger::AfterRequests(count),
+            _ if matches!(action, Action::Raise(_)) => Trigger::AfterRequests(count),
             // Memory that has run out stays so.
             Site::Call(_) if draws.below(4) == 0 => Trigger::Range(count, u64::MAX),
             _ => Trigger::Range(count, count),
@@ -155,6 +161,16 @@ fn port_events() -> Vec<Action> {
         Event::Reregister,
     ];
     all.map(Action::Raise).to_vec()
+}
+
+/// The faults of links that are drawn.
+fn link_faults() -> Vec<Action> {
+    vec![
+        Action::Disturb(LinkFault::Loss),
+        Action::Disturb(LinkFault::Delay(DOWN)),
+        Action::Raise(Event::Cut(None)),
+        Action::Raise(Event::Cut(Some(DOWN))),
+    ]
 }
 
 /// Numbers that a seed decides.
@@ -231,6 +247,8 @@ mod tests {
         has("qp1.send 1: flush in ./b");
         has("port1 after 1 requests: down in ./b");
         has("adapter after 2 requests: fatal in ./a");
+        has("link 2: loss in ./a");
+        has("link after 1 requests: cut for 50 ms in ./b");
         // Nothing that the command did not do.
         for text in &seen {
             let strange = text.contains("reg_mr 3") || text.contains("send 2: flush in ./b");

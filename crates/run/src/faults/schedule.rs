@@ -8,13 +8,18 @@
 //! process = "./client"
 //! at = "ibv_reg_mr 2"
 //! do = "ENOMEM"
+//!
+//! [[link]]
+//! direction = "out"
+//! loss = 0.01
+//! delay = "5 us"
 //! ```
 
 use std::fmt::Write;
 
 use serde::Deserialize;
 use verbena_faults::firing::Firing;
-use verbena_faults::rule::{Action, Rule, Trigger};
+use verbena_faults::rule::{Action, BadRule, Rule, Trigger};
 use verbena_faults::rules::{Entry, Rules};
 
 /// The reason why a schedule is refused.
@@ -25,7 +30,13 @@ pub enum BadSchedule {
     Form(toml::de::Error),
     /// A fault cannot be read.
     #[error("fault {0}: {1}")]
-    Fault(usize, verbena_faults::rule::BadRule),
+    Fault(usize, BadRule),
+    /// A link cannot be read.
+    #[error("link {0}: {1}")]
+    Link(usize, BadRule),
+    /// A link says nothing.
+    #[error("link {0} has none of loss, corruption, duplicate, reorder, delay, jitter and rate")]
+    Empty(usize),
 }
 
 #[derive(Debug, Deserialize)]
@@ -34,6 +45,8 @@ struct File {
     seed: Option<u64>,
     #[serde(default)]
     fault: Vec<Fault>,
+    #[serde(default)]
+    link: Vec<LinkFaults>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -44,6 +57,68 @@ struct Fault {
     process: String,
     at: String,
     r#do: String,
+}
+
+/// The faults of a link.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinkFaults {
+    #[serde(default)]
+    process: String,
+    port: Option<u8>,
+    direction: Option<String>,
+    loss: Option<Amount>,
+    corruption: Option<Amount>,
+    duplicate: Option<Amount>,
+    reorder: Option<Amount>,
+    delay: Option<Amount>,
+    jitter: Option<Amount>,
+    rate: Option<Amount>,
+}
+
+/// A probability, or a text as in a rule.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Amount {
+    Probability(f64),
+    Text(String),
+}
+
+impl LinkFaults {
+    /// Returns a fault for each of its keys.
+    fn rules(&self) -> Result<Vec<NamedFault>, BadRule> {
+        let port = self.port.map(|port| port.to_string()).unwrap_or_default();
+        let direction = self.direction.iter().map(|one| format!(".{one}"));
+        let site = format!("link{port}{}", direction.collect::<String>());
+        let keys = [
+            ("loss", &self.loss),
+            ("corruption", &self.corruption),
+            ("duplicate", &self.duplicate),
+            ("reorder", &self.reorder),
+            ("delay", &self.delay),
+            ("jitter", &self.jitter),
+            ("rate", &self.rate),
+        ];
+        let given = keys.into_iter().filter_map(|(key, amount)| {
+            let amount = match amount.as_ref()? {
+                Amount::Probability(chance) => format!("{}%", chance * 100.0),
+                Amount::Text(text) => text.clone(),
+            };
+            Some(format!("{key} {amount}"))
+        });
+        given
+            .map(|action| {
+                let rule = Rule::new(&site, &action)?;
+                Ok(NamedFault {
+                    name: rule.to_string(),
+                    entry: Entry {
+                        rule,
+                        process: self.process.clone(),
+                    },
+                })
+            })
+            .collect()
+    }
 }
 
 /// The faults of a run.
@@ -83,9 +158,18 @@ impl Schedule {
             })
         };
         let faults = file.fault.into_iter().enumerate().map(fault);
+        let mut faults: Vec<NamedFault> = faults.collect::<Result<_, _>>()?;
+        for (number, link) in file.link.iter().enumerate() {
+            let of_link = link.rules();
+            let of_link = of_link.map_err(|error| BadSchedule::Link(number + 1, error))?;
+            if of_link.is_empty() {
+                return Err(BadSchedule::Empty(number + 1));
+            }
+            faults.extend(of_link);
+        }
         Ok(Schedule {
             seed: file.seed,
-            faults: faults.collect::<Result<_, _>>()?,
+            faults,
         })
     }
 
@@ -117,18 +201,17 @@ impl Schedule {
             let Some(fault) = self.faults.get(firing.rule) else {
                 continue;
             };
-            let Rule { site, action, .. } = fault.entry.rule;
+            let action = fault.entry.rule.action;
             if action == Action::Pass {
                 continue;
             }
-            let site = site.at(firing.object);
+            let place = fault.entry.rule.place(firing);
             // Processes with the same command line cannot be distinguished.
-            let same = (&firing.command, site, firing.count, action);
+            let same = (&firing.command, place.clone(), action);
             if written.contains(&same) {
                 continue;
             }
             written.push(same);
-            let place = fault.entry.rule.place(firing);
             add_fault(
                 &mut text,
                 &[
@@ -204,6 +287,51 @@ mod tests {
         assert!(error("[[fault]]\nat = \"ibv_reg_mr\"").contains("missing field `do`"));
         let found = error("[[fault]]\nat = \"ibv_reg_mr x\"\ndo = \"ENOMEM\"");
         assert!(found.starts_with("fault 1: \"x\" is not"), "{found}");
+    }
+
+    #[test]
+    fn links_have_a_fault_for_each_key() {
+        let read = Schedule::read(
+            "[[link]]\nprocess = \"./a\"\nport = 1\ndirection = \"out\"\nloss = 0.01\n\
+             delay = \"5us\"\nrate = \"10 Gb/s\"\n[[link]]\nduplicate = \"50%\"\n",
+        )
+        .unwrap();
+        let names: Vec<&str> = read.faults.iter().map(|one| one.name.as_str()).collect();
+        let expected = [
+            "link1.out p 0.01: loss",
+            "link1.out: delay 5 us",
+            "link1.out: rate 10 Gb/s",
+            "link p 0.5: duplicate",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(read.faults[2].entry.process, "./a");
+        let error = |text: &str| Schedule::read(text).unwrap_err().to_string();
+        assert!(error("[[link]]\nport = 1").starts_with("link 1 has none of loss"));
+        assert!(error("[[link]]\ndelay = 0.1").starts_with("link 1: "));
+        assert!(error("[[link]]\nloss = 2.0").starts_with("link 1: "));
+        assert!(error("[[link]]\nport = 0\nloss = 0.1").starts_with("link 1: "));
+        assert!(error("[[link]]\ndirection = \"up\"\nloss = 0.1").starts_with("link 1: "));
+    }
+
+    #[test]
+    fn a_property_of_a_link_is_written_once() {
+        let mut schedule = Schedule::default();
+        schedule.add("link.out: delay 5 us".parse().unwrap());
+        schedule.add("link: loss 50%".parse().unwrap());
+        let firing = |rule, object, count| Firing {
+            rule,
+            process: object,
+            object,
+            count,
+            command: "./a".into(),
+        };
+        let fired = schedule.fired(&[firing(0, 1, 1), firing(0, 2, 1), firing(1, 2, 3)]);
+        let again = Schedule::read(&fired).unwrap();
+        let rules = again.faults.iter().map(|one| one.entry.rule.to_string());
+        assert_eq!(
+            rules.collect::<Vec<_>>(),
+            ["link.out: delay 5 us", "qp2.link.out 3: loss"]
+        );
     }
 
     #[test]

@@ -113,7 +113,7 @@ impl Sweep {
     fn actions(&self, site: Site) -> Vec<Action> {
         match site {
             Site::Call(call) => call_failures(call, &self.error),
-            Site::Requests(..) | Site::Receives(_) | Site::Port(_) | Site::Adapter => {
+            _ => {
                 let is_wanted = |one: &Status| self.status.is_empty() || self.status.contains(one);
                 let all = Status::possible(site).filter(is_wanted);
                 all.map(Action::End).collect()

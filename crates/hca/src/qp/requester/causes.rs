@@ -3,6 +3,8 @@
 use super::outcome::Outcome;
 use super::{Job, is_local};
 use crate::causes::Planted;
+use crate::causes::link::is_cut;
+use crate::causes::passage::Arrival;
 use crate::link;
 use crate::qp::Qp;
 use crate::qp::ring_message::Faulty;
@@ -31,6 +33,30 @@ impl Qp {
         psn: u32,
         progress: &mut RequestProgress,
     ) -> Outcome {
+        let outcome = match self.arrival(send, index) {
+            Ok(arrival) => self.execute_arrived(send, request, index, psn, progress, arrival),
+            Err(outcome @ Outcome::Failed(_)) => {
+                let hindered = self.blocking_outcome(send, request);
+                hindered.unwrap_or_else(|| self.local_fault_or(request, outcome))
+            }
+            Err(outcome) => outcome,
+        };
+        match outcome {
+            Outcome::Done if send.causes.is_some() => Outcome::DoneLater,
+            outcome => outcome,
+        }
+    }
+
+    /// As [`Qp::execute_off_path`], for a request that arrives now.
+    fn execute_arrived(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+        psn: u32,
+        progress: &mut RequestProgress,
+        arrival: Arrival,
+    ) -> Outcome {
         let status = self.planted_status(send, request, index, psn);
         if link::has_failed() {
             return Outcome::Order;
@@ -47,10 +73,27 @@ impl Qp {
         }
         if link::is_down(send.port)
             || send.is_lost
+            || (is_cut(send.port) && send.packets.is_none())
             || (status == Some(Status::RetryExceeded) && send.packets.is_none())
         {
             let hindered = self.blocking_outcome(send, request);
             return hindered.unwrap_or_else(|| self.local_fault_or(request, self.no_answer()));
+        }
+        if self.kind == IBV_QPT_UD && arrival != Arrival::Once {
+            let hindered = self.blocking_outcome(send, request);
+            return hindered.unwrap_or_else(|| self.send_datagram_as(send, request, psn, arrival));
+        }
+        if self.kind == IBV_QPT_UD
+            && let Some(link) = &self.link
+        {
+            let outcome = self.execute_on_path(send, request, index, psn, progress);
+            if outcome == Outcome::Done {
+                link.sent_another();
+            }
+            return outcome;
+        }
+        if arrival == Arrival::Never {
+            return self.local_fault_or(request, self.no_answer());
         }
         let status = status.filter(|_| send.packets.is_none());
         match status {

@@ -4,6 +4,7 @@
 
 use super::outcome::Outcome;
 use crate::ah::AddressHandle;
+use crate::causes::passage::Arrival;
 use crate::link;
 use crate::process::Outbound;
 use crate::qp::Qp;
@@ -20,11 +21,63 @@ use verbena_hca_shm::registry::Identity;
 use verbena_transport::request::check_message;
 
 impl Qp {
+    #[inline]
     pub(super) fn send_datagram(
         self: &Arc<Qp>,
         send: &mut SendQueue,
         request: &SendRequest<'_>,
         psn: u32,
+    ) -> Outcome {
+        self.send_datagram_by(send, request, psn, |_| None)
+    }
+
+    /// As [`Qp::send_datagram`], for a datagram that a rule has arrive otherwise than once.
+    #[cold]
+    pub(super) fn send_datagram_as(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        psn: u32,
+        arrival: Arrival,
+    ) -> Outcome {
+        match arrival {
+            Arrival::Never => self.send_datagram_by(send, request, psn, |_| Some(Outcome::Done)),
+            Arrival::Late => {
+                self.send_datagram_by(send, request, psn, |packet| self.send_overtaken(packet?))
+            }
+            Arrival::Twice => match self.send_datagram(send, request, psn) {
+                Outcome::Done => {
+                    // If there is no space now, the copy is lost.
+                    self.send_datagram(send, request, psn);
+                    Outcome::Done
+                }
+                outcome => outcome,
+            },
+            Arrival::Once | Arrival::Unanswered => self.send_datagram(send, request, psn),
+        }
+    }
+
+    /// Sends a datagram that those behind it overtake. None if it must be sent otherwise, as there
+    /// is no channel to the receiver yet.
+    fn send_overtaken(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Option<Outcome> {
+        let number = packet.route.destination.number;
+        let channel = self.process.outbound_to_number(number)?;
+        let waiting = self.copy_of(packet)?;
+        let send = move || waiting.queue_pair.send_waiting(&channel, &waiting);
+        self.link.as_ref()?.keep_back(send);
+        Some(Outcome::Done)
+    }
+
+    /// Sends a datagram, unless `instead` returns an outcome for it. It is called with nothing
+    /// once the request is checked, and then with the datagram if that goes to one queue pair
+    /// through shared memory.
+    #[inline(always)]
+    fn send_datagram_by(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        psn: u32,
+        instead: impl Fn(Option<&DatagramPacket<'_>>) -> Option<Outcome>,
     ) -> Outcome {
         let Some(address) = request.address else {
             return Outcome::Failed(IBV_WC_LOC_QP_OP_ERR);
@@ -41,6 +94,9 @@ impl Qp {
         }
         if let Err(status) = check_message(runs.total(), crate::device::mtu_bytes(send.port)) {
             return Outcome::Failed(status_code(status));
+        }
+        if let Some(outcome) = instead(None) {
+            return outcome;
         }
         if leads_elsewhere(attributes) {
             return self.send_datagram_packet(send, request, address, psn, &runs);
@@ -71,6 +127,9 @@ impl Qp {
             runs: &runs,
         };
         if !datagram.is_multicast {
+            if let Some(outcome) = instead(Some(&packet)) {
+                return outcome;
+            }
             return self.send_unicast(&packet);
         }
         if link::is_ethernet() {
@@ -153,23 +212,28 @@ impl Qp {
     }
 
     fn queue_until_connected(self: &Arc<Qp>, identity: Identity, packet: &DatagramPacket<'_>) {
-        let mut bytes = vec![0u8; packet.runs.total() as usize];
-        // SAFETY: `bytes` is as long as the runs.
-        if unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.is_err() {
+        let Some(waiting) = self.copy_of(packet) else {
             return;
-        }
-        let waiting = WaitingDatagram {
-            queue_pair: self.clone(),
-            datagram: packet.datagram,
-            route: packet.route,
-            grh: packet.grh,
-            bytes,
         };
         let connect = || self.process.connect(identity, None);
         self.process.backlog.push(identity, waiting, connect);
     }
 
-    /// Sends a multicast datagram that waited for its channel.
+    /// Returns a copy of a datagram; none if its buffers cannot be read.
+    fn copy_of(self: &Arc<Qp>, packet: &DatagramPacket<'_>) -> Option<WaitingDatagram<Qp>> {
+        let mut bytes = vec![0u8; packet.runs.total() as usize];
+        // SAFETY: `bytes` is as long as the runs.
+        unsafe { packet.runs.gather(0, bytes.as_mut_ptr(), bytes.len()) }.ok()?;
+        Some(WaitingDatagram {
+            queue_pair: self.clone(),
+            datagram: packet.datagram,
+            route: packet.route,
+            grh: packet.grh,
+            bytes,
+        })
+    }
+
+    /// Sends a datagram that waited for its channel or for its time.
     pub(crate) fn send_waiting(self: &Arc<Qp>, channel: &Outbound, waiting: &WaitingDatagram<Qp>) {
         let sge = [ibv_sge {
             addr: waiting.bytes.as_ptr() as u64,

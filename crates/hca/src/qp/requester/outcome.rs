@@ -11,6 +11,10 @@ use verbena_transport::request::{Answer, Fence};
 pub enum Outcome {
     /// Done.
     Done,
+    /// Done, and a rule decides when it completes.
+    DoneLater,
+    /// Must wait until this time, by a rule.
+    Wait(u64),
     /// Sent; the responder's position or answer completes it.
     Sent,
     /// Must wait for earlier requests.

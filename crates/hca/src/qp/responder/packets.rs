@@ -190,9 +190,10 @@ impl Qp {
 
     /// As [`Qp::answer`], adding to a TX batch.
     fn answer_in(&self, receive: &mut ReceiveQueue, tx_batch: &mut TxBatch<'_>) -> bool {
+        let port = receive.port;
         let ReceiveQueue { ring, packets, .. } = receive;
         let Some(PacketResponder {
-            machine: ResponderMachine::Reliable(_, responder),
+            machine: ResponderMachine::Reliable(path, responder),
             taken,
             ..
         }) = packets.as_deref_mut()
@@ -210,7 +211,10 @@ impl Qp {
         while made < BATCH
             && let Ok(Some(length)) = responder.poll_transmit(&mut access, tx_batch.room())
         {
-            tx_batch.push(length);
+            match &self.link {
+                None => tx_batch.push(length),
+                Some(link) => self.push_on_link(link, port, path, tx_batch, length),
+            }
             made += 1;
         }
         self.process.counters.shard().packets_sent.add(made as u64);

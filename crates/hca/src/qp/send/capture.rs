@@ -73,7 +73,7 @@ impl Qp {
         match outcome {
             Outcome::Sent => self.capture_request(send, request, psn, time),
             Outcome::NoAnswer if is_tried_first => self.capture_request(send, request, psn, time),
-            Outcome::Done => {
+            Outcome::Done | Outcome::DoneLater => {
                 self.capture_request(send, request, psn, time);
                 self.capture_answer(send, request, index, psn);
             }

@@ -12,7 +12,7 @@ use verbena_abi::*;
 impl Qp {
     /// Fast path for plain messages: completes the oldest request, if it is the acknowledged one.
     /// Returns false, without effect, if it is of another kind, or if other requests, a drain
-    /// notification or a capture wait for it.
+    /// notification, a rule or a capture wait for it.
     #[inline]
     pub(super) fn complete_oldest(
         self: &Arc<Qp>,
@@ -28,7 +28,7 @@ impl Qp {
             || one.opcode != IBV_WR_SEND
             || one.stage != RequestStage::Sent
             || send.begun < send.pending.len()
-            || send.notify_drained
+            || send.completes_generally
             || capture::is_on()
         {
             return false;
@@ -54,8 +54,18 @@ impl Qp {
     /// Completes finished requests, in order.
     pub(super) fn finish(self: &Arc<Qp>, send: &mut SendQueue) {
         while let Some(one) = send.pending.front()
-            && let RequestStage::Finished(status) = one.stage
+            && let RequestStage::Finished(mut status) = one.stage
         {
+            if send.is_off_path {
+                let index = one.index;
+                let Some(returned) = self.returned(send, index, status) else {
+                    break;
+                };
+                status = returned;
+            }
+            let Some(one) = send.pending.front() else {
+                break;
+            };
             if status != IBV_WC_SUCCESS {
                 self.finish_failed(send, status);
                 break;
@@ -96,7 +106,7 @@ impl Qp {
 
     pub(in crate::qp) fn check_drained(&self, send: &mut SendQueue) {
         if send.notify_drained && self.state() == IBV_QPS_SQD && send.is_drained() {
-            send.notify_drained = false;
+            send.set_notify_drained(false);
             self.raise(IBV_EVENT_SQ_DRAINED);
         }
     }

@@ -30,7 +30,8 @@ impl Qp {
         }
         let request = one.request();
         let causes = send.causes.as_deref();
-        let is_planted = causes.is_some_and(|causes| causes.planted(one.index).is_some());
+        let is_planted = causes
+            .is_some_and(|causes| causes.planted(one.index).is_some() || causes.loses(one.index));
         let why = match status {
             _ if is_planted => refusal::BY_RULE.to_owned(),
             IBV_WC_LOC_LEN_ERR => self.too_long(send, &request),

@@ -14,6 +14,7 @@ mod explain;
 mod full;
 mod lane;
 mod lane_state;
+mod link;
 pub(super) mod packet_requester;
 mod packets;
 pub mod post;
@@ -35,6 +36,7 @@ use packet_requester::{PacketRequester, retries_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
+use verbena_hca_os::clock;
 use verbena_hca_os::slots::Slots;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_transport::order::Outstanding;
@@ -50,6 +52,8 @@ enum Backoff {
     NotReady(u64),
     /// Backoff until this time, because the peer does not answer.
     NoAnswer(u64),
+    /// Backoff until this time, because a rule about the link delays the request.
+    Link(u64),
     /// Until there is a channel, or connecting has failed for now.
     Connecting,
 }
@@ -108,6 +112,9 @@ pub struct SendQueue {
     /// Reads and atomics in flight.
     pub(super) outstanding: Outstanding,
     pub(super) notify_drained: bool,
+    /// Whether acknowledgements take the general path: the program wants to know when the queue is
+    /// drained, or rules about the link delay completions.
+    completes_generally: bool,
     next_psn: u32,
     timeout: AckTimeout,
     retry_count: RetryCount,
@@ -155,6 +162,7 @@ impl SendQueue {
             is_off_path: causes.is_some(),
             is_lost: false,
             counting: None,
+            completes_generally: causes.is_some(),
             causes,
             outstanding: Outstanding::new(0),
             notify_drained: false,
@@ -262,6 +270,7 @@ impl SendQueue {
             (Some(RequestStage::Waiting), Backoff::None) => "turn",
             (Some(RequestStage::Waiting), Backoff::NotReady(_)) => "receiver",
             (Some(RequestStage::Waiting), Backoff::NoAnswer(_)) => "peer",
+            (Some(RequestStage::Waiting), Backoff::Link(_)) => "link",
             (Some(RequestStage::Waiting), Backoff::Connecting) => "channel",
         };
         (self.pending.len(), reason)
@@ -270,6 +279,17 @@ impl SendQueue {
     /// Returns the index of the next request.
     pub(super) fn posted(&self) -> u64 {
         self.posted
+    }
+
+    /// Sets whether the program wants to know when the queue is drained.
+    pub(super) fn set_notify_drained(&mut self, wanted: bool) {
+        self.notify_drained = wanted;
+        self.completes_generally = wanted || self.causes.is_some();
+    }
+
+    /// Returns the requests on a link with rules; none if there are no such rules.
+    fn passages(&mut self) -> Option<&mut causes::passage::Passages> {
+        self.causes.as_deref_mut()?.passages()
     }
 
     /// Returns whether a request that the peer does not answer fails at last.
@@ -329,6 +349,12 @@ impl SendQueue {
         if stage == RequestStage::Sent {
             self.sent += 1;
             self.outstanding.start(answer);
+        }
+        if self.is_off_path && stage == RequestStage::Finished(IBV_WC_SUCCESS) {
+            let index = one.index;
+            if let Some(passages) = self.passages() {
+                passages.executed(index, clock::now());
+            }
         }
     }
 

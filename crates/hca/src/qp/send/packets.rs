@@ -112,7 +112,12 @@ impl Qp {
                 if causes.is_some_and(|causes| alter(causes, &mut tx_batch.room()[..length])) {
                     continue;
                 }
-                tx_batch.push(length);
+                match &self.link {
+                    None => tx_batch.push(length),
+                    Some(link) => {
+                        self.push_on_link(link, access.send.port, &path, &mut tx_batch, length);
+                    }
+                }
                 made += 1;
                 if made == 1 && answers_behind {
                     self.answer_behind(&mut tx_batch);

@@ -103,6 +103,9 @@ impl Qp {
         let length = request.length();
         let psn = send.next_psn;
         send.next_psn = (psn + send.packets(request.opcode, length)) & 0xff_ffff;
+        if send.is_off_path && sends != Sends::Flushed {
+            self.begin_passage(send, request, index);
+        }
         if sends == Sends::Start && send.pending.is_empty() && send.backoff == Backoff::None {
             let mut progress = RequestProgress::default();
             let outcome = self.execute(send, request, index, psn, &mut progress);

@@ -66,10 +66,15 @@ impl Qp {
                 outcome == Outcome::Sent || one.progress.bytes > 0 || one.progress.is_placed;
         }
         let stage = match outcome {
-            Outcome::Done => RequestStage::Finished(IBV_WC_SUCCESS),
+            Outcome::Done | Outcome::DoneLater => RequestStage::Finished(IBV_WC_SUCCESS),
             Outcome::Sent => RequestStage::Sent,
             Outcome::Failed(status) => RequestStage::Finished(status),
             Outcome::Order | Outcome::NoRoom => return false,
+            Outcome::Wait(until) => {
+                send.backoff = Backoff::Link(until);
+                self.continue_at(until);
+                return false;
+            }
             Outcome::Connect(number) => match self.connect(send, number) {
                 // A missing channel does not count as loss: packets would not need one.
                 ConnectStatus::UnderWay => {
@@ -129,7 +134,15 @@ impl Qp {
     pub(crate) fn wake(self: &Arc<Qp>) {
         let mut send = self.lock_send();
         match send.backoff {
-            Backoff::NotReady(until) | Backoff::NoAnswer(until) if clock::now() < until => return,
+            Backoff::NotReady(until) | Backoff::NoAnswer(until) | Backoff::Link(until)
+                if clock::now() < until =>
+            {
+                // Acknowledgements may have arrived.
+                if send.is_off_path {
+                    self.finish(&mut send);
+                }
+                return;
+            }
             _ => send.backoff = Backoff::None,
         }
         self.transmit(&mut send);

@@ -1,0 +1,200 @@
+//! Requests on a link with rules ([`crate::causes::link`]): in shared memory they wait as the rules
+//! say ([`crate::causes::passage`]), and packets are lost, repeated and held.
+
+use super::{Backoff, SendQueue, SendRequest};
+use crate::causes::delay_line;
+use crate::causes::link::{self, Medium, QpLink};
+use crate::causes::passage::{Arrival, Back, Posted, Retries};
+use crate::qp::Qp;
+use crate::qp::requester::outcome::Outcome;
+use crate::qp::terms::{is_answered, request_kind, status_code};
+use crate::roce::path::{Path, leads_elsewhere};
+use crate::roce::tx_batch::TxBatch;
+use std::sync::Arc;
+use verbena_abi::*;
+use verbena_faults::link::Direction;
+use verbena_hca_os::clock;
+use verbena_transport::completion::Status;
+
+impl Qp {
+    /// Begins the passage of a request that is posted.
+    #[cold]
+    pub(super) fn begin_passage(
+        &self,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+        index: u64,
+    ) {
+        if send.packets.is_some() || request_kind(request.opcode).is_none() {
+            return;
+        }
+        let (timeout, count) = (send.timeout.nanoseconds(), send.retry_count.value());
+        let (port, length) = (send.port, request.length());
+        let Some(passages) = send.passages() else {
+            return;
+        };
+        let leaves = |one: &&Arc<crate::ah::AddressHandle>| leads_elsewhere(one.attributes());
+        let bytes = match is_answered(request.opcode) {
+            false => (length, 0),
+            true => (0, length),
+        };
+        let released = passages.begin(&Posted {
+            index,
+            now: clock::now(),
+            port,
+            medium: match (self.kind, request.address.filter(leaves)) {
+                (IBV_QPT_UD, Some(_)) => Medium::DatagramPacket,
+                (IBV_QPT_UD, None) => Medium::Datagram,
+                _ => Medium::Request,
+            },
+            bytes: bytes.0,
+            answer_bytes: bytes.1,
+            retries: self.is_reliable().then_some(Retries { timeout, count }),
+        });
+        let losses = std::mem::take(&mut passages.losses);
+        let counters = self.process.counters.shard();
+        counters.damaged_packets.add(losses.damaged);
+        counters.lost_retries.add(losses.repeated);
+        if released && matches!(send.backoff, Backoff::Link(_)) {
+            send.backoff = Backoff::None;
+        }
+    }
+
+    /// Returns how a request arrives that begins, or the outcome of one that does not arrive now.
+    pub(in crate::qp) fn arrival(
+        &self,
+        send: &mut SendQueue,
+        index: u64,
+    ) -> Result<Arrival, Outcome> {
+        let Some(passages) = send.passages() else {
+            return Ok(Arrival::Once);
+        };
+        match passages.arrives(index, clock::now()) {
+            Err(due) => Err(Outcome::Wait(due)),
+            Ok(Arrival::Unanswered) => Err(Outcome::Failed(status_code(Status::RetryExceeded))),
+            Ok(arrival) => Ok(arrival),
+        }
+    }
+
+    /// Returns the status of the oldest request, which is executed, once its acknowledgement has
+    /// arrived.
+    #[cold]
+    pub(super) fn returned(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        index: u64,
+        status: ibv_wc_status,
+    ) -> Option<ibv_wc_status> {
+        if status != IBV_WC_SUCCESS {
+            return Some(status);
+        }
+        let Some(passages) = send.passages() else {
+            return Some(status);
+        };
+        match passages.returns(index, clock::now()) {
+            Back::Arrived => Some(status),
+            Back::Unanswered => Some(status_code(Status::RetryExceeded)),
+            Back::At(time) => {
+                self.continue_at(time);
+                None
+            }
+        }
+    }
+
+    /// Continues at a time; never for `u64::MAX`. Polls look at the timer; a program that does not
+    /// poll is not kept waiting for the progress thread, which sleeps for whole milliseconds.
+    pub(super) fn continue_at(self: &Arc<Qp>, time: u64) {
+        if time == u64::MAX {
+            return;
+        }
+        self.set_timer(time);
+        let queue_pair = Arc::downgrade(self);
+        delay_line::send_at(time, move || {
+            if let Some(queue_pair) = queue_pair.upgrade() {
+                queue_pair.wake();
+            }
+        });
+    }
+
+    /// Sends a packet that was written to the space of a TX batch, as the rules about the queue
+    /// pair's link say.
+    #[cold]
+    pub(in crate::qp) fn push_on_link(
+        &self,
+        link: &Arc<QpLink>,
+        port: u8,
+        path: &Path,
+        tx_batch: &mut TxBatch<'_>,
+        length: usize,
+    ) {
+        if link::is_cut(port) {
+            return;
+        }
+        let mut way = link.way(Direction::Out);
+        let fate = way.next(Medium::Packet, port);
+        if fate.is_lost {
+            // A damaged packet is counted by the adapter that discards it, which is on another
+            // host.
+            return;
+        }
+        let now = clock::now();
+        let time = way.arrival(&fate, now, length as u64);
+        drop(way);
+        let copy = tx_batch.room()[..length].to_vec();
+        if fate.is_late {
+            let path = path.clone();
+            return link.keep_back(move || send_packet(&path, &copy));
+        }
+        if time <= now && !link.holds_some() {
+            tx_batch.push(length);
+        } else {
+            link.hold();
+            let (link, path, copy) = (link.clone(), path.clone(), copy.clone());
+            delay_line::send_at(time, move || {
+                send_packet(&path, &copy);
+                link.release();
+            });
+        }
+        if fate.is_doubled {
+            tx_batch.flush();
+            send_packet(path, &copy);
+        }
+        if link.keeps_one() {
+            tx_batch.flush();
+            link.sent_another();
+        }
+    }
+
+    /// Returns how often a packet that has come is taken: not at all if it is lost.
+    #[inline]
+    pub(in crate::qp) fn packets_taken(&self) -> u32 {
+        match &self.link {
+            None => 1,
+            Some(link) => self.packets_taken_from(link),
+        }
+    }
+
+    #[cold]
+    fn packets_taken_from(&self, link: &QpLink) -> u32 {
+        let port = self.lock_receive().port;
+        if link::is_cut(port) {
+            return 0;
+        }
+        let fate = link.way(Direction::In).next(Medium::Packet, port);
+        if fate.is_damaged {
+            self.process.counters.shard().damaged_packets.add(1);
+        }
+        match (fate.is_lost, fate.is_doubled) {
+            (true, _) => 0,
+            (false, false) => 1,
+            (false, true) => 2,
+        }
+    }
+}
+
+/// Sends a packet in a batch by itself.
+fn send_packet(path: &Path, packet: &[u8]) {
+    let mut tx_batch = TxBatch::new(path);
+    tx_batch.room()[..packet.len()].copy_from_slice(packet);
+    tx_batch.push(packet.len());
+}
