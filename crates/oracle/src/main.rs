@@ -155,6 +155,7 @@ impl Search<'_> {
             processes: arguments.processes.max(1),
             classes,
             steps: arguments.steps.max(1),
+            losses: arguments.host.is_empty(),
         }
     }
 

@@ -9,10 +9,21 @@ pub fn shrink(program: &Program, end: Instant, mut shows: impl FnMut(&Program) -
     let mut best = program.clone();
     loop {
         let before = best.clone();
+        shrink_rules(&mut best, end, &mut shows);
         shrink_steps(&mut best, end, &mut shows);
         shrink_inside(&mut best, end, &mut shows);
         if best == before || Instant::now() > end {
             return best;
+        }
+    }
+}
+
+fn shrink_rules(best: &mut Program, end: Instant, shows: &mut impl FnMut(&Program) -> bool) {
+    for index in (0..best.rules.len()).rev() {
+        let mut smaller = best.clone();
+        smaller.rules.remove(index);
+        if Instant::now() < end && shows(&smaller) {
+            *best = smaller;
         }
     }
 }

@@ -9,6 +9,7 @@ fn wishes() -> Wishes {
         processes: 4,
         classes: Class::ALL.to_vec(),
         steps: 40,
+        losses: true,
     }
 }
 
@@ -21,6 +22,7 @@ fn program_text_round_trips() {
             .parse()
             .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         assert_eq!(read.steps, program.steps, "seed {seed}");
+        assert_eq!(read.rules, program.rules, "seed {seed}");
         assert_eq!(read.to_string(), text, "seed {seed}");
     }
 }
@@ -80,6 +82,14 @@ fn invalid_programs_are_refused_with_the_line() {
         ("program processes=0 arena=4096", "line 1"),
         ("program processes=1 arena=4096\ntogether", "without `end`"),
         ("program processes=1 arena=4096\np0 launch()", "line 2"),
+        (
+            "program processes=1 arena=4096\nrule p0 link: cut",
+            "line 2",
+        ),
+        (
+            "program processes=1 arena=4096\nrule p1 link: loss",
+            "line 2",
+        ),
         (
             "program processes=1 arena=4096\np0 fill(at=4000,len=200,tag=1)",
             "line 2",

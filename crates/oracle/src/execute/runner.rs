@@ -7,6 +7,7 @@ use super::observe::NEW_FACT;
 use super::threads;
 use super::worker::{self, NOT_MADE};
 use crate::coverage::Coverage;
+use crate::program::rule::Rule;
 use crate::program::{Action, CqId, ProcessId, Program, QpId, SrqId, Step};
 use crate::reference::candidate_states::{CandidateStates, Seen};
 use crate::reference::outcome::{Event, EventKind, Subject};
@@ -524,6 +525,10 @@ fn spawn(
             // SAFETY: plain system call without pointers; the worker is killed when the runner
             // ends.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            if let Some(rules) = Rule::variable(&program.rules, ProcessId(process)) {
+                // SAFETY: the worker has one thread, and has not loaded the library.
+                unsafe { std::env::set_var("VERBENA_FAULTS", rules) };
+            }
             let alive = enter(process, conditions, files)
                 .and_then(|()| worker::live(program, process, theirs, files));
             let status = i32::from(alive.is_err());

@@ -69,6 +69,8 @@ classes! {
     Pauses = "pauses";
     /// Processes that fork.
     Forks = "forks";
+    /// Rules that have requests fail, links lose and delay, and completion queues show less.
+    Rules = "rules";
     /// Pages returned to the system.
     Pages = "pages";
 }

@@ -6,6 +6,7 @@ mod class;
 mod objects;
 mod random;
 mod replace;
+mod rules;
 mod short;
 mod together;
 mod transfer;
@@ -28,6 +29,8 @@ pub struct Wishes {
     pub classes: Vec<Class>,
     /// Maximum number of steps after setup.
     pub steps: u32,
+    /// Whether rules may lose messages. Over packets the number of messages is unknown.
+    pub losses: bool,
 }
 
 /// Size of an arena in bytes: sources, then receive buffers, then targets of peers' writes.
@@ -99,6 +102,7 @@ pub fn program(seed: u64, wishes: &Wishes) -> Program {
         } else {
             Waits::Polling
         },
+        rules: rules::of(seed, processes, wishes),
         steps: Vec::new(),
     };
     let mut generator = Generator {

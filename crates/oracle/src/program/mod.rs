@@ -6,6 +6,7 @@
 //! program remains valid when lines are removed: calls with an object that does not exist are
 //! skipped.
 
+pub mod rule;
 pub mod text;
 pub mod words;
 
@@ -336,6 +337,8 @@ pub struct Program {
     pub arena: u32,
     /// How processes wait for completions.
     pub waits: Waits,
+    /// Rules about the processes' adapters.
+    pub rules: Vec<rule::Rule>,
     /// The steps.
     pub steps: Vec<Step>,
 }

@@ -1,5 +1,6 @@
 //! The text form of programs: one call per line, concurrent calls between `together` and `end`.
 
+use super::rule::Rule;
 use super::words::{Call as Words, Word, put_field};
 use super::{
     Action, Call, Key, MrId, MwId, ProcessId, Program, RecvWr, Remote, SendWr, Sge, Step, Waits,
@@ -131,6 +132,9 @@ impl fmt::Display for Program {
             self.arena,
             self.waits.word()
         )?;
+        for rule in &self.rules {
+            writeln!(f, "{}", rule.line())?;
+        }
         self.steps.iter().try_for_each(|step| write!(f, "{step}"))
     }
 }
@@ -157,6 +161,7 @@ impl std::str::FromStr for Program {
             processes: head.processes,
             arena: head.arena,
             waits: head.waits,
+            rules: reader.rules,
             steps: reader.steps,
         })
     }
@@ -173,6 +178,7 @@ struct Head {
 struct Reader {
     comment: String,
     head: Option<Head>,
+    rules: Vec<Rule>,
     steps: Vec<Step>,
     together: Option<Step>,
 }
@@ -192,15 +198,22 @@ impl Reader {
                 self.steps.push(step);
             }
             _ if line.starts_with("program ") => self.head = Some(head(line)?),
+            _ if line.starts_with("rule ") => {
+                let words = line
+                    .strip_prefix("rule ")
+                    .and_then(|rest| rest.split_once(' '));
+                let (by, text) = words.ok_or("expected `rule pN RULE`")?;
+                let rule = Rule::new(ProcessId::take(by)?, text)?;
+                self.check_process(rule.by)?;
+                self.rules.push(rule);
+            }
             _ => {
                 let (by, action) = line.split_once(' ').ok_or("expected `pN call(...)`")?;
                 let call = Call {
                     by: ProcessId::take(by)?,
                     action: Action::take(action)?,
                 };
-                if self.head.is_none_or(|head| call.by.0 >= head.processes) {
-                    return Err(format!("no process {by}"));
-                }
+                self.check_process(call.by)?;
                 call.action.check(self.head.map_or(0, |head| head.arena))?;
                 match &mut self.together {
                     Some(step) => step.calls.push(call),
@@ -209,6 +222,15 @@ impl Reader {
             }
         }
         Ok(())
+    }
+}
+
+impl Reader {
+    fn check_process(&self, by: ProcessId) -> Result<(), String> {
+        match self.head.is_none_or(|head| by.0 >= head.processes) {
+            true => Err(format!("no process {}", by.word())),
+            false => Ok(()),
+        }
     }
 }
 

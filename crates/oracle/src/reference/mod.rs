@@ -24,6 +24,7 @@ mod queue_pair;
 pub mod receive;
 pub mod requester;
 pub mod responder;
+pub mod rules;
 mod verbs;
 mod window;
 

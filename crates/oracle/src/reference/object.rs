@@ -3,11 +3,13 @@
 use super::late::Late;
 use super::memory::{Bytes, Source};
 use super::outcome::{Completion, Event, Outbox, Side, Statuses};
+use crate::program::rule::Rule;
 use crate::program::{
     Access, CqId, MrId, MwId, PdId, ProcessId, Program, QpId, RecvWr, SendWr, Service, SrqId,
     WindowType, XrcdId,
 };
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// A memory region.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -138,6 +140,8 @@ pub struct Current {
 pub struct Qp {
     /// The owning process.
     pub owner: ProcessId,
+    /// Its number among those that the process has created, from 1.
+    pub number: u32,
     /// Its service.
     pub service: Service,
     /// Its domain; an XRC target has none.
@@ -162,6 +166,8 @@ pub struct Qp {
     pub rq_psn: u32,
     /// The initial PSN that it sends.
     pub sq_psn: u32,
+    /// Retries after a loss.
+    pub retry: u8,
     /// RNR retries; 7 is unlimited.
     pub rnr_retry: u8,
     /// Unacknowledged send requests.
@@ -182,6 +188,9 @@ pub struct Qp {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "a table of each kind of object")]
 pub struct World {
+    pub rules: Arc<Vec<Rule>>,
+    /// Number of queue pairs that each process has created.
+    pub made: Vec<u32>,
     pub memory: Vec<Bytes>,
     pub alive: Vec<bool>,
     pub pds: BTreeMap<PdId, ProcessId>,
@@ -200,6 +209,8 @@ impl World {
     pub fn new(program: &Program) -> World {
         let arena = |process| Bytes::of(program.arena, Source::Pattern(process, 0));
         World {
+            rules: Arc::new(program.rules.clone()),
+            made: vec![0; program.processes.into()],
             memory: (0..program.processes)
                 .map(|process| arena(process.into()))
                 .collect(),

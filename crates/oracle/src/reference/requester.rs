@@ -44,7 +44,8 @@ pub fn takes_receive(operation: &Operation) -> bool {
     )
 }
 
-fn is_local(operation: &Operation) -> bool {
+/// Returns whether an operation concerns local objects only.
+pub fn is_local(operation: &Operation) -> bool {
     matches!(
         operation,
         Operation::LocalInv { .. } | Operation::BindMw { .. }
@@ -78,7 +79,9 @@ impl World {
             let last = qp.silent.last();
             qp.reliable()
                 && matches!(qp.state, State::Rts | State::Sqd)
-                && last.is_some_and(|wqe| self.responder(**id, &wqe.wr).is_none())
+                && last.is_some_and(|wqe| {
+                    self.responder(**id, &wqe.wr).is_none() || self.may_lose(**id)
+                })
         };
         let lost = self.qps.iter().filter(gone);
         let lost = lost.map(|(id, _)| Move::LoseSilent(*id));
@@ -101,7 +104,8 @@ impl World {
         {
             moves.push(Move::Acknowledge(id));
             let executed = matches!(answer, Answer::Executed(_));
-            if executed && qp.reliable() && self.responder(id, &qp.sq[0].wr).is_none() {
+            let is_gone = || self.responder(id, &qp.sq[0].wr).is_none();
+            if executed && qp.reliable() && (is_gone() || self.may_lose(id)) {
                 moves.push(Move::Lose(id));
             }
         }
@@ -149,6 +153,7 @@ impl World {
         let operation = &self.qps[&id].sq[index].wr.operation;
         let valid = matches!(self.local_side(id, &self.qps[&id].sq[index]), Local::Valid);
         valid
+            && self.planted_locally(id).is_none()
             && !is_local(operation)
             && self.may_begin(id, index)
             && !self.waits_for_receive(id, index)
@@ -161,7 +166,8 @@ impl World {
             return false;
         }
         let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
-        let alone = is_local(&wqe.wr.operation) || invalid;
+        let planted = self.planted_locally(id).is_some();
+        let alone = is_local(&wqe.wr.operation) || invalid || planted;
         if alone && index > 0 {
             return false;
         }
@@ -176,7 +182,8 @@ impl World {
         let wqe = &qp.sq[index];
         let wr = &wqe.wr;
         // A request whose local memory is invalid is never sent, so it needs no receive.
-        let invalid = matches!(self.local_side(id, wqe), Local::Invalid);
+        let invalid = matches!(self.local_side(id, wqe), Local::Invalid)
+            || self.planted_locally(id).is_some();
         if invalid || !qp.reliable() || qp.rnr_retry < 7 || !takes_receive(&wr.operation) {
             return false;
         }
@@ -191,6 +198,9 @@ impl World {
     /// receiving state, and is connected to this incarnation.
     pub fn responder(&self, id: QpId, wr: &SendWr) -> Option<QpId> {
         let qp = &self.qps[&id];
+        if self.is_never_answered(id) {
+            return None;
+        }
         if qp.service == Service::Ud {
             let to = wr.to?;
             let peer = self.qps.get(&to)?;
@@ -299,6 +309,12 @@ impl World {
             }
             Move::Lose(id) => {
                 let wqe = self.qp(id).sq.pop_front().expect("an answered request");
+                if brings_back(&wqe.wr.operation) {
+                    // Some of the answer may have arrived.
+                    let unknown = Bytes::of(wqe.wr.length(), Source::Unknown);
+                    let owner = self.qp(id).owner;
+                    self.scatter(owner, &wqe.wr.sges, &unknown);
+                }
                 self.complete_send(id, &wqe, Statuses::of(abi::IBV_WC_RETRY_EXC_ERR));
                 self.send_queue_error(id);
             }
@@ -328,6 +344,11 @@ impl World {
     fn begin(&mut self, id: QpId, whole: bool, choices: &mut Choices) {
         let index = self.next_index(id);
         let wqe = self.qp(id).sq[index].clone();
+        if let Some(statuses) = self.planted_locally(id) {
+            self.qp(id).sq.pop_front();
+            self.complete_send(id, &wqe, statuses);
+            return self.send_queue_error(id);
+        }
         if is_local(&wqe.wr.operation) {
             return self.execute_locally(id, &wqe, choices);
         }
@@ -351,6 +372,10 @@ impl World {
             let answer = self.unanswered(id);
             return self.answer(id, index, answer);
         };
+        if self.may_lose(id) && choices.pick(2) == 1 {
+            let answer = self.unanswered(id);
+            return self.answer(id, index, answer);
+        }
         // An unreliable message completes when it is sent; with concurrent calls it may still be in
         // flight then.
         if !whole && !self.qp(id).reliable() && choices.pick(2) == 1 {

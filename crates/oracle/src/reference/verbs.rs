@@ -104,10 +104,14 @@ impl World {
             }),
             Action::Rtr { qp, peer, psn, .. } => self.rtr(by, *qp, *peer, *psn),
             Action::Rts {
-                qp, psn, rnr_retry, ..
+                qp,
+                psn,
+                retry,
+                rnr_retry,
             } => self.transition(*qp, State::Rtr, |qp| {
                 qp.state = State::Rts;
                 qp.sq_psn = *psn;
+                qp.retry = *retry;
                 qp.rnr_retry = *rnr_retry;
             }),
             Action::Modify { qp, to } => self.modify(*qp, *to, choices),
@@ -155,6 +159,9 @@ impl World {
     }
 
     fn create_qp(&mut self, by: ProcessId, action: &Action) -> Code {
+        let made = &mut self.made[usize::from(by.0)];
+        *made += 1;
+        let number = *made;
         match action {
             Action::CreateQp {
                 qp,
@@ -171,14 +178,14 @@ impl World {
                     recv_cq: Some(*recv_cq),
                     srq: *srq,
                     all_signaled: *all_signaled,
-                    ..blank_qp(by, *service)
+                    ..blank_qp(by, number, *service)
                 };
                 self.make(|world| world.qps.insert(*qp, made))
             }
             Action::CreateXrcTarget { qp, xrcd } => {
                 let made = Qp {
                     xrcd: Some(*xrcd),
-                    ..blank_qp(by, Service::XrcReceive)
+                    ..blank_qp(by, number, Service::XrcReceive)
                 };
                 self.make(|world| world.qps.insert(*qp, made))
             }
@@ -358,7 +365,7 @@ impl World {
             self.enqueue(
                 id,
                 Wqe {
-                    wr: wr.clone(),
+                    wr: self.with_planted_keys(id, wr.clone()),
                     signaled,
                     posted,
                     is_behind_others: index > 0,
@@ -473,9 +480,10 @@ fn region_rights(access: Access) -> bool {
     !changes || access.has(Access::LOCAL_WRITE)
 }
 
-fn blank_qp(owner: ProcessId, service: Service) -> Qp {
+fn blank_qp(owner: ProcessId, number: u32, service: Service) -> Qp {
     Qp {
         owner,
+        number,
         service,
         pd: None,
         send_cq: None,
@@ -488,6 +496,7 @@ fn blank_qp(owner: ProcessId, service: Service) -> Qp {
         peer: None,
         rq_psn: 0,
         sq_psn: 0,
+        retry: 0,
         rnr_retry: 0,
         sq: VecDeque::new(),
         rq: VecDeque::new(),
