@@ -88,8 +88,8 @@ def link(place: Place) -> Outcome:
     if LOST not in ended.output or statuses[0] != "1" or statuses[2:] != ["124", "124", "0", "0"]:
         return failed(f"statuses {statuses}", ended.evidence())
     port = f"-p {free_port()}"
-    running = (f'"$VERBENA" fabric exec --node host2 ib_write_bw -D 5 {port} > server.out 2>&1 & server=$!; sleep 0.7; (sleep 1; ibportstate 1 1 disable) > /dev/null & '
-               f"ib_write_bw -D 5 {port} 127.0.0.1; echo client $?; wait $server")
+    running = (f'"$VERBENA" fabric exec --node host2 ib_write_bw -D 5 {port} > server.out 2>&1 & sleep 0.7; (sleep 1; ibportstate 1 1 disable) > /dev/null & '
+               f"ib_write_bw -D 5 {port} 127.0.0.1; echo client $?; wait")
     ended = up(place, running)
     if "client 0" in ended.output or "Completion with error" not in ended.output:
         return failed("traffic goes on over a disabled link", ended.evidence())
