@@ -1,5 +1,5 @@
-//! One rule: which call or request fails, when, and how: `ibv_reg_mr 2: ENOMEM`,
-//! `qp1.write 3: remote-access`.
+//! One rule: where it acts, when, and its effect: `ibv_reg_mr 2: ENOMEM`,
+//! `qp1.write 3: remote-access`, `port1 after 5s: down`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -52,7 +52,7 @@ pub enum Action {
     Pass,
 }
 
-/// A rule.
+/// A rule of a schedule.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// The calls or requests that it counts.

@@ -1,5 +1,5 @@
-//! The place of a rule: a call, or requests or receives of queue pairs: `ibv_reg_mr`, `qp1.write`,
-//! `qp*.recv`.
+//! The place of a rule: a call (`ibv_reg_mr`), requests or receives of queue pairs (`qp1.write`,
+//! `qp*.recv`), a port, the adapter, a link, a completion queue, or a call of the connection manager.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::rule::BadRule;
 pub enum Objects {
     /// Each, which counts by itself.
     Each,
-    /// The one that the process created as number so many, from 1.
+    /// The one with this number, in the order in which the process created them, from 1.
     One(u32),
 }
 

@@ -21,7 +21,7 @@ use own::own;
 use passage::Passages;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use verbena_faults::own::Own;
+use verbena_faults::process_rules::ProcessRules;
 use verbena_faults::rule::{Action, Rule};
 use verbena_faults::site::{Operation, Site};
 use verbena_faults::status::Status;
@@ -64,7 +64,7 @@ impl Rules {
                 count: 0,
             })
         };
-        let all = own().into_iter().flat_map(Own::rules);
+        let all = own().into_iter().flat_map(ProcessRules::rules);
         Rules {
             object,
             counted: all.filter_map(counted).collect(),

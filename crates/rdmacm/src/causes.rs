@@ -14,7 +14,7 @@ use crate::state::State;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use verbena_faults::cm::CmEvent;
-use verbena_faults::own::Own;
+use verbena_faults::process_rules::ProcessRules;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// An event by which a call is to fail, and its rule.
@@ -39,8 +39,8 @@ pub fn plant(planted: Option<Planted>) {
 
 /// Records that a rule has fired.
 fn note(planted: Planted) {
-    static OWN: OnceLock<Option<Own>> = OnceLock::new();
-    if let Some(own) = OWN.get_or_init(Own::named) {
+    static OWN: OnceLock<Option<ProcessRules>> = OnceLock::new();
+    if let Some(own) = OWN.get_or_init(ProcessRules::from_env) {
         own.note(planted.rule, 0, planted.count);
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use verbena_faults::{alive, own};
+use verbena_faults::{alive, process_rules};
 
 use crate::names::Kind;
 use crate::state::STATE;
@@ -43,7 +43,7 @@ extern "C" fn end() {
             *objects.entry(kind.word().to_owned()).or_default() += 1;
         }
         if !objects.is_empty() {
-            own::note_alive(objects);
+            process_rules::note_alive(objects);
         }
     }
 }

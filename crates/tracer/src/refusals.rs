@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use verbena_faults::call::{self, Class, Returns};
 use verbena_faults::cm::CmEvent;
 use verbena_faults::event::Event;
-use verbena_faults::own::Own;
+use verbena_faults::process_rules::ProcessRules;
 use verbena_faults::rule::Action;
 use verbena_faults::site::Site;
 
@@ -44,7 +44,7 @@ pub struct PlannedEvent {
 
 /// The rules about calls of this process, with the number of calls of each so far.
 struct Counted {
-    own: Own,
+    own: ProcessRules,
     rules: Vec<RuleOfCall>,
     /// Whether the adapter may fail.
     may_fail: bool,
@@ -110,7 +110,7 @@ fn refused_by_failure(name: &str) -> Option<Refusal> {
 impl Counted {
     /// Returns the rules about calls; none if there are none. The adapter follows the others.
     fn named() -> Option<Counted> {
-        let own = Own::named()?;
+        let own = ProcessRules::from_env()?;
         let of_call = |(number, rule): (usize, &verbena_faults::rule::Rule)| match rule.site {
             Site::Call(call) => Some(RuleOfCall {
                 number,

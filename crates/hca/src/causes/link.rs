@@ -10,7 +10,7 @@ use super::own::own;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use verbena_faults::link::{Direction, LinkFault};
-use verbena_faults::own::Own;
+use verbena_faults::process_rules::ProcessRules;
 use verbena_faults::rule::{Action, Rule};
 use verbena_faults::site::Site;
 use verbena_hca_os::clock;
@@ -59,7 +59,7 @@ pub struct Fate {
 }
 
 /// The messages of a queue pair in one direction, with the rules about them.
-pub struct Way {
+pub struct DirectionRules {
     direction: Direction,
     /// The number that firings have.
     object: u32,
@@ -68,8 +68,8 @@ pub struct Way {
     last: u64,
 }
 
-impl Way {
-    fn of(own: &Own, object: u32, direction: Direction) -> Way {
+impl DirectionRules {
+    fn of(own: &ProcessRules, object: u32, direction: Direction) -> DirectionRules {
         let counted = |(number, rule): (usize, &Rule)| {
             let Site::Link(link) = rule.site else {
                 return None;
@@ -87,7 +87,7 @@ impl Way {
                 count: 0,
             })
         };
-        Way {
+        DirectionRules {
             direction,
             object: direction.object(object),
             rules: own.rules().filter_map(counted).collect(),
@@ -180,8 +180,8 @@ fn free_at(rule: usize, direction: Direction) -> &'static AtomicU64 {
 
 /// The link of a queue pair that rules are about.
 pub struct QpLink {
-    out: Mutex<Way>,
-    back: Mutex<Way>,
+    out: Mutex<DirectionRules>,
+    back: Mutex<DirectionRules>,
     /// Packets that are held for a time. Those behind them are held, too.
     held: AtomicU32,
     /// Sends the message that the next one overtakes.
@@ -198,8 +198,8 @@ impl QpLink {
         };
         own.rules().any(is_meant).then(|| {
             Arc::new(QpLink {
-                out: Mutex::new(Way::of(own, object, Direction::Out)),
-                back: Mutex::new(Way::of(own, object, Direction::In)),
+                out: Mutex::new(DirectionRules::of(own, object, Direction::Out)),
+                back: Mutex::new(DirectionRules::of(own, object, Direction::In)),
                 held: AtomicU32::new(0),
                 overtaken: Mutex::default(),
             })
@@ -207,12 +207,12 @@ impl QpLink {
     }
 
     /// Returns a direction.
-    pub fn way(&self, direction: Direction) -> MutexGuard<'_, Way> {
-        let way = match direction {
+    pub fn rules(&self, direction: Direction) -> MutexGuard<'_, DirectionRules> {
+        let rules = match direction {
             Direction::Out => &self.out,
             Direction::In => &self.back,
         };
-        way.lock().unwrap_or_else(PoisonError::into_inner)
+        rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a message until the next one is sent ([`QpLink::sent_another`]), but not for long.

@@ -114,10 +114,10 @@ impl Passages {
     /// Begins the passage of a request. Returns whether earlier ones became due by it.
     pub fn begin(&mut self, posted: &Posted) -> bool {
         let (medium, port, now) = (posted.medium, posted.port, posted.now);
-        let first = self.link.way(Direction::Out).next(medium, port);
+        let first = self.link.rules(Direction::Out).next(medium, port);
         let undisturbed = self
             .link
-            .way(Direction::Out)
+            .rules(Direction::Out)
             .arrival(&first, now, posted.bytes);
         let mut passage = Passage {
             index: posted.index,
@@ -165,7 +165,7 @@ impl Passages {
             self.losses.damaged += u64::from(there.is_damaged);
             if !there.is_lost {
                 before.get_or_insert(losses);
-                passage.back = self.link.way(Direction::In).next(medium, port);
+                passage.back = self.link.rules(Direction::In).next(medium, port);
                 self.losses.damaged += u64::from(passage.back.is_damaged);
                 if !passage.back.is_lost {
                     break;
@@ -176,7 +176,7 @@ impl Passages {
                 break;
             }
             self.losses.repeated += 1;
-            there = self.link.way(Direction::Out).next(medium, port);
+            there = self.link.rules(Direction::Out).next(medium, port);
         }
         if losses == 0 {
             return true;
@@ -243,14 +243,14 @@ impl Passages {
         }
     }
 
-    /// Notes that a request is executed: its acknowledgement begins its way.
+    /// Notes that a request is executed: its acknowledgement leaves.
     pub fn executed(&mut self, index: u64, now: u64) {
         let link = self.link.clone();
         if let Some(one) = self.at(index)
             && one.completion.is_none()
         {
-            let mut way = link.way(Direction::In);
-            let arrival = way.arrival(&one.back, now, one.answer_bytes);
+            let mut rules = link.rules(Direction::In);
+            let arrival = rules.arrival(&one.back, now, one.answer_bytes);
             one.completion = Some(arrival.saturating_add(one.wait));
         }
     }

@@ -19,7 +19,7 @@ pub enum Answer {
     Reply(Mad),
     /// The agent drops the datagram, as the specification demands.
     Dropped,
-    /// The datagram is none of the hardware's: it is for a program, or for subnet administration.
+    /// No agent of the hardware answers: it is for a program, or for subnet administration.
     Foreign,
 }
 
@@ -35,8 +35,8 @@ impl Fabric {
             return Answer::Foreign;
         }
         match mad.class() {
-            class::SM_LID | class::SM_DIRECTED => self.manage(at, mad),
-            class::PM => self.measure(at, mad),
+            class::SM_LID | class::SM_DIRECTED => self.answer_smp(at, mad),
+            class::PM => self.answer_perf(at, mad),
             _ => Answer::Foreign,
         }
     }

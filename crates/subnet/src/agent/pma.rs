@@ -28,7 +28,7 @@ pub(crate) fn class_port_info(version: u8, first: u64, second: u64, block: &mut 
 
 impl Fabric {
     /// Answers a datagram of performance management.
-    pub(super) fn measure(&mut self, at: End, mad: &Mad) -> Answer {
+    pub(super) fn answer_perf(&mut self, at: End, mad: &Mad) -> Answer {
         if mad.class_version() != 1 {
             return Answer::Reply(mad.response(status::VERSION));
         }

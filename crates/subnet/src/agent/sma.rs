@@ -15,7 +15,7 @@ const REVISION: u64 = 0xa0;
 
 impl Fabric {
     /// Answers a datagram of subnet management.
-    pub(super) fn manage(&mut self, at: End, mad: &Mad) -> Answer {
+    pub(super) fn answer_smp(&mut self, at: End, mad: &Mad) -> Answer {
         // Requests to a subnet manager are for the program that is one.
         if mad.attribute() == number::SM_INFO || !matches!(mad.method(), method::GET | method::SET)
         {

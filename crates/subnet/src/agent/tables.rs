@@ -34,16 +34,16 @@ impl Fabric {
         if modifier as usize >= cap.div_ceil(GUIDS) {
             return Err(status::INVALID);
         }
-        for (at, part) in (first..cap).zip(block[..BLOCK].as_chunks_mut::<8>().0) {
+        for (index, part) in (first..cap).zip(block[..BLOCK].as_chunks_mut::<8>().0) {
             // The first GUID is the hardware's.
-            if is_set && at > 0 {
+            if is_set && index > 0 {
                 let guids = &mut port.tables_mut().guids;
-                if guids.len() < at {
-                    guids.resize(at, 0);
+                if guids.len() < index {
+                    guids.resize(index, 0);
                 }
-                guids[at - 1] = u64::from_be_bytes(*part);
+                guids[index - 1] = u64::from_be_bytes(*part);
             }
-            *part = port.guid_at(at).to_be_bytes();
+            *part = port.guid_at(index).to_be_bytes();
         }
         Ok(())
     }

@@ -130,16 +130,16 @@ impl Qp {
         if link::is_cut(port) {
             return;
         }
-        let mut way = link.way(Direction::Out);
-        let fate = way.next(Medium::Packet, port);
+        let mut rules = link.rules(Direction::Out);
+        let fate = rules.next(Medium::Packet, port);
         if fate.is_lost {
             // A damaged packet is counted by the adapter that discards it, which is on another
             // host.
             return;
         }
         let now = clock::now();
-        let time = way.arrival(&fate, now, length as u64);
-        drop(way);
+        let time = rules.arrival(&fate, now, length as u64);
+        drop(rules);
         let copy = tx_batch.room()[..length].to_vec();
         if fate.is_late {
             let path = path.clone();
@@ -180,7 +180,7 @@ impl Qp {
         if link::is_cut(port) {
             return 0;
         }
-        let fate = link.way(Direction::In).next(Medium::Packet, port);
+        let fate = link.rules(Direction::In).next(Medium::Packet, port);
         if fate.is_damaged {
             self.process.counters.shard().damaged_packets.add(1);
         }

@@ -15,7 +15,7 @@ use crate::rule::Rule;
 use crate::rules::{self, Rules};
 
 /// The rules in VERBENA_FAULTS that are about this process.
-pub struct Own {
+pub struct ProcessRules {
     rules: Rules,
     command: String,
     record: Option<PathBuf>,
@@ -24,16 +24,16 @@ pub struct Own {
     recorded: Vec<AtomicU64>,
 }
 
-impl Own {
+impl ProcessRules {
     /// Reads the rules from the environment; none if there are none. Rules that cannot be read end
     /// the process, which would pass a test that it has not run.
-    pub fn named() -> Option<Own> {
+    pub fn from_env() -> Option<ProcessRules> {
         let text = env::var_os(rules::VARIABLE).filter(|text| !text.is_empty())?;
         let rules = decode(&text).unwrap_or_else(|error| {
             eprintln!("verbena: {}: {error}", rules::VARIABLE);
             process::abort();
         });
-        Some(Own {
+        Some(ProcessRules {
             command: own_command_line(),
             record: record(),
             process: AtomicU32::new(process::id()),
@@ -59,7 +59,7 @@ impl Own {
         is_met
     }
 
-    /// As [`Own::fires`], without recording it.
+    /// As [`ProcessRules::fires`], without recording it.
     pub fn is_met(&self, number: usize, object: u32, count: u64) -> bool {
         let Some(entry) = self.rules.entries.get(number) else {
             return false;
