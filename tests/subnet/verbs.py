@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from harness import c_program
 from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.pair import free_port
@@ -11,6 +13,8 @@ from harness.place import Place
 
 from .fabric import lacks, up
 
+HERE = Path(__file__).resolve().parent
+SYSFS = "/sys/class/infiniband/verbena0/ports/1/counters"
 SWITCH_PORTS = 8
 # A switch and three hosts, whose ports have the GUIDs 0x10101, 0x10201 and 0x10301.
 GUIDS = [0x10101, 0x10201, 0x10301]
@@ -29,6 +33,7 @@ def cases() -> list[Case]:
         Case("verbs: counters of a known transfer", "", counted),
         Case("verbs: events", "", events),
         Case("verbs: the fabric's process is killed", "", killed),
+        Case("verbs: a child posts on an inherited queue pair", "", inherited),
     ]
 
 
@@ -43,11 +48,22 @@ def net(place: Place) -> str:
     return str(file)
 
 
+def listens(port: int) -> str:
+    """A command that waits until a program of this host listens at a TCP port."""
+    return f'until grep -Eqi ":{port:04x} 0+:0000 0A" /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done'
+
+
+def prints(word: str) -> str:
+    """A command that waits until ibv_asyncwatch has printed a word."""
+    return f"until grep -q {word} events; do sleep 0.02; done"
+
+
 def pair(server: str, client: str, at: str = "host2") -> str:
     """A script that runs a server at one node and then a client here."""
-    port = f"-p {free_port()}"
-    return (f'"$VERBENA" fabric exec --node {at} {server} {port} > server.out 2>&1 & sleep 0.7; {client} {port} 127.0.0.1; echo client $?; '
-            "wait $!; echo server $?")
+    number = free_port()
+    port = f"-p {number}"
+    return (f'"$VERBENA" fabric exec --node {at} {server} {port} > server.out 2>&1 & {listens(number)}; {client} {port} 127.0.0.1; '
+            "echo client $?; wait $!; echo server $?")
 
 
 def ports(place: Place) -> Outcome:
@@ -78,7 +94,7 @@ def traffic(place: Place) -> Outcome:
 
 
 def link(place: Place) -> Outcome:
-    """Requests over a link that is down are not answered; datagrams are lost without a sign; after the link they work again."""
+    """Requests over a link that is down are not answered; datagrams are dropped silently; all works again after it is up."""
     again = pair("ibv_rc_pingpong -n 50", "ibv_rc_pingpong -n 50")
     lost = pair("timeout 10 ibv_rc_pingpong -n 50", "ibv_rc_pingpong -n 50")
     silent = pair("timeout 3 ibv_ud_pingpong -n 50 -s 1024", "timeout 2 ibv_ud_pingpong -n 50 -s 1024")
@@ -87,9 +103,11 @@ def link(place: Place) -> Outcome:
     statuses = re.findall(r"^(?:client|server) (\d+)", ended.output, re.MULTILINE)
     if LOST not in ended.output or statuses[0] != "1" or statuses[2:] != ["124", "124", "0", "0"]:
         return failed(f"statuses {statuses}", ended.evidence())
-    port = f"-p {free_port()}"
-    running = (f'"$VERBENA" fabric exec --node host2 ib_write_bw -D 5 {port} > server.out 2>&1 & sleep 0.7; (sleep 1; ibportstate 1 1 disable) > /dev/null & '
-               f"ib_write_bw -D 5 {port} 127.0.0.1; echo client $?; wait")
+    number = free_port()
+    port = f"-p {number}"
+    running = (f'"$VERBENA" fabric exec --node host2 ib_write_bw -D 5 {port} > server.out 2>&1 & {listens(number)}; '
+               f"ib_write_bw -D 5 {port} 127.0.0.1 & client=$!; until [ $(cat {SYSFS}/port_xmit_packets) -gt 5000 ]; do sleep 0.02; done; "
+               "ibportstate 1 1 disable > /dev/null; wait $client; echo client $?; wait")
     ended = up(place, running)
     if "client 0" in ended.output or "Completion with error" not in ended.output:
         return failed("traffic goes on over a disabled link", ended.evidence())
@@ -166,15 +184,14 @@ def counted(place: Place) -> Outcome:
     return passed(f"{len(KNOWN)} programs, {len(WAY)} ports")
 
 
-SYSFS = "/sys/class/infiniband/verbena0/ports/1/counters"
-
 
 def events(place: Place) -> Outcome:
     """ibv_asyncwatch reports changes by the subnet manager, and links that go down and up."""
     (place.directory / "partitions.conf").write_text("Default=0x7fff : ALL=full ;\nP=0x8001 : ALL=full ;\n")
     (place.directory / "opensm.conf").write_text("partition_config_file partitions.conf\nsubnet_prefix 0xfec0000000000007\n")
-    script = ("stdbuf -oL ibv_asyncwatch > events & watch=$!; sleep 0.5; opensm -o -F $PWD/opensm.conf -f log > /dev/null; sleep 0.3; "
-              "ibportstate -D 0,1 1 disable > /dev/null 2>&1 & sleep 0.7; kill $watch; cat events; wait")
+    script = ("stdbuf -oL ibv_asyncwatch > events & watch=$!; "
+              f"{prints('FD')}; opensm -o -F $PWD/opensm.conf -f log > /dev/null; {prints('PORT_ACTIVE')}; "
+              f"ibportstate -D 0,1 1 disable > /dev/null 2>&1 & {prints('PORT_ERR')}; kill $watch; cat events; wait")
     wanted = [f"IBV_EVENT_{name} .*port 1$" for name in
               ("LID_CHANGE", "SM_CHANGE", "PKEY_CHANGE", "GID_CHANGE", "CLIENT_REREGISTER", "PORT_ACTIVE", "PORT_ERR")]
     # Its ports have no LIDs before the manager assigns some.
@@ -184,11 +201,12 @@ def events(place: Place) -> Outcome:
 
 def killed(place: Place) -> Outcome:
     """When the fabric's process dies, ports are down, traffic fails, and no program hangs."""
-    port = f"-p {free_port()}"
+    number = free_port()
+    port = f"-p {number}"
     script = ("stdbuf -oL ibv_asyncwatch > events & watch=$!; "
-              f'"$VERBENA" fabric exec --node host2 timeout 20 ib_write_bw -D 30 {port} > server.out 2>&1 & server=$!; sleep 0.7; '
+              f'"$VERBENA" fabric exec --node host2 timeout 20 ib_write_bw -D 30 {port} > server.out 2>&1 & server=$!; {listens(number)}; '
               f"timeout 20 ib_write_bw -D 30 {port} 127.0.0.1 & client=$!; sleep 1; "
-              'kill -9 $(pgrep -f "fabric __keep $(dirname "$VERBENA_FABRIC")"); wait $client; echo client $?; sleep 0.2; cat events; '
+              'kill -9 $(pgrep -f "fabric __keep $(dirname "$VERBENA_FABRIC")"); wait $client; echo client $?; ' f"{prints('PORT_ERR')}; cat events; "
               "kill $watch $server; timeout 5 ibv_devinfo; echo devinfo $?")
     ended = up(place, script)
     if failure := lacks(ended, [r"^client [1-9]", r"IBV_EVENT_PORT_ERR", r"cannot reach the fabric", r"^devinfo [0-9]+"]):
@@ -196,3 +214,9 @@ def killed(place: Place) -> Outcome:
     if re.search(r"^(client|devinfo) 124", ended.output, re.MULTILINE):
         return failed("a program hangs", ended.evidence())
     return passed("no program hangs")
+
+
+def inherited(place: Place) -> Outcome:
+    """A child of fork(2) that posts on its parent's queue pair does no harm."""
+    program = c_program.compile_program(HERE / "inherited.c")
+    return lacks(up(place, f"{program} child_posts"), []) or passed("parent and child go on")

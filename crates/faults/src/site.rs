@@ -1,5 +1,5 @@
 //! The place of a rule: a call (`ibv_reg_mr`), requests or receives of queue pairs (`qp1.write`,
-//! `qp*.recv`), a port, the adapter, a link, a completion queue, or a call of the connection manager.
+//! `qp*.recv`), a port, the adapter, a link, a completion queue, or a connection manager's call.
 
 use std::fmt;
 

@@ -73,7 +73,9 @@ impl AddressHandle {
         if known != 0 && (known >> 32) as u32 == version {
             return known as u32;
         }
-        let interface = fabric.towards(&self.attributes);
+        let Some(interface) = fabric.network(&self.attributes) else {
+            return path::NOWHERE;
+        };
         let known = u64::from(version) << 32 | u64::from(interface);
         self.known_interface.store(known, Ordering::Relaxed);
         interface

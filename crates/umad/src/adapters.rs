@@ -9,7 +9,7 @@ use verbena_subnet::attribute::port_info;
 use verbena_subnet::{End, Fabric, Kind, Load, Port};
 
 use crate::files::FileId;
-use crate::protocol::errno::ENODEV;
+use crate::protocol::errno::{EINVAL, ENODEV};
 use crate::protocol::traffic::{ENTRIES, ENTRY, Traffic};
 use crate::protocol::{Destination, NodeState, P_KEYS, PortState};
 
@@ -67,6 +67,11 @@ impl Adapters {
         let this = fabric.nodes.get(node as usize).ok_or(ENODEV)?;
         if this.kind != Kind::Adapter {
             return Err(ENODEV);
+        }
+        // Only files in memory have seals: reading any other might wait without end.
+        let is_in_memory = |file: &OwnedFd| rustix::fs::fcntl_get_seals(file).is_ok();
+        if traffic.as_ref().is_some_and(|file| !is_in_memory(file)) {
+            return Err(EINVAL);
         }
         let adapter = Adapter {
             node,

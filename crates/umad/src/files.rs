@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use verbena_subnet::attribute::port_info::{self, capability};
-use verbena_subnet::mad::{Mad, SIZE, class};
+use verbena_subnet::mad::{Mad, SIZE, class, method};
 use verbena_subnet::{Delivery, End, Packet, Subnet};
 
 use crate::agents::{Agent, MOST_AGENTS};
@@ -190,6 +190,18 @@ impl Files {
         self.agents.insert(agent.high, (file, free as u32));
         this.agents[free] = Some(agent);
         Ok(())
+    }
+
+    /// Returns whether a datagram reads counters of ports, or may change the way of traffic, which
+    /// must be counted before.
+    pub fn needs_counts(&self, file: FileId, bytes: &[u8]) -> bool {
+        let header = self.files.get(&file).map(|this| this.header);
+        let mad = header.and_then(|size| Mad::of(bytes.get(size..)?));
+        mad.is_some_and(|mad| match mad.class() {
+            class::PM => true,
+            class::SM_LID | class::SM_DIRECTED => mad.method() == method::SET,
+            _ => false,
+        })
     }
 
     /// Executes a write: sends a datagram.

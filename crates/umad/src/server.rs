@@ -251,7 +251,9 @@ impl Server {
             (Some(_), Some(reply)) => self.call(id, message, &reply),
             (Some(Purpose::Adapter), None) => self.adapters.acknowledged(id, message),
             (Some(Purpose::Datagrams), None) => {
-                self.adapters.charge(&mut self.files.subnet.fabric);
+                if self.files.needs_counts(id, message) {
+                    self.adapters.charge(&mut self.files.subnet.fabric);
+                }
                 // A program that does not await the result of a write gets none.
                 let _ = self.files.write(id, message);
             }
@@ -301,7 +303,9 @@ impl Server {
         let (number, data) = match Call::of(message) {
             None => return,
             Some(Call::Write(data)) => {
-                self.adapters.charge(&mut self.files.subnet.fabric);
+                if self.files.needs_counts(id, data) {
+                    self.adapters.charge(&mut self.files.subnet.fabric);
+                }
                 (self.files.write(id, data).err(), Vec::new())
             }
             Some(Call::Reach(destination)) => {

@@ -12,13 +12,15 @@ use verbena_hca_os::errno::{Errno, Result};
 use verbena_hca_os::socket::Socket;
 
 /// Time after which a process that keeps the fabric, but does not answer, counts as gone.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Pause before another attempt while its queue of connections is full.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Bytes of the longest message: a node has up to 254 ports.
 const LONGEST: usize = 256 << 10;
-/// Time between two looks whether the process ends.
-const LOOK: Duration = Duration::from_secs(3600);
+/// Pause before another attempt to acknowledge a state.
+const AGAIN: Duration = Duration::from_millis(100);
+/// Time between two checks whether the process ends.
+const CHECK: Duration = Duration::from_secs(3600);
 
 /// The connection.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Connection {
     traffic: Arc<TrafficTable>,
     /// A state that was received and is still to be taken over.
     kept: Mutex<Option<NodeState>>,
+    /// The version of a state whose acknowledgement found no space in the socket.
+    unacknowledged: Mutex<Option<u64>>,
 }
 
 impl Connection {
@@ -37,7 +41,7 @@ impl Connection {
     /// ENODEV if the node has no adapter; the system's.
     pub fn open(path: &Path, node: u32) -> Result<(Connection, NodeState)> {
         let (traffic, file) = TrafficTable::create()?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let socket = loop {
             match Socket::connect(path) {
                 Err(Errno::EAGAIN) if Instant::now() < deadline => std::thread::sleep(PAUSE),
@@ -62,6 +66,7 @@ impl Connection {
             socket,
             traffic: Arc::new(traffic),
             kept: Mutex::default(),
+            unacknowledged: Mutex::default(),
         };
         let mut buffer = vec![0; LONGEST];
         let length = receive_in_time(&connection.socket, &mut buffer)?;
@@ -78,6 +83,11 @@ impl Connection {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn unacknowledged(&self) -> MutexGuard<'_, Option<u64>> {
+        let word = self.unacknowledged.lock();
+        word.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps the first state for [`Connection::last`].
     pub fn keep(&self, first: NodeState) {
         *self.kept() = Some(first);
@@ -91,8 +101,22 @@ impl Connection {
     /// Reads a message and acknowledges it.
     fn accept(&self, message: &[u8]) -> Result<NodeState> {
         let state = NodeState::of(message).ok_or(Errno::EPROTO)?;
-        self.socket.send(&state.version.to_ne_bytes(), &[])?;
+        *self.unacknowledged() = Some(state.version);
+        self.acknowledge()?;
         Ok(state)
+    }
+
+    /// Acknowledges the last state, unless that was done or the socket has no space now.
+    fn acknowledge(&self) -> Result<()> {
+        let mut version = self.unacknowledged();
+        if let Some(number) = *version {
+            match self.socket.send(&number.to_ne_bytes(), &[]) {
+                Err(Errno::EAGAIN | Errno(libc::EINTR)) => return Ok(()),
+                sent => sent?,
+            }
+            *version = None;
+        }
+        Ok(())
     }
 
     /// Returns the last state that was received since the last call, without waiting.
@@ -100,6 +124,7 @@ impl Connection {
     /// # Errors
     /// ECONNRESET once the process has ended.
     pub fn last(&self) -> Result<Option<NodeState>> {
+        self.acknowledge()?;
         let mut buffer = vec![0; LONGEST];
         let mut last = self.kept().take();
         loop {
@@ -120,21 +145,24 @@ impl Connection {
         self.socket.as_fd().as_raw_fd()
     }
 
-    /// Waits for a message, or the end of the process. Returns true.
-    pub fn wait(&self) -> bool {
-        let _ = self.socket.wait_readable(LOOK);
-        true
+    /// Waits for a message, the end of the process, or time to acknowledge the last state.
+    pub fn wait(&self) {
+        let timeout = match *self.unacknowledged() {
+            Some(_) => AGAIN,
+            None => CHECK,
+        };
+        let _ = self.socket.wait_readable(timeout);
     }
 
-    /// Asks for the network that a destination is in.
+    /// Asks for the network that a destination is in; `None` if packets to it are lost.
     ///
     /// # Errors
-    /// ENODEV if packets to it are lost; the system's.
-    pub fn reach(&self, destination: Destination) -> Result<u32> {
+    /// The system's.
+    pub fn reach(&self, destination: Destination) -> Result<Option<u32>> {
         let (mut own, other) = UnixStream::pair()?;
-        own.set_read_timeout(Some(PATIENCE))?;
+        own.set_read_timeout(Some(TIMEOUT))?;
         let descriptors: [BorrowedFd<'_>; 1] = [other.as_fd()];
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Err(error) = self.socket.send(&destination.call(), &descriptors) {
             match error {
                 Errno::EAGAIN if Instant::now() < deadline => std::thread::sleep(PAUSE),
@@ -148,8 +176,9 @@ impl Connection {
         match i32::from_ne_bytes(word) {
             0 => {
                 own.read_exact(&mut word)?;
-                Ok(u32::from_ne_bytes(word))
+                Ok(Some(u32::from_ne_bytes(word)))
             }
+            libc::ENODEV => Ok(None),
             number => Err(Errno(number)),
         }
     }
@@ -157,7 +186,12 @@ impl Connection {
 
 /// Receives a message of a process that is expected to send one, and returns its length.
 fn receive_in_time(socket: &Socket, buffer: &mut [u8]) -> Result<usize> {
-    socket.wait_readable(PATIENCE)?;
+    let deadline = Instant::now() + TIMEOUT;
+    while let Err(error) = socket.wait_readable(deadline - Instant::now()) {
+        if error != Errno(libc::EINTR) || Instant::now() >= deadline {
+            return Err(error);
+        }
+    }
     match socket.receive(buffer)?.length {
         0 => Err(Errno(libc::ECONNRESET)),
         length => Ok(length),

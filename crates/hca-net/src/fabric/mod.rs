@@ -18,6 +18,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use verbena_abi::ibv_ah_attr;
 use verbena_fabric_protocol::{Destination, NodeState, PortState};
 use verbena_hca_os::errno::{Errno, Result};
@@ -28,6 +29,8 @@ pub const NOWHERE: u32 = u32::MAX;
 const ACTIVE: u8 = 4;
 const DOWN: u8 = 1;
 const POLLING: u8 = 2;
+/// Pause after an error that is none of the fabric.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The fabric, as the adapter of this process sees it.
 #[derive(Debug)]
@@ -152,7 +155,7 @@ impl Fabric {
         }
         // The parent's: its descriptor was closed at the fork, and its memory is not mapped here.
         std::mem::forget(connection.take());
-        if self.has_ended.load(Ordering::Relaxed) {
+        if self.has_ended() {
             return Err(Errno(libc::ENODEV));
         }
         let (new, first) = Connection::open(&self.socket, self.node)?;
@@ -176,6 +179,12 @@ impl Fabric {
         match received {
             Ok(None) => Changes::default(),
             Ok(Some(state)) => self.take(seen, state),
+            Err(error) if !is_end(error) => {
+                // Of this process: it has no descriptors or no memory left, for example.
+                report(format_args!("cannot read the state of the fabric: {error}"));
+                std::thread::sleep(PAUSE);
+                Changes::default()
+            }
             Err(_) if self.has_ended.swap(true, Ordering::Relaxed) => Changes::default(),
             Err(_) => {
                 *lock(&self.connection) = None;
@@ -215,35 +224,85 @@ impl Fabric {
     /// Waits for a message of the fabric's process. Returns false once there will be none.
     pub fn wait(&self) -> bool {
         match self.connection() {
-            Ok(connection) => connection.wait(),
-            Err(_) => false,
+            Ok(connection) => {
+                connection.wait();
+                true
+            }
+            Err(_) => !self.has_ended(),
         }
     }
 
     /// Returns the number of the network that an address vector leads to; [`NOWHERE`] if packets
     /// are lost on the way.
     pub fn towards(&self, vector: &ibv_ah_attr) -> u32 {
+        self.network(vector).unwrap_or(NOWHERE)
+    }
+
+    /// Returns the number of the network that an address vector leads to ([`Fabric::towards`]), or
+    /// nothing, after a line on standard error, if the fabric could not be asked now.
+    pub fn network(&self, vector: &ibv_ah_attr) -> Option<u32> {
         if vector.is_global != 0 && crate::link::group(vector.grh.dgid).is_some() {
-            return self.state().groups;
+            return Some(self.state().groups);
         }
         let destination = destination(vector);
         let version = self.version();
         let known = lock(&self.networks).get(&destination).copied();
         if let Some((_, network)) = known.filter(|(of, _)| *of == version) {
-            return network;
+            return Some(network);
         }
-        let asked = self
-            .connection()
-            .and_then(|connection| connection.reach(destination));
-        let network = asked.unwrap_or(NOWHERE);
+        let connection = match self.connection() {
+            Err(_) if self.has_ended() => return Some(NOWHERE),
+            other => other,
+        };
+        let asked = connection.and_then(|connection| connection.reach(destination));
+        let reported = |error: &Errno| {
+            let lid = destination.lid;
+            report(format_args!("cannot ask the fabric for LID {lid}: {error}"));
+        };
+        let network = asked.inspect_err(reported).ok()?.unwrap_or(NOWHERE);
         lock(&self.networks).insert(destination, (version, network));
-        network
+        Some(network)
+    }
+
+    /// Returns whether the process that keeps the fabric has ended.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns the range of the traffic's counts, which a child of fork(2) must not write to.
+    pub fn traffic_range(&self) -> Option<(usize, usize)> {
+        let connection = lock(&self.connection);
+        connection
+            .as_ref()
+            .map(|connection| connection.traffic().range())
     }
 
     /// Returns the entry in which traffic to a destination is counted; `None` if there are no more.
     pub fn counted(&self, vector: &ibv_ah_attr) -> Option<Counted> {
         let connection = self.connection().ok()?;
         TrafficTable::open(connection.traffic(), destination(vector))
+    }
+}
+
+/// Returns whether an error of a connection says that the process that keeps the fabric has ended.
+fn is_end(Errno(number): Errno) -> bool {
+    matches!(
+        number,
+        libc::ECONNRESET
+            | libc::EPIPE
+            | libc::ECONNREFUSED
+            | libc::ENOENT
+            | libc::ENODEV
+            | libc::ENOTCONN
+            | libc::EPROTO
+    )
+}
+
+/// Prints a line on standard error, once in this process.
+fn report(text: std::fmt::Arguments<'_>) {
+    static WAS_REPORTED: AtomicBool = AtomicBool::new(false);
+    if !WAS_REPORTED.swap(true, Ordering::Relaxed) {
+        eprintln!("verbena: {text}; packets may be lost");
     }
 }
 

@@ -82,6 +82,13 @@ impl TrafficTable {
     }
 }
 
+impl TrafficTable {
+    /// Returns the range of its mapping: address and length in bytes.
+    pub fn range(&self) -> (usize, usize) {
+        (self.mapping.base() as usize, self.mapping.length())
+    }
+}
+
 impl Counted {
     /// Returns the destination.
     #[inline]

@@ -272,7 +272,12 @@ fn from_environment() -> Result<Choice> {
     };
     let fabric = match link {
         Link::InfiniBand => Fabric::of_environment()?,
-        Link::Roce(_) => None,
+        Link::Roce(_) => {
+            if std::env::var_os("VERBENA_FABRIC").is_some_and(|place| !place.is_empty()) {
+                eprintln!("verbena: the link is RoCE, so this program is not on the fabric");
+            }
+            None
+        }
     };
     if fabric.is_some() && devices > 1 {
         eprintln!("verbena: VERBENA_DEVICES is {devices}; a node of a fabric is one device");

@@ -220,6 +220,7 @@ impl Process {
         for peer in peers.chain(channels.inbound.iter().map(|inbound| &inbound.peer)) {
             ranges.extend(peer.shared_mappings());
         }
+        ranges.extend(crate::link::fabric().and_then(|fabric| fabric.traffic_range()));
         ranges.sort_unstable();
         ranges.dedup();
         ranges

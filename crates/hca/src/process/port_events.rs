@@ -61,6 +61,11 @@ impl Watch {
         self.has_thread.swap(true, Ordering::Relaxed)
     }
 
+    /// Returns whether a thread follows the interfaces.
+    pub(super) fn has_begun(&self) -> bool {
+        self.has_thread.load(Ordering::Relaxed)
+    }
+
     /// Notes that no thread follows the interfaces.
     pub(super) fn end(&self) {
         self.has_thread.store(false, Ordering::Relaxed);

@@ -47,7 +47,8 @@ impl Process {
     /// Reads which InfiniBand ports were taken down from the registry, if this or another process
     /// has made it.
     pub fn look_at_ports(&self) {
-        if let Some(fabric) = link::fabric() {
+        // The thread that follows the fabric takes its changes over as they come.
+        if let Some(fabric) = link::fabric().filter(|_| !self.ports.watch().has_begun()) {
             self.look_at_fabric(fabric);
         }
         let word = match self.membership.get() {
@@ -59,8 +60,9 @@ impl Process {
         }
     }
 
-    /// Takes over the changes of the fabric. Returns whether a queue pair loses packets.
-    fn look_at_fabric(&self, fabric: &Fabric) -> bool {
+    /// Takes over the changes of the fabric. Returns whether there were any that concern paths, and
+    /// whether a queue pair loses packets by them.
+    fn look_at_fabric(&self, fabric: &Fabric) -> (bool, bool) {
         let changes = fabric.look();
         for (port, change) in link::learn_inactive(fabric.inactive()) {
             self.port_has_changed(port, change);
@@ -72,7 +74,7 @@ impl Process {
                 self.ports.watch().notify(port, change);
             }
         }
-        lost
+        (changes.any, lost)
     }
 
     /// Looks at the paths and partitions of all queue pairs. Returns whether one loses packets.
@@ -117,21 +119,23 @@ pub fn on_failure(call: fn()) {
     ON_FAILURE.get_or_init(|| call);
 }
 
-/// Time in which the peers of a queue pair have learnt of a change, too, and pause between looks.
+/// Time in which the peers of a queue pair have normally learnt of a change, too.
 const SPREAD: Duration = Duration::from_millis(500);
+/// Pauses between checks of the paths: in that time, and later while a queue pair loses packets.
 const PAUSE: Duration = Duration::from_millis(25);
+const LATER: Duration = Duration::from_secs(1);
 
 fn follow_fabric(process: &Process, fabric: &Fabric) {
-    while !process.activity.is_stopping() && fabric.wait() {
-        if !process.look_at_fabric(fabric) {
-            continue;
-        }
-        // A peer's partition key may have been looked at before the peer knew its new one.
+    let is_over = || process.activity.is_stopping() || fabric.has_ended();
+    while !is_over() && fabric.wait() {
+        let (mut any, mut is_lost) = process.look_at_fabric(fabric);
+        // A peer's partition key or path may have been checked before the peer knew its new one,
+        // which may take long if it is stopped.
         let end = Instant::now() + SPREAD;
-        while Instant::now() < end {
-            std::thread::sleep(PAUSE);
-            process.look_at_fabric(fabric);
-            process.look_at_paths();
+        while (any && Instant::now() < end || is_lost) && !is_over() {
+            std::thread::sleep(if Instant::now() < end { PAUSE } else { LATER });
+            any |= process.look_at_fabric(fabric).0;
+            is_lost = process.look_at_paths();
         }
     }
 }
