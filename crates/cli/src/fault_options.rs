@@ -29,14 +29,14 @@ pub struct FaultOptions {
     /// Make calls or requests fail, e.g. "ibv_reg_mr 2: ENOMEM"
     ///
     /// A rule is "CALL [WHEN]: ERROR" or "qpN.OPERATION [WHEN]: STATUS". "ibv_reg_mr 2: ENOMEM"
-    /// refuses the second ibv_reg_mr of each process. "qp1.write 3: remote-access" plants a cause
-    /// by which the third write of the first queue pair ends so; qp* is each queue pair. WHEN is N,
-    /// N..M, N.., every N, or p PROBABILITY; without it each fails.
-    /// "port1 after 100 requests: down for 50 ms" takes the port of each process down, "link: loss
-    /// 1%" and "link.out: delay 5 us" are about links, "adapter: max_qp 16" lowers a limit, and
-    /// "cq1.poll 3: empty" is about a completion queue.
-    /// May be repeated. `verbena faults calls` and `verbena faults requests` list the calls,
-    /// operations and statuses.
+    /// refuses the second ibv_reg_mr of each process. "qp1.write 3: remote-access" makes the third
+    /// write of the first queue pair end with that status; qp* is each queue pair. WHEN is N, N..M,
+    /// N.., every N, or p PROBABILITY; without it each fails. Events and cuts begin "after N
+    /// requests" or "after N ms". "port1 after 100 requests: down for 50 ms" takes a port down,
+    /// "link: loss 1%" loses messages, "link.out: delay 5 us" delays those sent, "adapter: max_qp
+    /// 16" lowers a limit, "cq1.poll 3: empty" hides a completion from the third poll.
+    /// docs/faults.md has all rules. May be repeated. `verbena faults calls` and `verbena faults
+    /// requests` list the calls, operations and statuses.
     #[arg(long, value_name = "RULE", help_heading = HEADING)]
     fault: Vec<Rule>,
 
@@ -44,7 +44,8 @@ pub struct FaultOptions {
     ///
     /// TOML: `[[fault]]` with `at = "ibv_reg_mr 2"`, `do = "ENOMEM"`, and if wanted `name` and
     /// `process`, a part of the command line of the processes that it is about; `[[link]]` with
-    /// `loss = 0.01`, `delay = "5 us"` and others.
+    /// `loss`, `corruption`, `duplicate`, `reorder`, `delay`, `jitter`, `rate`, `port`, `direction`
+    /// and `process`.
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     faults: Option<PathBuf>,
 

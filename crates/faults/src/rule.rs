@@ -75,9 +75,10 @@ pub enum BadRule {
     /// The call is unknown.
     #[error("{0:?} is not a call that can fail{1}")]
     Call(String, String),
-    /// The queue pair or operation is unknown.
+    /// The object or its operation is unknown.
     #[error(
-        "{0:?} is not qpN.OPERATION (N from 1, or *), with one of these as OPERATION: {names}",
+        "{0:?} is not qpN.OPERATION (N from 1, or *), with one of these as OPERATION: {names}; \
+         nor qpN.link, cqN.poll, cqN.event, cqN.completion",
         names = operation_names()
     )]
     Operation(String),

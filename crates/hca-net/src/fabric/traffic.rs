@@ -60,8 +60,9 @@ impl TrafficTable {
                     static WAS_REPORTED: AtomicBool = AtomicBool::new(false);
                     if !WAS_REPORTED.swap(true, Ordering::Relaxed) {
                         eprintln!(
-                            "verbena: traffic of more than {ENTRIES} pairs of queue pair and \
-                             destination is not counted at the fabric's ports"
+                            "verbena: traffic of more than {} pairs of queue pair and \
+                             destination is not counted at the fabric's ports",
+                            ENTRIES - 1
                         );
                     }
                     return None;

@@ -22,8 +22,8 @@ enum Action {
     Show(show::Arguments),
     /// Run a command on a fabric of switches and hosts
     ///
-    /// The fabric is a simulation of management: `ibnetdiscover`, `perfquery`, `saquery`, OpenSM
-    /// and others run on it unmodified. Without a command, starts a shell.
+    /// Management tools (`ibnetdiscover`, `perfquery`, `saquery`, OpenSM) run on it unmodified, and
+    /// verbs programs run at its hosts. Without a command, starts a shell.
     Up(up::Arguments),
     /// Run a command at another node of the same fabric
     ///

@@ -36,9 +36,9 @@ enum Action {
     ///
     /// First the command runs without faults, which must succeed. Each further run has one to
     /// three faults: calls and requests that the command made, with other errors, events and
-    /// statuses, events of its port, and a failing adapter. Where a run crashes, hangs or has a
-    /// wrong exit code, the fewest and earliest faults are searched for which do the same. The exit
-    /// code is 1 if there was one.
+    /// statuses; events of its port; losses, delays and cuts of its link; a failing adapter. Where
+    /// a run crashes, hangs or has a wrong exit code, the fewest and earliest faults are searched
+    /// for which do the same. The exit code is 1 if there was one.
     Explore(Box<explore::Explore>),
     /// Find the fewest faults of a file with which a command still fails
     ///
