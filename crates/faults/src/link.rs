@@ -139,8 +139,8 @@ const UNITS: [(&str, u64); 3] = [
 
 /// The faults in rules, for messages.
 pub(crate) const NAMES: &str = "loss, corruption, duplicate, reorder (each also with a \
-    percentage, as loss 1%), delay 5 us, jitter 2 us, rate 10 Gb/s, or after a time or number of \
-    requests: cut, cut for 20 ms";
+    percentage, as loss 1%), delay 5 us, jitter 2 us (whole us, ms or s, up to 60 s), rate 10 Gb/s \
+    (whole kb/s, Mb/s or Gb/s), or after a time or number of requests: cut, cut for 20 ms";
 
 impl LinkFault {
     /// Reads a fault, and its probability if it has one; none for another text.

@@ -8,7 +8,7 @@ use verbena_hca_os::clock;
 use verbena_hca_os::start::start;
 use verbena_hca_os::thread_scheduling::request_fast_wakeup;
 
-/// Most messages that wait; more are lost, as in a full buffer.
+/// Most messages that wait.
 const MOST: usize = 1 << 14;
 
 type Send = Box<dyn FnOnce() + std::marker::Send>;
@@ -32,8 +32,10 @@ fn lock() -> MutexGuard<'static, Line> {
     LINE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Calls `send` at a time, and before the process exits.
-pub fn send_at(time: u64, send: impl FnOnce() + std::marker::Send + 'static) {
+/// Calls `send` at a time, and before the process exits. Returns whether it will: not if too many
+/// wait already, or there can be no thread. Then `send` is dropped.
+#[must_use]
+pub fn send_at(time: u64, send: impl FnOnce() + std::marker::Send + 'static) -> bool {
     let mut line = lock();
     if line.process != std::process::id() {
         // Those of the parent are sent by it.
@@ -41,16 +43,18 @@ pub fn send_at(time: u64, send: impl FnOnce() + std::marker::Send + 'static) {
             .into_values()
             .for_each(std::mem::forget);
         if start(c"verbena-link", 128 << 10, run).is_err() {
-            return;
+            return false;
         }
         line.process = std::process::id();
     }
-    if line.waiting.len() < MOST {
-        line.posted += 1;
-        let place = (time, line.posted);
-        line.waiting.insert(place, Box::new(send));
-        CHANGED.notify_one();
+    if line.waiting.len() >= MOST {
+        return false;
     }
+    line.posted += 1;
+    let place = (time, line.posted);
+    line.waiting.insert(place, Box::new(send));
+    CHANGED.notify_one();
+    true
 }
 
 /// Sends all messages that wait, because the process exits.

@@ -123,7 +123,11 @@ impl DirectionRules {
                     let draw = own.draw(rule.number, self.object, rule.count);
                     fate.delay += (draw * time.as_nanos() as f64) as u64;
                 }
-                Some(LinkFault::Rate(bits)) => fate.rate = Some((rule.number, bits)),
+                // The slowest counts.
+                Some(LinkFault::Rate(bits)) if fate.rate.is_none_or(|(_, least)| bits < least) => {
+                    fate.rate = Some((rule.number, bits));
+                }
+                Some(LinkFault::Rate(_)) => {}
             }
         }
         fate
@@ -184,8 +188,26 @@ pub struct QpLink {
     back: Mutex<DirectionRules>,
     /// Packets that are held for a time. Those behind them are held, too.
     held: AtomicU32,
-    /// Sends the message that the next one overtakes.
-    overtaken: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// The message that the next one overtakes.
+    overtaken: Mutex<Overtaken>,
+}
+
+/// A message that the next one overtakes.
+#[derive(Default)]
+struct Overtaken {
+    /// The number of such messages so far.
+    number: u64,
+    /// Sends it; none if there is no such message now.
+    send: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// A packet that is held, until this is dropped.
+pub struct Held(Arc<QpLink>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.held.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl QpLink {
@@ -206,7 +228,24 @@ impl QpLink {
         })
     }
 
-    /// Returns a direction.
+    /// Returns a link without rules.
+    #[cfg(test)]
+    pub fn without_rules() -> Arc<QpLink> {
+        let rules = |direction| DirectionRules {
+            direction,
+            object: 0,
+            rules: Vec::new(),
+            last: 0,
+        };
+        Arc::new(QpLink {
+            out: Mutex::new(rules(Direction::Out)),
+            back: Mutex::new(rules(Direction::In)),
+            held: AtomicU32::new(0),
+            overtaken: Mutex::default(),
+        })
+    }
+
+    /// Returns the rules of a direction.
     pub fn rules(&self, direction: Direction) -> MutexGuard<'_, DirectionRules> {
         let rules = match direction {
             Direction::Out => &self.out,
@@ -215,36 +254,48 @@ impl QpLink {
         rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Begins anew, for another connection.
+    pub fn restart(&self) {
+        self.rules(Direction::Out).last = 0;
+        self.rules(Direction::In).last = 0;
+    }
+
+    fn overtaken(&self) -> MutexGuard<'_, Overtaken> {
+        let overtaken = self.overtaken.lock();
+        overtaken.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps a message until the next one is sent ([`QpLink::sent_another`]), but not for long.
     pub fn keep_back(self: &Arc<QpLink>, send: impl FnOnce() + Send + 'static) {
         self.sent_another();
-        *self
-            .overtaken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(Box::new(send));
+        let mut overtaken = self.overtaken();
+        overtaken.number += 1;
+        overtaken.send = Some(Box::new(send));
+        let number = overtaken.number;
+        drop(overtaken);
         let link = self.clone();
-        delay_line::send_at(clock::now() + LONGEST_OVERTAKEN, move || {
-            link.sent_another()
-        });
+        let end = move || {
+            let mut overtaken = link.overtaken();
+            let is_it = overtaken.number == number;
+            let send = overtaken.send.take_if(|_| is_it);
+            drop(overtaken);
+            if let Some(send) = send {
+                send();
+            }
+        };
+        if !delay_line::send_at(clock::now() + LONGEST_OVERTAKEN, end) {
+            self.sent_another();
+        }
     }
 
     /// Returns whether a message is kept until the next one is sent.
     pub fn keeps_one(&self) -> bool {
-        let overtaken = self
-            .overtaken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        overtaken.is_some()
+        self.overtaken().send.is_some()
     }
 
     /// Sends the message that another one was to overtake, which is sent now.
     pub fn sent_another(&self) {
-        let mut overtaken = self
-            .overtaken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let send = overtaken.take();
-        drop(overtaken);
+        let send = self.overtaken().send.take();
         if let Some(send) = send {
             send();
         }
@@ -256,13 +307,9 @@ impl QpLink {
     }
 
     /// Counts a packet that is held.
-    pub fn hold(&self) {
+    pub fn hold(self: &Arc<QpLink>) -> Held {
         self.held.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a packet that was held and is sent.
-    pub fn release(&self) {
-        self.held.fetch_sub(1, Ordering::Release);
+        Held(self.clone())
     }
 }
 

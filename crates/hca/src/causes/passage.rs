@@ -99,6 +99,8 @@ pub struct Passages {
     waiting: VecDeque<Passage>,
     /// Those since they were counted last.
     pub losses: Losses,
+    /// Time at which the queue pair is woken next; it may be past.
+    pub wake_at: u64,
 }
 
 impl Passages {
@@ -108,6 +110,7 @@ impl Passages {
             link,
             waiting: VecDeque::new(),
             losses: Losses::default(),
+            wake_at: 0,
         }
     }
 
@@ -209,8 +212,10 @@ impl Passages {
             }
             if one.due > one.undisturbed || one.wait > 0 {
                 one.due = one.due.min(now);
+                // The acknowledgement that is repeated takes as long as the first.
+                let first = |at: u64| at.min(now.max(at.saturating_sub(one.wait)));
+                one.completion = one.completion.map(first);
                 one.wait = 0;
-                one.completion = one.completion.map(|at| at.min(now));
                 any = true;
             }
         }
@@ -280,5 +285,46 @@ impl Passages {
     /// Forgets all requests, of a connection that has ended.
     pub fn forget(&mut self) {
         self.waiting.clear();
+        self.link.restart();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(due: u64, undisturbed: u64, wait: u64, completion: Option<u64>) -> Passage {
+        Passage {
+            index: 0,
+            due,
+            undisturbed,
+            arrival: Arrival::Once,
+            fails_at: None,
+            wait,
+            back: Fate::default(),
+            answer_bytes: 0,
+            completion,
+        }
+    }
+
+    #[test]
+    fn a_later_request_ends_a_loss_but_no_delay() {
+        let mut passages = Passages::new(QpLink::without_rules());
+        // Executed; its acknowledgement takes 100 and is lost once, which costs 5000.
+        passages
+            .waiting
+            .push_back(waiting(10, 10, 5000, Some(5110)));
+        assert!(passages.release(20));
+        assert_eq!(passages.returns(0, 109), Back::At(110));
+        assert_eq!(passages.returns(0, 110), Back::Arrived);
+    }
+
+    #[test]
+    fn a_later_request_ends_a_loss_on_the_way_there() {
+        let mut passages = Passages::new(QpLink::without_rules());
+        passages.waiting.push_back(waiting(5010, 10, 0, None));
+        assert_eq!(passages.arrives(0, 20), Err(5010));
+        assert!(passages.release(20));
+        assert_eq!(passages.arrives(0, 20), Ok(Arrival::Once));
     }
 }

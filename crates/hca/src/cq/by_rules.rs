@@ -89,10 +89,13 @@ impl<A: Adapter> Cq<A> {
     ) {
         let fault = rules.next_event();
         if let Some(QueueFault::Delay(time)) = fault {
-            let (rules, channel) = (rules.clone(), channel.clone());
+            let (late_rules, late_channel) = (rules.clone(), channel.clone());
             let at = clock::now() + time.as_nanos() as u64;
-            delay_line::send_at(at, move || rules.raise(|| channel.push(cookie)));
-            return;
+            let raise = move || late_rules.raise(|| late_channel.push(cookie));
+            if delay_line::send_at(at, raise) {
+                return;
+            }
+            // It cannot be late, and must not be lost.
         }
         channel.push(cookie);
         if fault == Some(QueueFault::Spurious) {

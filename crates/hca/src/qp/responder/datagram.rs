@@ -2,6 +2,7 @@
 
 use super::Call;
 use super::explain;
+use crate::causes;
 use crate::cq::Completion;
 use crate::link;
 use crate::qp::ring_message::Datagram;
@@ -175,6 +176,7 @@ impl Qp {
         self.kind == IBV_QPT_UD
             && queue.port == port
             && !link::is_down(port)
+            && !causes::link::is_cut(port)
             && datagram::admit(receiver, queue_key, payload).is_ok()
     }
 }

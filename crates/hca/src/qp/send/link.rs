@@ -95,7 +95,7 @@ impl Qp {
             Back::Arrived => Some(status),
             Back::Unanswered => Some(status_code(Status::RetryExceeded)),
             Back::At(time) => {
-                self.continue_at(time);
+                self.continue_at(send, time);
                 None
             }
         }
@@ -103,13 +103,21 @@ impl Qp {
 
     /// Continues at a time; never for `u64::MAX`. Polls look at the timer; a program that does not
     /// poll is not kept waiting for the progress thread, which sleeps for whole milliseconds.
-    pub(super) fn continue_at(self: &Arc<Qp>, time: u64) {
+    pub(super) fn continue_at(self: &Arc<Qp>, send: &mut SendQueue, time: u64) {
         if time == u64::MAX {
             return;
         }
         self.set_timer(time);
+        if let Some(passages) = send.passages() {
+            // One wake at a time, or each of them would cause another.
+            if clock::now() < passages.wake_at && passages.wake_at <= time {
+                return;
+            }
+            passages.wake_at = time;
+        }
         let queue_pair = Arc::downgrade(self);
-        delay_line::send_at(time, move || {
+        // If it cannot wait there, polls and the progress thread look at the timer.
+        let _ = delay_line::send_at(time, move || {
             if let Some(queue_pair) = queue_pair.upgrade() {
                 queue_pair.wake();
             }
@@ -145,19 +153,24 @@ impl Qp {
             let path = path.clone();
             return link.keep_back(move || send_packet(&path, &copy));
         }
+        let copies = 1 + u32::from(fate.is_doubled);
         if time <= now && !link.holds_some() {
             tx_batch.push(length);
+            for _ in 1..copies {
+                tx_batch.flush();
+                send_packet(path, &copy);
+            }
         } else {
-            link.hold();
-            let (link, path, copy) = (link.clone(), path.clone(), copy.clone());
-            delay_line::send_at(time, move || {
-                send_packet(&path, &copy);
-                link.release();
-            });
-        }
-        if fate.is_doubled {
+            // Those before it in the batch leave first.
             tx_batch.flush();
-            send_packet(path, &copy);
+            let (held, path) = (link.hold(), path.clone());
+            // If too many wait, it is lost, as in a full buffer.
+            let _ = delay_line::send_at(time, move || {
+                for _ in 0..copies {
+                    send_packet(&path, &copy);
+                }
+                drop(held);
+            });
         }
         if link.keeps_one() {
             tx_batch.flush();

@@ -72,7 +72,7 @@ impl Qp {
             Outcome::Order | Outcome::NoRoom => return false,
             Outcome::Wait(until) => {
                 send.backoff = Backoff::Link(until);
-                self.continue_at(until);
+                self.continue_at(send, until);
                 return false;
             }
             Outcome::Connect(number) => match self.connect(send, number) {
