@@ -19,8 +19,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 const LONGEST: usize = 256 << 10;
 /// Pause before another attempt to acknowledge a state.
 const AGAIN: Duration = Duration::from_millis(100);
-/// Time between two checks whether the process ends.
-const CHECK: Duration = Duration::from_secs(3600);
 
 /// The connection.
 #[derive(Debug)]
@@ -145,11 +143,12 @@ impl Connection {
         self.socket.as_fd().as_raw_fd()
     }
 
-    /// Waits for a message, the end of the process, or time to acknowledge the last state.
-    pub fn wait(&self) {
+    /// Waits for a message or the end of the process, at most this long, and not beyond the time to
+    /// acknowledge the last state again.
+    pub fn wait(&self, longest: Duration) {
         let timeout = match *self.unacknowledged() {
-            Some(_) => AGAIN,
-            None => CHECK,
+            Some(_) => AGAIN.min(longest),
+            None => longest,
         };
         let _ = self.socket.wait_readable(timeout);
     }

@@ -221,11 +221,12 @@ impl Fabric {
         }
     }
 
-    /// Waits for a message of the fabric's process. Returns false once there will be none.
-    pub fn wait(&self) -> bool {
+    /// Waits for a message of the fabric's process, at most this long. Returns false once there will
+    /// be none.
+    pub fn wait(&self, longest: Duration) -> bool {
         match self.connection() {
             Ok(connection) => {
-                connection.wait();
+                connection.wait(longest);
                 true
             }
             Err(_) => !self.has_ended(),

@@ -124,16 +124,18 @@ const SPREAD: Duration = Duration::from_millis(500);
 /// Pauses between checks of the paths: in that time, and later while a queue pair loses packets.
 const PAUSE: Duration = Duration::from_millis(25);
 const LATER: Duration = Duration::from_secs(1);
+/// Time between two checks whether the process ends.
+const CHECK: Duration = Duration::from_secs(3600);
 
 fn follow_fabric(process: &Process, fabric: &Fabric) {
     let is_over = || process.activity.is_stopping() || fabric.has_ended();
-    while !is_over() && fabric.wait() {
+    while !is_over() && fabric.wait(CHECK) {
         let (mut any, mut is_lost) = process.look_at_fabric(fabric);
         // A peer's partition key or path may have been checked before the peer knew its new one,
         // which may take long if it is stopped.
         let end = Instant::now() + SPREAD;
         while (any && Instant::now() < end || is_lost) && !is_over() {
-            std::thread::sleep(if Instant::now() < end { PAUSE } else { LATER });
+            fabric.wait(if Instant::now() < end { PAUSE } else { LATER });
             any |= process.look_at_fabric(fabric).0;
             is_lost = process.look_at_paths();
         }
