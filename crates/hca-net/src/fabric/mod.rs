@@ -221,8 +221,8 @@ impl Fabric {
         }
     }
 
-    /// Waits for a message of the fabric's process, at most this long. Returns false once there will
-    /// be none.
+    /// Waits for a message of the fabric's process, at most this long. Returns false once there
+    /// will be none.
     pub fn wait(&self, longest: Duration) -> bool {
         match self.connection() {
             Ok(connection) => {
