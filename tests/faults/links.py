@@ -46,7 +46,6 @@ DATAGRAMS = [
     ("qp1.link.out 3: reorder", [1, 2, 4, 3, 5, 6]),
     ("link.out: delay 5 ms", [1, 2, 3, 4, 5, 6]),
     ("link.out 4..: loss", [1, 2, 3]),
-    ("link after 3 requests: cut", [1, 2, 3]),
 ]
 TYPICAL = re.compile(r"^ *\d+ +\d+ +[\d.]+ +[\d.]+ +([\d.]+)", re.MULTILINE)
 AVERAGE = re.compile(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+[\d.]+ *$", re.MULTILINE)
