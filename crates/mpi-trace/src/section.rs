@@ -79,10 +79,14 @@ fn world(rank: &RankTrace) -> Option<usize> {
 
 /// Returns whether a call contains a blocking collective operation of a communicator.
 fn is_of(rank: &RankTrace, record: &Record, communicator: usize) -> bool {
-    rank.parts(record).iter().any(|part| {
-        matches!(part,
-            Part::Collective { comm, slot: None, .. } | Part::Varied { comm, slot: None,
-                .. } if *comm == communicator)
+    rank.parts(record).iter().any(|part| match part {
+        Part::Collective {
+            comm, slot: None, ..
+        }
+        | Part::Varied {
+            comm, slot: None, ..
+        } => *comm == communicator,
+        _ => false,
     })
 }
 
