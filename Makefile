@@ -90,6 +90,7 @@ bench: build
 	@setup/machine bench test
 	benches/run
 	benches/rfio/measure
+	benches/agreement
 
 # QUICK=1 for an evaluation of 90 seconds, ON='hardware:mlx5_0' for another adapter.
 evaluate: build
@@ -117,7 +118,8 @@ testable:
 clean:
 	$(CARGO) clean
 
-# Sanitizers over the C interface, fuzzing, properties and models at length.
+# Everything else, for hours: PARTS='loom fuzz' for some parts, CONTINUE=1 for those that have not passed on these files
+# (tests/nightly --list).
 nightly: testable
 	@setup/machine nightly strangers test
-	tests/nightly
+	tests/nightly $(if $(CONTINUE),--continue) $(PARTS)

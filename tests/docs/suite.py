@@ -51,6 +51,7 @@ def cases() -> list[Case]:
             Case("verbs calls", "none of the header is missing", verbs_of_header),
             Case("bill of materials", "", bill_of_materials),
             Case("tiers of tests", "CONTRIBUTING.md", tiers.documented),
+            Case("tiers of tests", "nightly jobs", tiers.jobs),
             Case("crates, length and glossary", "ARCHITECTURE.md", architecture.documented),
             Case("crates, length and glossary", "planted dependencies", architecture.planted),
             Case("circles of files", "crates", circles.none_large),
