@@ -112,6 +112,10 @@ functions! {
         unsafe extern "C" fn(*mut abi::ibv_pd, *mut abi::ibv_ah_attr) -> *mut abi::ibv_ah;
     destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(*mut abi::ibv_ah) -> c_int;
+    attach_mcast = c"ibv_attach_mcast" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_qp, *const abi::ibv_gid, u16) -> c_int;
+    detach_mcast = c"ibv_detach_mcast" @ c"IBVERBS_1.1":
+        unsafe extern "C" fn(*mut abi::ibv_qp, *const abi::ibv_gid, u16) -> c_int;
     [optional]
     rereg_mr = c"ibv_rereg_mr" @ c"IBVERBS_1.1":
         unsafe extern "C" fn(

@@ -42,6 +42,8 @@ pub struct WorkCompletion {
     pub source: u32,
     /// Source LID; only for datagrams.
     pub source_lid: u16,
+    /// Whether a global route header precedes the data; only for datagrams.
+    pub has_route: bool,
 }
 
 /// A completion as the library writes it. It stays in place until it is used: a copy of fields that
@@ -197,6 +199,7 @@ fn convert_entry(entry: &abi::ibv_wc) -> WorkCompletion {
         pair: entry.qp_num,
         source: entry.src_qp,
         source_lid: entry.slid,
+        has_route: entry.wc_flags & abi::IBV_WC_GRH != 0,
     }
 }
 

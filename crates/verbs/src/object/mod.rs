@@ -10,6 +10,7 @@ pub mod device_memory;
 pub mod domain;
 pub mod gid;
 mod locked;
+mod multicast;
 pub mod partition;
 pub mod post;
 pub mod queue_pair;

@@ -2,6 +2,7 @@
 //! attributes are in [`crate::qp`].
 
 use crate::error::{Error, Result};
+use crate::library::Functions;
 use crate::object::completion_queue::CompletionQueue;
 use crate::object::domain::{ProtectionDomain, XrcDomain};
 use crate::object::post::{
@@ -116,6 +117,10 @@ impl QueuePair {
 
     pub(crate) fn raw_pointer(&self) -> *mut abi::ibv_qp {
         self.raw.as_ptr()
+    }
+
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.domain.context.library.functions
     }
 
     pub(crate) fn post_send_function(&self) -> Option<abi::post_send_fn> {

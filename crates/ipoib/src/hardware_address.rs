@@ -1,0 +1,61 @@
+//! The hardware address of an interface on InfiniBand: 20 bytes (RFC 4391 section 9.1.1; flags of
+//! RFC 4755 section 3).
+
+use verbena_verbs::Gid;
+
+/// Length in bytes.
+pub const LENGTH: usize = 20;
+
+/// The hardware address of an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HardwareAddress {
+    /// Capabilities for connected mode; zero for datagram mode alone.
+    pub flags: u8,
+    /// Number of the datagram queue pair, 24 bits.
+    pub queue_pair: u32,
+    /// GID of the port.
+    pub gid: Gid,
+}
+
+impl HardwareAddress {
+    /// Reads an address.
+    pub fn parse(bytes: &[u8; LENGTH]) -> HardwareAddress {
+        let [flags, high, middle, low, gid @ ..] = *bytes;
+        HardwareAddress {
+            flags,
+            queue_pair: u32::from_be_bytes([0, high, middle, low]),
+            gid: Gid(gid),
+        }
+    }
+
+    /// Returns the 20 bytes.
+    pub fn bytes(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[..4].copy_from_slice(&self.queue_pair.to_be_bytes());
+        bytes[0] = self.flags;
+        bytes[4..].copy_from_slice(&self.gid.0);
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_address_survives_its_bytes(bytes: [u8; LENGTH]) {
+            prop_assert_eq!(HardwareAddress::parse(&bytes).bytes(), bytes);
+        }
+    }
+
+    #[test]
+    fn the_queue_pair_follows_the_flags() {
+        let mut bytes = [0; LENGTH];
+        bytes[..5].copy_from_slice(&[0x80, 0x12, 0x34, 0x56, 0xfe]);
+        let address = HardwareAddress::parse(&bytes);
+        assert_eq!((address.flags, address.queue_pair), (0x80, 0x12_3456));
+        assert_eq!(address.gid.0[0], 0xfe);
+    }
+}

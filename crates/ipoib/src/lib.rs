@@ -1,0 +1,20 @@
+//! IP over InfiniBand (RFC 4391): an IP interface in a network namespace, carried by the verbs of
+//! an adapter.
+//!
+//! [`namespace`] makes the namespace and its interface, a TUN device, in the process of the
+//! command. [`engine`] moves packets between the device and the adapter in another process, which
+//! keeps the host's network. A TUN device has IP packets only, so [`station`] resolves addresses
+//! itself, by ARP and neighbour discovery; it has no I/O and no clock.
+#![deny(unsafe_code)]
+
+pub mod address;
+mod arp;
+mod checksum;
+pub mod counters;
+mod encapsulation;
+mod group;
+mod hardware_address;
+mod ip;
+mod ndp;
+mod neighbour;
+mod station;

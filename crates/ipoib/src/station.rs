@@ -1,0 +1,487 @@
+//! The rules of an interface, without I/O and clock: where packets go, and the answers to
+//! messages.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use verbena_verbs::Gid;
+
+use crate::address::Prefixed;
+use crate::arp;
+use crate::counters::{Counters, Drop};
+use crate::encapsulation::{self, Protocol, Unusable};
+use crate::group;
+use crate::hardware_address::{self, HardwareAddress};
+use crate::ip;
+use crate::ndp::{self, Kind, Parsed};
+use crate::neighbour::{Decision, Neighbour, Table};
+
+/// Pause between announcements that defend an address (RFC 5227 section 2.4), in milliseconds.
+const DEFENCE_PAUSE: u64 = 10_000;
+
+/// An interface.
+#[derive(Debug, Clone)]
+pub struct Interface {
+    /// Its address on the link.
+    pub hardware: HardwareAddress,
+    /// Its partition.
+    pub partition: u16,
+    /// Longest IP packet.
+    pub mtu: usize,
+    /// Its IP addresses, with the link-local one.
+    pub addresses: Vec<Prefixed>,
+}
+
+/// The result of sending a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// It was sent.
+    Sent,
+    /// It was not sent, and can be sent later.
+    Busy,
+    /// The adapter refused it.
+    Refused,
+}
+
+/// The link and the interface, as the rules use them.
+pub trait Link {
+    /// Sends a packet to a neighbour.
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent;
+    /// Sends a packet to a group.
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent;
+    /// Gives a packet to the interface. Returns whether it was taken.
+    fn deliver(&mut self, packet: &[u8]) -> bool;
+}
+
+/// The sender of a datagram, as the adapter states it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// Its queue pair.
+    pub queue_pair: u32,
+    /// Its LID.
+    pub lid: u16,
+    /// Its GID, if the datagram has a global route.
+    pub gid: Option<Gid>,
+}
+
+/// The state of an interface.
+#[derive(Debug)]
+pub struct Station {
+    interface: Interface,
+    table: Table,
+    counters: Counters,
+    last_defence: Option<u64>,
+}
+
+impl Station {
+    /// Returns the state of a new interface.
+    pub fn new(interface: Interface) -> Station {
+        Station {
+            interface,
+            table: Table::default(),
+            counters: Counters::default(),
+            last_defence: None,
+        }
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns whether [`Station::tick`] must be called.
+    pub fn is_waiting(&self) -> bool {
+        self.table.is_waiting()
+    }
+
+    /// Announces the addresses of the interface, so that neighbours replace older entries.
+    pub fn announce(&mut self, link: &mut impl Link) {
+        for at in 0..self.interface.addresses.len() {
+            self.announce_one(self.interface.addresses[at].address, link);
+        }
+    }
+
+    fn announce_one(&self, address: IpAddr, link: &mut impl Link) {
+        match address {
+            IpAddr::V4(address) => self.broadcast_request(address, address, link),
+            IpAddr::V6(address) => {
+                let kind = Kind::Advertisement {
+                    is_solicited: false,
+                    replaces: true,
+                };
+                self.advertise(kind, address, group::ALL_IPV6, |group, packet| {
+                    link.multicast(group, Protocol::Ipv6, packet)
+                });
+            }
+        }
+    }
+
+    /// Takes an IP packet from the interface. Returns `false` if it must be offered again, because
+    /// the link is busy.
+    pub fn take(&mut self, packet: &[u8], now: u64, link: &mut impl Link) -> bool {
+        let is_taken = match self.route(packet) {
+            Err(reason) => {
+                self.counters.drop(reason, 1);
+                true
+            }
+            Ok((protocol, Route::Group(group))) => {
+                let sent = link.multicast(group, protocol, packet);
+                self.count(sent, |counters| &mut counters.multicast)
+            }
+            Ok((protocol, Route::Neighbour(to))) => self.take_to(to, protocol, packet, now, link),
+        };
+        self.counters.taken += u64::from(is_taken);
+        is_taken
+    }
+
+    /// Drops a packet that [`Station::take`] did not take.
+    pub fn give_up(&mut self) {
+        self.counters.taken += 1;
+        self.counters.drop(Drop::Stalled, 1);
+    }
+
+    fn take_to(
+        &mut self,
+        to: IpAddr,
+        protocol: Protocol,
+        packet: &[u8],
+        now: u64,
+        link: &mut impl Link,
+    ) -> bool {
+        let (decision, dropped) = self.table.send(to, packet, now);
+        self.counters.drop(Drop::QueueFull, dropped);
+        match decision {
+            Decision::Waits => true,
+            Decision::WaitsAndAsk => {
+                self.ask(to, link);
+                true
+            }
+            Decision::QueueFull => {
+                self.counters.drop(Drop::QueueFull, 1);
+                true
+            }
+            Decision::Failed => {
+                self.counters.drop(Drop::Unresolved, 1);
+                true
+            }
+            Decision::Send(at) | Decision::SendAndAsk(at) => {
+                if matches!(decision, Decision::SendAndAsk(_)) {
+                    self.ask(to, link);
+                }
+                let sent = link.unicast(&at, protocol, packet);
+                self.count(sent, |counters| &mut counters.unicast)
+            }
+        }
+    }
+
+    /// Counts the result of sending a packet. Returns `false` if it must be sent again.
+    fn count(&mut self, sent: Sent, counter: impl Fn(&mut Counters) -> &mut u64) -> bool {
+        match sent {
+            Sent::Sent => *counter(&mut self.counters) += 1,
+            Sent::Refused => self.counters.drop(Drop::Refused, 1),
+            Sent::Busy => return false,
+        }
+        true
+    }
+
+    fn route(&self, packet: &[u8]) -> Result<(Protocol, Route), Drop> {
+        let addresses = ip::addresses(packet).ok_or(Drop::NotIp)?;
+        if packet.len() > self.interface.mtu {
+            return Err(Drop::TooLong);
+        }
+        let to = addresses.destination;
+        let partition = self.interface.partition;
+        let protocol = match to {
+            IpAddr::V4(_) => Protocol::Ipv4,
+            IpAddr::V6(_) => Protocol::Ipv6,
+        };
+        if to.is_multicast() {
+            return Ok((protocol, Route::Group(group::of(to, partition))));
+        }
+        if self.is_broadcast(to) {
+            return Ok((protocol, Route::Group(group::broadcast(partition))));
+        }
+        match self.source_towards(to) {
+            Some(_) => Ok((protocol, Route::Neighbour(to))),
+            None => Err(Drop::NoSource),
+        }
+    }
+
+    fn is_broadcast(&self, to: IpAddr) -> bool {
+        let IpAddr::V4(to) = to else { return false };
+        let of_prefixes = self
+            .interface
+            .addresses
+            .iter()
+            .filter_map(Prefixed::broadcast);
+        to.is_broadcast() || of_prefixes.into_iter().any(|address| address == to)
+    }
+
+    /// Returns the interface's address for messages to another: one of the same prefix, else the
+    /// first.
+    fn source_towards(&self, to: IpAddr) -> Option<IpAddr> {
+        let same_version = |one: &&Prefixed| one.address.is_ipv4() == to.is_ipv4();
+        let mut candidates = self.interface.addresses.iter().filter(same_version);
+        let nearest = candidates.clone().find(|one| one.contains(to));
+        nearest.or_else(|| candidates.next()).map(|one| one.address)
+    }
+
+    fn has(&self, address: IpAddr) -> bool {
+        let mut own = self.interface.addresses.iter();
+        own.any(|one| one.address == address)
+    }
+
+    /// Asks for the hardware address of a neighbour.
+    fn ask(&mut self, to: IpAddr, link: &mut impl Link) {
+        match (to, self.source_towards(to)) {
+            (IpAddr::V4(to), Some(IpAddr::V4(source))) => self.broadcast_request(source, to, link),
+            (IpAddr::V6(target), Some(IpAddr::V6(source))) => {
+                let destination = group::solicited_node(target);
+                let message = ndp::Message {
+                    kind: Kind::Solicitation,
+                    source,
+                    destination,
+                    target,
+                    hardware: Some(self.interface.hardware),
+                };
+                let gid = group::of(destination.into(), self.interface.partition);
+                link.multicast(gid, Protocol::Ipv6, &message.packet());
+            }
+            _ => return,
+        }
+        self.counters.requests += 1;
+    }
+
+    fn broadcast_request(&self, sender_ip: Ipv4Addr, target_ip: Ipv4Addr, link: &mut impl Link) {
+        let message = arp::Message {
+            operation: arp::Operation::Request,
+            sender: self.interface.hardware,
+            sender_ip,
+            target: [0; hardware_address::LENGTH],
+            target_ip,
+        };
+        let group = group::broadcast(self.interface.partition);
+        link.multicast(group, Protocol::Arp, &message.bytes());
+    }
+
+    /// Sends requests that are due, and drops packets to neighbours that do not answer.
+    pub fn tick(&mut self, now: u64, link: &mut impl Link) {
+        let due = self.table.tick(now);
+        self.counters.drop(Drop::Unresolved, due.dropped);
+        for address in due.ask {
+            self.ask(address, link);
+        }
+    }
+
+    /// Drops the packets that still wait, when the interface ends.
+    pub fn end(&mut self) {
+        let waiting = self.table.waiting();
+        self.counters.drop(Drop::Unresolved, waiting);
+        self.table = Table::default();
+    }
+
+    /// Counts a receive that failed.
+    pub fn receive_failed(&mut self) {
+        self.counters.received += 1;
+        self.counters.drop(Drop::Failed, 1);
+    }
+
+    /// Takes a datagram from the link.
+    pub fn receive(&mut self, datagram: &[u8], source: Source, now: u64, link: &mut impl Link) {
+        let own = &self.interface.hardware;
+        if source.queue_pair == own.queue_pair && source.gid.is_none_or(|gid| gid == own.gid) {
+            // The adapter's copy of a datagram to a group.
+            return;
+        }
+        self.counters.received += 1;
+        if let Err(reason) = self.dispatch(datagram, source, now, link) {
+            self.counters.drop(reason, 1);
+        }
+    }
+
+    fn dispatch(
+        &mut self,
+        datagram: &[u8],
+        source: Source,
+        now: u64,
+        link: &mut impl Link,
+    ) -> Result<(), Drop> {
+        let (protocol, packet) = encapsulation::parse(datagram).map_err(|error| match error {
+            Unusable::Short => Drop::Short,
+            Unusable::UnknownType => Drop::UnknownType,
+        })?;
+        if protocol == Protocol::Arp {
+            let message = arp::Message::parse(packet).ok_or(Drop::BadArp)?;
+            is_genuine(&message.sender, source)?;
+            self.counters.messages += 1;
+            self.receive_arp(&message, source, now, link);
+            return Ok(());
+        }
+        let addresses = ip::addresses(packet).ok_or(Drop::BadIp)?;
+        if addresses.destination.is_ipv4() != (protocol == Protocol::Ipv4) {
+            return Err(Drop::BadIp);
+        }
+        if protocol == Protocol::Ipv6 {
+            match ndp::parse(packet) {
+                Parsed::Other => {}
+                Parsed::Invalid => return Err(Drop::BadNeighbour),
+                Parsed::Message(message) => {
+                    if let Some(hardware) = &message.hardware {
+                        is_genuine(hardware, source)?;
+                    }
+                    self.counters.messages += 1;
+                    self.receive_neighbour(&message, source, now, link);
+                    return Ok(());
+                }
+            }
+        }
+        if !link.deliver(packet) {
+            return Err(Drop::Interface);
+        }
+        self.counters.delivered += 1;
+        Ok(())
+    }
+
+    fn receive_arp(
+        &mut self,
+        message: &arp::Message,
+        source: Source,
+        now: u64,
+        link: &mut impl Link,
+    ) {
+        let neighbour = Neighbour {
+            hardware: message.sender,
+            lid: source.lid,
+        };
+        if self.has(message.sender_ip.into()) {
+            self.defend(message.sender_ip.into(), now, link);
+            return;
+        }
+        let is_for_this = self.has(message.target_ip.into());
+        let is_request = message.operation == arp::Operation::Request;
+        if !message.sender_ip.is_unspecified() {
+            let is_new = is_for_this && is_request;
+            self.confirm(message.sender_ip.into(), neighbour, is_new, now, link);
+        }
+        if is_for_this && is_request {
+            let answer = arp::Message {
+                operation: arp::Operation::Reply,
+                sender: self.interface.hardware,
+                sender_ip: message.target_ip,
+                target: message.sender.bytes(),
+                target_ip: message.sender_ip,
+            };
+            link.unicast(&neighbour, Protocol::Arp, &answer.bytes());
+            self.counters.answers += 1;
+        }
+    }
+
+    fn receive_neighbour(
+        &mut self,
+        message: &ndp::Message,
+        source: Source,
+        now: u64,
+        link: &mut impl Link,
+    ) {
+        let neighbour = message.hardware.map(|hardware| Neighbour {
+            hardware,
+            lid: source.lid,
+        });
+        let is_for_this = self.has(message.target.into());
+        match (message.kind, neighbour) {
+            (Kind::Advertisement { .. }, _) if is_for_this => {
+                self.defend(message.target.into(), now, link);
+            }
+            (Kind::Advertisement { .. }, Some(neighbour)) => {
+                self.confirm(message.target.into(), neighbour, false, now, link);
+            }
+            (Kind::Advertisement { .. }, None) => {}
+            (Kind::Solicitation, _) if !is_for_this => {}
+            (Kind::Solicitation, Some(neighbour)) => {
+                self.confirm(message.source.into(), neighbour, true, now, link);
+                let kind = Kind::Advertisement {
+                    is_solicited: true,
+                    replaces: true,
+                };
+                self.advertise(kind, message.target, message.source, |_, packet| {
+                    link.unicast(&neighbour, Protocol::Ipv6, packet)
+                });
+                self.counters.answers += 1;
+            }
+            (Kind::Solicitation, None) => {
+                // A probe for a duplicate, or a sender without an address: all hear the answer.
+                self.announce_one(message.target.into(), link);
+                self.counters.answers += 1;
+            }
+        }
+    }
+
+    /// Sends an advertisement of an address by `send`, which gets the destination's group, too.
+    fn advertise(
+        &self,
+        kind: Kind,
+        target: Ipv6Addr,
+        destination: Ipv6Addr,
+        send: impl FnOnce(Gid, &[u8]) -> Sent,
+    ) {
+        let message = ndp::Message {
+            kind,
+            source: target,
+            destination,
+            target,
+            hardware: Some(self.interface.hardware),
+        };
+        let gid = group::of(destination.into(), self.interface.partition);
+        send(gid, &message.packet());
+    }
+
+    /// Counts a conflict, and announces the address again unless that was done a moment ago.
+    fn defend(&mut self, address: IpAddr, now: u64, link: &mut impl Link) {
+        self.counters.conflicts += 1;
+        if self
+            .last_defence
+            .is_none_or(|last| last + DEFENCE_PAUSE <= now)
+        {
+            self.last_defence = Some(now);
+            self.announce_one(address, link);
+        }
+    }
+
+    fn confirm(&mut self, ip: IpAddr, at: Neighbour, is_new: bool, now: u64, link: &mut impl Link) {
+        let (waiting, dropped) = self.table.confirm(ip, at, is_new, now);
+        self.counters.drop(Drop::QueueFull, dropped);
+        let protocol = if ip.is_ipv4() {
+            Protocol::Ipv4
+        } else {
+            Protocol::Ipv6
+        };
+        for packet in waiting {
+            let sent = link.unicast(&at, protocol, &packet);
+            if !self.count(sent, |counters| &mut counters.unicast) {
+                self.counters.drop(Drop::Stalled, 1);
+            }
+        }
+    }
+}
+
+/// Where a packet goes.
+enum Route {
+    Group(Gid),
+    Neighbour(IpAddr),
+}
+
+/// Checks that a message states the hardware address of its sender: the GID of its route, or
+/// without a route its queue pair. Neighbours cannot divert the packets of others then.
+fn is_genuine(hardware: &HardwareAddress, source: Source) -> Result<(), Drop> {
+    let is_genuine = match source.gid {
+        Some(gid) => hardware.gid == gid,
+        None => hardware.queue_pair == source.queue_pair,
+    };
+    if is_genuine {
+        Ok(())
+    } else {
+        Err(Drop::Forged)
+    }
+}
+
+#[cfg(test)]
+mod tests;

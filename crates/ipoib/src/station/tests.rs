@@ -1,0 +1,403 @@
+use super::*;
+use proptest::prelude::*;
+
+const PARTITION: u16 = 0xffff;
+const MTU: usize = 2044;
+
+fn hardware(number: u8) -> HardwareAddress {
+    let mut bytes = [0; 20];
+    bytes[3] = number;
+    bytes[19] = number;
+    HardwareAddress::parse(&bytes)
+}
+
+fn source(number: u8) -> Source {
+    let hardware = hardware(number);
+    Source {
+        queue_pair: hardware.queue_pair,
+        lid: u16::from(number),
+        gid: Some(hardware.gid),
+    }
+}
+
+fn v4(number: u8) -> IpAddr {
+    Ipv4Addr::new(10, 0, 0, number).into()
+}
+
+fn v6(number: u8) -> IpAddr {
+    Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into()).into()
+}
+
+fn station(number: u8) -> Station {
+    let addresses = [(v4(number), 24), (v6(number), 64)];
+    Station::new(Interface {
+        hardware: hardware(number),
+        partition: PARTITION,
+        mtu: MTU,
+        addresses: addresses
+            .map(|(address, length)| Prefixed { address, length })
+            .to_vec(),
+    })
+}
+
+/// A packet of this length with a number in its last bytes.
+fn packet(from: IpAddr, to: IpAddr, length: usize, number: u32) -> Vec<u8> {
+    let mut packet = vec![0; length];
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            packet[0] = 0x45;
+            packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
+            packet[12..16].copy_from_slice(&from.octets());
+            packet[16..20].copy_from_slice(&to.octets());
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            packet[0] = 0x60;
+            packet[4..6].copy_from_slice(&(length as u16 - 40).to_be_bytes());
+            packet[6] = 59;
+            packet[8..24].copy_from_slice(&from.octets());
+            packet[24..40].copy_from_slice(&to.octets());
+        }
+        _ => unreachable!(),
+    }
+    packet[length - 4..].copy_from_slice(&number.to_be_bytes());
+    packet
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum To {
+    Neighbour(u32, u16),
+    Group(Gid),
+}
+
+/// A link that records.
+#[derive(Default)]
+struct Recorder {
+    sent: Vec<(To, Protocol, Vec<u8>)>,
+    delivered: Vec<Vec<u8>>,
+    is_busy: bool,
+}
+
+impl Link for Recorder {
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        if self.is_busy {
+            return Sent::Busy;
+        }
+        let to = To::Neighbour(to.hardware.queue_pair, to.lid);
+        self.sent.push((to, protocol, packet.to_vec()));
+        Sent::Sent
+    }
+
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.sent
+            .push((To::Group(group), protocol, packet.to_vec()));
+        Sent::Sent
+    }
+
+    fn deliver(&mut self, packet: &[u8]) -> bool {
+        self.delivered.push(packet.to_vec());
+        true
+    }
+}
+
+fn datagram(protocol: Protocol, packet: &[u8]) -> Vec<u8> {
+    [&protocol.header()[..], packet].concat()
+}
+
+/// Passes every datagram between two stations until none is left. Returns the delivered packets.
+fn exchange(stations: &mut [Station; 2], links: &mut [Recorder; 2], now: u64) {
+    loop {
+        let mut is_done = true;
+        for at in 0..2 {
+            for (_, protocol, packet) in std::mem::take(&mut links[at].sent) {
+                is_done = false;
+                let from = source(at as u8 + 1);
+                let other = 1 - at;
+                let bytes = datagram(protocol, &packet);
+                stations[other].receive(&bytes, from, now, &mut links[other]);
+            }
+        }
+        if is_done {
+            return;
+        }
+    }
+}
+
+#[test]
+fn packets_of_both_versions_reach_the_other_station() {
+    for (from, to) in [(v4(1), v4(2)), (v6(1), v6(2))] {
+        let mut stations = [station(1), station(2)];
+        let mut links = [Recorder::default(), Recorder::default()];
+        let first = packet(from, to, 100, 1);
+        assert!(stations[0].take(&first, 0, &mut links[0]));
+        exchange(&mut stations, &mut links, 0);
+        let answer = packet(to, from, MTU, 2);
+        assert!(stations[1].take(&answer, 0, &mut links[1]));
+        // The request has taught the second station the address of the first.
+        assert_eq!(links[1].sent.len(), 1);
+        exchange(&mut stations, &mut links, 0);
+        assert_eq!(links[1].delivered, [first]);
+        assert_eq!(links[0].delivered, [answer]);
+        assert_eq!(stations[0].counters().requests, 1);
+        assert_eq!(stations[1].counters().answers, 1);
+    }
+}
+
+#[test]
+fn requests_go_to_the_groups_of_the_rfc() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    station.take(&packet(v4(1), v4(2), 60, 0), 0, &mut link);
+    station.take(&packet(v6(1), v6(0x22), 60, 0), 0, &mut link);
+    let groups: Vec<String> = link
+        .sent
+        .iter()
+        .map(|(to, _, _)| match to {
+            To::Group(gid) => gid.to_string(),
+            To::Neighbour(..) => String::new(),
+        })
+        .collect();
+    assert_eq!(
+        groups,
+        ["ff12:401b:ffff::ffff:ffff", "ff12:601b:ffff::1:ff00:22"]
+    );
+}
+
+#[test]
+fn groups_and_broadcasts_need_no_neighbour() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let targets = ["224.0.0.251", "255.255.255.255", "10.0.0.255"];
+    for target in targets {
+        station.take(&packet(v4(1), target.parse().unwrap(), 60, 0), 0, &mut link);
+    }
+    station.take(
+        &packet(v6(1), "ff02::fb".parse().unwrap(), 60, 0),
+        0,
+        &mut link,
+    );
+    let broadcast = To::Group(group::broadcast(PARTITION));
+    let to: Vec<To> = link.sent.into_iter().map(|(to, _, _)| to).collect();
+    assert_eq!(
+        to[0],
+        To::Group(group::of("224.0.0.251".parse().unwrap(), PARTITION))
+    );
+    assert_eq!(to[1..3], [broadcast.clone(), broadcast]);
+    assert_eq!(
+        to[3],
+        To::Group(group::of("ff02::fb".parse().unwrap(), PARTITION))
+    );
+    assert_eq!(station.counters().multicast, 4);
+}
+
+#[test]
+fn a_restarted_neighbour_replaces_its_entry_by_its_announcement() {
+    let mut link = Recorder::default();
+    let mut one = station(1);
+    let mut old = station(2);
+    let mut stations = [one, old];
+    let mut links = [Recorder::default(), Recorder::default()];
+    stations[0].take(&packet(v4(1), v4(2), 60, 0), 0, &mut links[0]);
+    exchange(&mut stations, &mut links, 0);
+    [one, old] = stations;
+    drop(old);
+    let mut new = Station::new(Interface {
+        hardware: hardware(9),
+        ..station(2).interface
+    });
+    new.announce(&mut link);
+    for (_, protocol, packet) in link.sent.drain(..) {
+        one.receive(&datagram(protocol, &packet), source(9), 1, &mut links[0]);
+    }
+    one.take(&packet(v4(1), v4(2), 60, 0), 2, &mut links[0]);
+    assert_eq!(links[0].sent.last().unwrap().0, To::Neighbour(9, 9));
+}
+
+#[test]
+fn bad_packets_from_the_link_are_counted_by_reason() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let arp = arp::Message {
+        operation: arp::Operation::Request,
+        sender: hardware(2),
+        sender_ip: Ipv4Addr::new(10, 0, 0, 2),
+        target: [0; 20],
+        target_ip: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    let solicitation = ndp::Message {
+        kind: Kind::Solicitation,
+        source: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+        destination: group::solicited_node(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1)),
+        target: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+        hardware: Some(hardware(2)),
+    };
+    let mut broken = solicitation.packet();
+    broken[42] ^= 1;
+    let whole = packet(v4(2), v4(1), 60, 0);
+    let bad = [
+        (vec![8, 0, 0], 2, Drop::Short),
+        (vec![0x88, 0xcc, 0, 0], 2, Drop::UnknownType),
+        (datagram(Protocol::Ipv4, &whole[..59]), 2, Drop::BadIp),
+        (datagram(Protocol::Ipv6, &whole), 2, Drop::BadIp),
+        (datagram(Protocol::Arp, &arp.bytes()[..55]), 2, Drop::BadArp),
+        (datagram(Protocol::Arp, &arp.bytes()), 3, Drop::Forged),
+        (datagram(Protocol::Ipv6, &broken), 2, Drop::BadNeighbour),
+        (
+            datagram(Protocol::Ipv6, &solicitation.packet()),
+            3,
+            Drop::Forged,
+        ),
+    ];
+    let count = bad.len() as u64;
+    for (bytes, from, reason) in bad {
+        let before = station.counters().dropped(reason);
+        station.receive(&bytes, source(from), 0, &mut link);
+        assert_eq!(station.counters().dropped(reason), before + 1, "{reason:?}");
+    }
+    assert!(link.sent.is_empty() && link.delivered.is_empty());
+    assert_eq!(
+        (station.counters().received, station.counters().messages),
+        (count, 0)
+    );
+}
+
+#[test]
+fn a_message_without_route_must_come_from_its_queue_pair() {
+    let mut source = source(2);
+    source.gid = None;
+    assert_eq!(is_genuine(&hardware(2), source), Ok(()));
+    assert_eq!(is_genuine(&hardware(3), source), Err(Drop::Forged));
+}
+
+#[test]
+fn a_flood_of_requests_costs_one_answer_each_and_a_bounded_table() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    for number in 0..10_000u32 {
+        let arp = arp::Message {
+            operation: arp::Operation::Request,
+            sender: hardware(2),
+            sender_ip: Ipv4Addr::from_bits(0x0a01_0000 + number),
+            target: [0; 20],
+            target_ip: Ipv4Addr::new(10, 0, 0, 1),
+        };
+        station.receive(
+            &datagram(Protocol::Arp, &arp.bytes()),
+            source(2),
+            0,
+            &mut link,
+        );
+    }
+    assert_eq!(link.sent.len(), 10_000);
+    assert_eq!(station.counters().answers, 10_000);
+    assert!(!station.is_waiting());
+}
+
+#[test]
+fn a_conflict_is_counted_and_defended_once_in_ten_seconds() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let arp = arp::Message {
+        operation: arp::Operation::Request,
+        sender: hardware(2),
+        sender_ip: Ipv4Addr::new(10, 0, 0, 1),
+        target: [0; 20],
+        target_ip: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    for now in [0, 1, DEFENCE_PAUSE] {
+        station.receive(
+            &datagram(Protocol::Arp, &arp.bytes()),
+            source(2),
+            now,
+            &mut link,
+        );
+    }
+    assert_eq!(station.counters().conflicts, 3);
+    assert_eq!(link.sent.len(), 2);
+}
+
+#[test]
+fn the_copy_of_a_datagram_of_its_own_is_ignored() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let bytes = datagram(
+        Protocol::Ipv4,
+        &packet(v4(1), "224.0.0.1".parse().unwrap(), 60, 0),
+    );
+    station.receive(&bytes, source(1), 0, &mut link);
+    assert_eq!(station.counters().received, 0);
+    assert!(link.delivered.is_empty());
+}
+
+#[test]
+fn a_busy_link_keeps_the_packet_until_it_is_given_up() {
+    let mut stations = [station(1), station(2)];
+    let mut links = [Recorder::default(), Recorder::default()];
+    stations[0].take(&packet(v4(1), v4(2), 60, 0), 0, &mut links[0]);
+    exchange(&mut stations, &mut links, 0);
+    links[0].is_busy = true;
+    let next = packet(v4(1), v4(2), 60, 1);
+    assert!(!stations[0].take(&next, 0, &mut links[0]));
+    assert_eq!(stations[0].counters().taken, 1);
+    links[0].is_busy = false;
+    assert!(stations[0].take(&next, 0, &mut links[0]));
+    stations[0].give_up();
+    let counters = stations[0].counters();
+    assert_eq!(
+        (
+            counters.taken,
+            counters.unicast,
+            counters.dropped(Drop::Stalled)
+        ),
+        (3, 2, 1)
+    );
+}
+
+proptest! {
+    /// Packets of any length to any neighbour, with silent ones among them: each is sent, dropped
+    /// with a reason, or waits, and the other station delivers those sent to it in their order.
+    #[test]
+    fn every_packet_is_delivered_in_order_or_counted(
+        steps in prop::collection::vec((2u8..4, 44usize..2100, any::<bool>(), 0u64..2_000), 0..200),
+    ) {
+        let mut stations = [station(1), station(2)];
+        let mut links = [Recorder::default(), Recorder::default()];
+        let mut now = 0;
+        for (number, (to, length, is_v6, pause)) in steps.iter().enumerate() {
+            let (from, to) = if *is_v6 { (v6(1), v6(*to)) } else { (v4(1), v4(*to)) };
+            let bytes = packet(from, to, *length, number as u32);
+            prop_assert!(stations[0].take(&bytes, now, &mut links[0]));
+            now += pause;
+            stations[0].tick(now, &mut links[0]);
+            exchange(&mut stations, &mut links, now);
+        }
+        stations[0].end();
+        let counters = stations[0].counters();
+        let dropped = [Drop::TooLong, Drop::QueueFull, Drop::Unresolved]
+            .map(|reason| counters.dropped(reason));
+        prop_assert_eq!(counters.taken, steps.len() as u64);
+        prop_assert_eq!(counters.taken, counters.unicast + dropped.iter().sum::<u64>());
+        prop_assert_eq!(stations[1].counters().delivered, counters.unicast);
+        let numbers = links[1].delivered.iter().map(|packet| {
+            u32::from_be_bytes(*packet.last_chunk::<4>().unwrap())
+        });
+        prop_assert!(numbers.clone().zip(numbers.skip(1)).all(|(a, b)| a < b));
+    }
+
+    #[test]
+    fn any_datagram_is_delivered_or_counted(bytes: Vec<u8>, protocol in 0usize..4) {
+        let mut station = station(1);
+        let mut link = Recorder::default();
+        let bytes = match [Protocol::Ipv4, Protocol::Arp, Protocol::Ipv6].get(protocol) {
+            Some(protocol) => datagram(*protocol, &bytes),
+            None => bytes,
+        };
+        station.receive(&bytes, source(2), 0, &mut link);
+        let counters = station.counters();
+        let reasons = [
+            Drop::Short, Drop::UnknownType, Drop::BadIp, Drop::BadArp, Drop::BadNeighbour, Drop::Forged,
+        ];
+        let dropped: u64 = reasons.map(|reason| counters.dropped(reason)).iter().sum();
+        prop_assert_eq!(counters.received, 1);
+        prop_assert_eq!(counters.received, counters.delivered + counters.messages + dropped);
+    }
+}
