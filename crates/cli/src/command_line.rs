@@ -18,7 +18,7 @@ const GROUPS: [Group; 5] = [
     Group {
         title: "Run",
         commands: &[
-            "demo", "run", "trace", "coverage", "faults", "capture", "info", "port",
+            "demo", "run", "trace", "coverage", "faults", "capture", "ipoib", "info", "port",
         ],
     },
     Group {
@@ -79,6 +79,10 @@ pub const EXAMPLES: &[(&str, &[&str])] = &[
         "verbena faults sweep --requests --status remote-access -- ./my_program",
     ]),
     ("capture", &["verbena capture --out calls.pcapng -- ./my_program"]),
+    ("ipoib", &[
+        "verbena ipoib --address 10.0.0.1/24 -- iperf3 -s",
+        "verbena ipoib --address 10.0.0.2/24 -- iperf3 -c 10.0.0.1",
+    ]),
     ("port", &["verbena port verbena1 down", "verbena port verbena1 up"]),
     ("info", &["verbena info", "verbena info --json"]),
     ("list", &["verbena list"]),

@@ -48,6 +48,12 @@ pub enum Failure {
     Capture(#[from] capture::Failure),
 
     #[error(transparent)]
+    Ipoib(#[from] verbena_ipoib::engine::Failure),
+
+    #[error(transparent)]
+    Namespace(#[from] verbena_ipoib::namespace::Failure),
+
+    #[error(transparent)]
     Coverage(#[from] verbena_coverage::file::Failure),
 
     #[error(transparent)]
@@ -128,6 +134,8 @@ impl Failure {
             | Failure::Bench(_)
             | Failure::Suite(_)
             | Failure::Capture(_)
+            | Failure::Ipoib(_)
+            | Failure::Namespace(_)
             | Failure::Doctor(_)
             | Failure::Recorder(_)
             | Failure::Start(_)

@@ -7,14 +7,24 @@
 //! itself, by ARP and neighbour discovery; it has no I/O and no clock.
 #![deny(unsafe_code)]
 
+mod adapter;
 pub mod address;
 mod arp;
 mod checksum;
 pub mod counters;
+pub mod descriptor;
 mod encapsulation;
+pub mod engine;
 mod group;
 mod hardware_address;
 mod ip;
+mod lane;
+mod membership;
+pub mod namespace;
 mod ndp;
 mod neighbour;
+mod netlink;
 mod station;
+mod tun;
+
+pub use tun::LONGEST_NAME;

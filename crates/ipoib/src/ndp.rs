@@ -100,7 +100,7 @@ fn valid(header: &[u8; IPV6_HEADER], message: &[u8]) -> Option<Message> {
             !source.is_unspecified() || (destination.is_multicast() && hardware.is_none())
         }
         Kind::Advertisement { is_solicited, .. } => {
-            !source.is_unspecified() && !(is_solicited && destination.is_multicast())
+            !(source.is_unspecified() || is_solicited && destination.is_multicast())
         }
     };
     is_consistent.then_some(Message {

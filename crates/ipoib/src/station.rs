@@ -35,9 +35,11 @@ pub struct Interface {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
     /// It was sent.
-    Sent,
+    Done,
     /// It was not sent, and can be sent later.
     Busy,
+    /// It was not sent: the receiver takes no datagrams.
+    Stalled,
     /// The adapter refused it.
     Refused,
 }
@@ -133,10 +135,10 @@ impl Station {
         is_taken
     }
 
-    /// Drops a packet that [`Station::take`] did not take.
-    pub fn give_up(&mut self) {
-        self.counters.taken += 1;
-        self.counters.drop(Drop::Stalled, 1);
+    /// Counts packets as dropped that the link had taken for a neighbour.
+    pub fn discard(&mut self, packets: u64) {
+        self.counters.unicast = self.counters.unicast.saturating_sub(packets);
+        self.counters.drop(Drop::Stalled, packets);
     }
 
     fn take_to(
@@ -176,8 +178,9 @@ impl Station {
     /// Counts the result of sending a packet. Returns `false` if it must be sent again.
     fn count(&mut self, sent: Sent, counter: impl Fn(&mut Counters) -> &mut u64) -> bool {
         match sent {
-            Sent::Sent => *counter(&mut self.counters) += 1,
+            Sent::Done => *counter(&mut self.counters) += 1,
             Sent::Refused => self.counters.drop(Drop::Refused, 1),
+            Sent::Stalled => self.counters.drop(Drop::Stalled, 1),
             Sent::Busy => return false,
         }
         true
@@ -272,8 +275,11 @@ impl Station {
         }
     }
 
-    /// Drops the packets that still wait, when the interface ends.
-    pub fn end(&mut self) {
+    /// Drops the packets that still wait when the interface ends, and one that the link has not
+    /// taken if there is one.
+    pub fn end(&mut self, has_pending: bool) {
+        self.counters.taken += u64::from(has_pending);
+        self.counters.drop(Drop::Stalled, has_pending.into());
         let waiting = self.table.waiting();
         self.counters.drop(Drop::Unresolved, waiting);
         self.table = Table::default();

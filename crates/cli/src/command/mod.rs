@@ -18,6 +18,7 @@ mod help;
 mod history;
 mod import;
 mod info;
+mod ipoib;
 mod list;
 mod machine;
 mod manual;
@@ -88,6 +89,15 @@ pub enum Command {
     Import(import::Arguments),
     /// Show the adapter, its limits and its processes
     Info(info::Arguments),
+    /// Run a command with an IP interface on the adapter
+    ///
+    /// The command runs in a user and a network namespace with an interface `ib0`, which carries IP
+    /// over InfiniBand (RFC 4391) to the interfaces of other `verbena ipoib` commands. Needs no
+    /// privilege, but user namespaces and /dev/net/tun.
+    Ipoib(ipoib::Arguments),
+    /// Make the namespace of `ipoib` and become its command
+    #[command(hide = true, name = "__ipoib-enter")]
+    IpoibEnter(ipoib::EnterArguments),
     /// List benchmarks and models
     List(list::Arguments),
     /// Save machines as models with your measurements
@@ -154,6 +164,8 @@ impl Command {
             Command::Fabric(arguments) => fabric::run(arguments),
             Command::Import(arguments) => import::run(arguments),
             Command::Info(arguments) => info::run(arguments),
+            Command::Ipoib(arguments) => ipoib::run(&arguments),
+            Command::IpoibEnter(arguments) => ipoib::enter(arguments),
             Command::List(arguments) => list::run(arguments),
             Command::Port(arguments) => port::run(arguments),
             Command::Process => {

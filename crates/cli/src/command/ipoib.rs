@@ -1,0 +1,223 @@
+//! `verbena ipoib --address ADDRESS [OPTIONS] -- CMD...`: runs CMD in a user and a network namespace
+//! with an IP interface on the adapter.
+//!
+//! This process opens the adapter and serves the interface. CMD's process, `__ipoib-enter` until it
+//! executes CMD, makes the namespaces and the interface, passes the interface's device to this
+//! process over a socket, and waits until that is ready.
+
+use std::env;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::thread;
+
+use verbena_bench::host::Host;
+use verbena_ipoib::address::Prefixed;
+use verbena_ipoib::descriptor;
+use verbena_ipoib::engine::Engine;
+use verbena_ipoib::namespace::{self, Plan};
+use verbena_run::environment::Environment;
+use verbena_run::supervise;
+
+use crate::adapter_options::{self as options, Options};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::host::HOST;
+
+/// The arguments of `verbena ipoib`.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Give the interface this address; may be repeated
+    ///
+    /// With the length of its prefix, such as 10.0.0.1/24 or fd00::1/64.
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    address: Vec<Prefixed>,
+
+    /// Name the interface
+    #[arg(long, value_name = "NAME", default_value = "ib0", value_parser = interface)]
+    name: String,
+
+    /// Print the interface's counters when the command has ended
+    ///
+    /// Packets sent, delivered and dropped, by reason, on standard error.
+    #[arg(long)]
+    stats: bool,
+
+    #[command(flatten)]
+    options: Options,
+
+    /// Command to run, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// The arguments of the process that becomes the command.
+#[derive(Debug, clap::Args)]
+pub struct EnterArguments {
+    /// Number of the socket
+    #[arg(long)]
+    control: i32,
+
+    /// Name of the interface
+    #[arg(long)]
+    name: String,
+
+    /// MTU of the interface
+    #[arg(long)]
+    mtu: u32,
+
+    /// Address of the interface
+    #[arg(long)]
+    address: Vec<Prefixed>,
+
+    /// Link-local address of the interface
+    #[arg(long)]
+    link_local: Option<Prefixed>,
+
+    /// Command to run, with its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "CMD"
+    )]
+    command: Vec<OsString>,
+}
+
+/// Checks the name of an interface, as the kernel does.
+fn interface(name: &str) -> Result<String, String> {
+    let is_refused = |byte: u8| byte == b'/' || byte == b':' || !byte.is_ascii_graphic();
+    let is_long = name.len() > verbena_ipoib::LONGEST_NAME;
+    match name.is_empty() || is_long || name == "." || name == ".." || name == "lo" {
+        false if !name.bytes().any(is_refused) && !name.contains('%') => Ok(name.to_owned()),
+        _ => Err(format!(
+            "an interface's name has 1 to {} printable characters, without /, : and %, and is not \
+             lo",
+            verbena_ipoib::LONGEST_NAME
+        )),
+    }
+}
+
+/// Runs the command and serves its interface.
+///
+/// # Errors
+///
+/// Fails if the adapter cannot be used or the command cannot be run.
+pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
+    restart_with(&arguments.options.environment()?)?;
+    // Refuses a misspelt option before anything starts.
+    options::program("ipoib", &arguments.command)?;
+    let library = HOST.software_library()?;
+    let engine = Engine::open(&library, &arguments.name, &arguments.address)?;
+    let (own, inherited) = descriptor::pair().map_err(Failure::system("make a socket"))?;
+    let command = enter_command(engine.plan(), inherited.as_raw_fd(), &arguments.command)?;
+    let serving = thread::spawn(move || {
+        let served = engine.serve(&own);
+        if let Err(error) = &served {
+            eprintln!("verbena: the interface ends: {error}");
+        }
+        served
+    });
+    let status = supervise::run(command, || options::name(&arguments.command));
+    // The command has ended: no other process has this socket.
+    drop(inherited);
+    let served = serving.join().expect("the interface does not panic");
+    let status = status?;
+    if let Ok(Some(counters)) = served
+        && arguments.stats
+    {
+        // On standard error, because standard output belongs to the command.
+        eprint!("{}:\n{counters}", arguments.name);
+    }
+    Ok(Exit::of_child(status))
+}
+
+/// Restarts this process if variables of the adapter differ from those of the options: the adapter
+/// reads them in this process.
+fn restart_with(environment: &Environment) -> Result<(), Failure> {
+    let differs = |(name, value): &(&str, &std::ffi::OsStr)| {
+        name.starts_with("VERBENA_") && env::var_os(name).as_deref() != Some(*value)
+    };
+    let changes: Vec<_> = environment.variables().filter(differs).collect();
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let program = env::current_exe().map_err(Failure::system("find this program"))?;
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1)).envs(changes);
+    Err(Failure::system("restart this program")(command.exec()))
+}
+
+/// Returns the command of the process that becomes the user's.
+fn enter_command(plan: &Plan, control: i32, words: &[OsString]) -> Result<Command, Failure> {
+    let program = env::current_exe().map_err(Failure::system("find this program"))?;
+    let mut command = Command::new(program);
+    command.arg("__ipoib-enter");
+    command.args(["--control", &control.to_string()]);
+    command.args(["--name", &plan.name, "--mtu", &plan.mtu.to_string()]);
+    for address in &plan.addresses {
+        command.args(["--address", &address.to_string()]);
+    }
+    if let Some(address) = plan.link_local {
+        command.args(["--link-local", &address.to_string()]);
+    }
+    command.arg("--").args(words);
+    Ok(command)
+}
+
+/// Makes the namespaces and the interface, and becomes the command.
+///
+/// # Errors
+///
+/// Fails if namespaces or the interface cannot be made, or the command cannot be executed.
+pub fn enter(arguments: EnterArguments) -> Result<Exit, Failure> {
+    let control = descriptor::inherited(arguments.control);
+    let control = control.map_err(Failure::system("use the socket of `verbena ipoib`"))?;
+    let plan = Plan {
+        name: arguments.name,
+        mtu: arguments.mtu,
+        addresses: arguments.address,
+        link_local: arguments.link_local,
+    };
+    let files = namespace::enter(&plan)?;
+    let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
+    descriptor::send(&control, &files).map_err(Failure::system("pass the TUN device on"))?;
+    let is_ready = descriptor::wait(&control);
+    if !is_ready.map_err(Failure::system("wait for `verbena ipoib`"))? {
+        // It has printed the reason.
+        return Ok(Exit::Environment);
+    }
+    let error = options::program("ipoib", &arguments.command)?.exec();
+    Err(supervise::Failure::of_exec(options::name(&arguments.command), error).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_interfaces_are_those_of_the_kernel() {
+        for name in ["ib0", "a", "ib0.8001", "fifteen-letters"] {
+            assert_eq!(interface(name).as_deref(), Ok(name));
+        }
+        for name in [
+            "",
+            "lo",
+            ".",
+            "..",
+            "a/b",
+            "a b",
+            "ib%d",
+            "a:b",
+            "sixteen-letters-",
+        ] {
+            assert!(interface(name).is_err(), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The adapter's side of an interface: queue pairs, memory, groups.
+//!
+//! Datagrams to groups leave by the queue pair of the interface's hardware address, which receives
+//! everything. Datagrams to a neighbour leave by a queue pair for that neighbour, a *lane*, because
+//! requests to a stopped process wait, and with them all others of their queue pair.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use verbena_verbs::qp::PairType;
+use verbena_verbs::qp::attributes::{Change, Connection, Path};
+use verbena_verbs::qp::builder::PairOptions;
+use verbena_verbs::{
+    AccessFlags, AddressHandle, Buffer, Channel, CompletionQueue, Context, Gid, Library,
+    PortAttributes, ProtectionDomain, QueuePair, Region, WorkCompletion,
+};
+
+use crate::encapsulation::{self, Protocol};
+use crate::group;
+use crate::hardware_address::HardwareAddress;
+use crate::lane::{DEPTH, Lane, Slots};
+use crate::neighbour::Neighbour;
+use crate::station::{Sent, Source};
+
+/// Queue key of the groups where no subnet administration states one: that of OpenSM.
+const QUEUE_KEY: u32 = 0x0b1b;
+/// The default partition.
+pub const PARTITION: u16 = 0xffff;
+/// Bytes in front of each received datagram.
+const ROUTE: usize = 40;
+/// Receives and sends in flight.
+const RECEIVES: usize = 2048;
+const SENDS: usize = 1024;
+/// Most lanes, and most address handles of groups.
+const MOST_LANES: usize = 256;
+const MOST_GROUPS: usize = 256;
+/// The bit of a request's id that marks a receive.
+const RECEIVE: u64 = 1 << 63;
+/// Number of completions taken at once.
+pub const BATCH: usize = 16;
+/// Number of the lane to groups.
+const MAIN: u32 = 0;
+
+/// The reason why the adapter cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A verbs call failed.
+    #[error(transparent)]
+    Verbs(#[from] verbena_verbs::Error),
+
+    /// No port is active.
+    #[error("{0} has no active port; check it with ibv_devinfo")]
+    NoPort(String),
+
+    /// No GID can send to the groups.
+    #[error(
+        "port {port} of {device} has no IPv6 GID, which the groups of IP over InfiniBand need; \
+         enable IPv6 on its interface"
+    )]
+    NoGid {
+        /// The device.
+        device: String,
+        /// The port.
+        port: u8,
+    },
+}
+
+/// A neighbour's hardware address and LID.
+type Key = (HardwareAddress, u16);
+
+/// A port of an adapter for one interface.
+pub struct Adapter {
+    domain: Arc<ProtectionDomain>,
+    channel: Arc<Channel>,
+    completions: Arc<CompletionQueue>,
+    port: u8,
+    attributes: PortAttributes,
+    gid: Gid,
+    gid_index: u8,
+    partition_index: u16,
+    /// Receives everything; sends to groups.
+    main: Lane,
+    lanes: HashMap<u32, ToNeighbour>,
+    /// Numbers of the lanes.
+    numbers: HashMap<Key, u32>,
+    newest_lane: u32,
+    clock: u64,
+    groups: HashMap<Gid, Arc<AddressHandle>>,
+    receives: Region,
+    slots: Slots,
+    discarded: u64,
+}
+
+/// A lane, its destination and the time of its last use.
+struct ToNeighbour {
+    lane: Lane,
+    address: Arc<AddressHandle>,
+    key: Key,
+    used: u64,
+}
+
+/// A received datagram, of which the buffer has a copy.
+pub struct Received {
+    /// Its sender.
+    pub source: Source,
+    /// Its length.
+    pub length: usize,
+    /// Whether it was received.
+    pub is_success: bool,
+}
+
+impl Adapter {
+    /// Opens the first device of a library, and its first active port.
+    ///
+    /// # Errors
+    ///
+    /// No port is active, or a verbs call fails.
+    pub fn open(library: &Arc<Library>) -> Result<Adapter, Failure> {
+        let context = library.device(None)?.open()?;
+        let ports = context.attributes()?.ports;
+        for port in 1..=ports {
+            let attributes = context.port(port)?;
+            if attributes.active {
+                return Adapter::on_port(&context, port, attributes);
+            }
+        }
+        Err(Failure::NoPort(context.name().to_owned()))
+    }
+
+    fn on_port(
+        context: &Arc<Context>,
+        port: u8,
+        attributes: PortAttributes,
+    ) -> Result<Adapter, Failure> {
+        let gid_index = match attributes.ethernet {
+            false => 0,
+            true => ipv6_gid(context, port, attributes.gids).ok_or_else(|| Failure::NoGid {
+                device: context.name().to_owned(),
+                port,
+            })?,
+        };
+        let domain = context.protection_domain()?;
+        let channel = context.channel()?;
+        let depth = (RECEIVES + SENDS) as u32;
+        let completions = context.completion_queue(depth, Some(&channel))?;
+        let size = attributes.mtu as usize;
+        let receives = Buffer::allocate(RECEIVES * (ROUTE + size))?;
+        let options = PairOptions {
+            send_depth: DEPTH as u32,
+            receive_depth: RECEIVES as u32,
+            ..PairOptions::new(&domain, PairType::Ud, &completions)
+        };
+        let pair = options.create()?;
+        let adapter = Adapter {
+            port,
+            attributes,
+            gid: context.gid(port, gid_index)?,
+            gid_index,
+            partition_index: context.partition(port, PARTITION)?,
+            main: Lane::new(MAIN, pair),
+            lanes: HashMap::new(),
+            numbers: HashMap::new(),
+            newest_lane: MAIN,
+            clock: 0,
+            groups: HashMap::new(),
+            receives: domain.register(receives, AccessFlags::LOCAL)?,
+            slots: Slots::new(&domain, SENDS, size)?,
+            discarded: 0,
+            domain,
+            channel,
+            completions,
+        };
+        adapter.start(adapter.main.pair())?;
+        for index in 0..RECEIVES {
+            adapter.post_receive(index);
+        }
+        Ok(adapter)
+    }
+
+    /// Takes a queue pair to RTS.
+    fn start(&self, pair: &QueuePair) -> Result<(), Failure> {
+        let change = Change::to_init(PairType::Ud, self.port, AccessFlags::LOCAL, QUEUE_KEY);
+        pair.modify(&change.in_partition(self.partition_index))?;
+        // Datagram pairs use the sequence number of it alone.
+        let connection = Connection {
+            path: self.path(0, None),
+            peer: 0,
+            peer_psn: 0,
+            psn: 0,
+            mtu_code: self.attributes.mtu_code,
+            reads_served: 0,
+            reads_initiated: 0,
+            timeout: 0,
+            retries: 0,
+            rnr_retries: 0,
+        };
+        pair.modify(&Change::to_rtr(PairType::Ud, &connection))?;
+        pair.modify(&Change::to_rts(PairType::Ud, &connection))?;
+        Ok(())
+    }
+
+    fn path(&self, lid: u16, gid: Option<Gid>) -> Path {
+        Path {
+            lid: if self.attributes.ethernet { 0 } else { lid },
+            gid,
+            source_gid: self.gid_index,
+            traffic_class: 0,
+            service_level: 0,
+            port: self.port,
+        }
+    }
+
+    /// Returns the hardware address of the interface.
+    pub fn hardware(&self) -> HardwareAddress {
+        HardwareAddress {
+            flags: 0,
+            queue_pair: self.main.pair().number(),
+            gid: self.gid,
+        }
+    }
+
+    /// Returns the MTU of the interface: a datagram without its header.
+    pub fn mtu(&self) -> u32 {
+        self.attributes.mtu - encapsulation::LENGTH as u32
+    }
+
+    /// Joins a group.
+    ///
+    /// # Errors
+    ///
+    /// The adapter refuses it.
+    pub fn join(&self, gid: Gid) -> Result<(), verbena_verbs::Error> {
+        self.main.pair().attach_multicast(gid, group::LID)
+    }
+
+    /// Leaves a group.
+    ///
+    /// # Errors
+    ///
+    /// The adapter refuses it.
+    pub fn leave(&self, gid: Gid) -> Result<(), verbena_verbs::Error> {
+        self.main.pair().detach_multicast(gid, group::LID)
+    }
+
+    /// Sends a packet to a group.
+    pub fn multicast(&mut self, gid: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+        if !self.groups.contains_key(&gid) {
+            let path = self.path(group::LID, Some(gid));
+            let Ok(address) = self.domain.address_handle(&path) else {
+                return Sent::Refused;
+            };
+            if self.groups.len() == MOST_GROUPS {
+                self.groups.clear();
+            }
+            self.groups.insert(gid, address);
+        }
+        let target = (&*self.groups[&gid], group::QUEUE_PAIR, QUEUE_KEY);
+        self.main.send(&mut self.slots, target, protocol, packet)
+    }
+
+    /// Sends a packet to a neighbour.
+    pub fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        if self.slots.are_used_up() {
+            self.discard_stalled();
+        }
+        let Ok(number) = self.lane_to((to.hardware, to.lid)) else {
+            return Sent::Refused;
+        };
+        let Some(found) = self.lanes.get_mut(&number) else {
+            return Sent::Refused;
+        };
+        let target = (&*found.address, to.hardware.queue_pair, QUEUE_KEY);
+        found.lane.send(&mut self.slots, target, protocol, packet)
+    }
+
+    /// Returns the number of the lane to a neighbour, which is made if there is none.
+    fn lane_to(&mut self, key: Key) -> Result<u32, Failure> {
+        self.clock += 1;
+        if let Some(&number) = self.numbers.get(&key) {
+            if let Some(found) = self.lanes.get_mut(&number) {
+                found.used = self.clock;
+            }
+            return Ok(number);
+        }
+        if self.lanes.len() == MOST_LANES {
+            let oldest = self.lanes.iter().min_by_key(|(_, found)| found.used);
+            if let Some(number) = oldest.map(|(number, _)| *number) {
+                self.discard(number);
+            }
+        }
+        let (hardware, lid) = key;
+        let address = self
+            .domain
+            .address_handle(&self.path(lid, Some(hardware.gid)))?;
+        let options = PairOptions {
+            send_depth: DEPTH as u32,
+            receive_depth: 0,
+            ..PairOptions::new(&self.domain, PairType::Ud, &self.completions)
+        };
+        let pair = options.create()?;
+        self.start(&pair)?;
+        // Ids have 31 bits for it, and a number is free again long before they end.
+        self.newest_lane = (self.newest_lane + 1) & 0x7fff_ffff;
+        let number = self.newest_lane.max(1);
+        let lane = Lane::new(number, pair);
+        let used = self.clock;
+        self.lanes.insert(
+            number,
+            ToNeighbour {
+                lane,
+                address,
+                key,
+                used,
+            },
+        );
+        self.numbers.insert(key, number);
+        Ok(number)
+    }
+
+    /// Discards the requests of neighbours that take nothing, so that others have slots.
+    fn discard_stalled(&mut self) {
+        let stalled = self
+            .lanes
+            .iter()
+            .filter(|(_, found)| found.lane.is_stalled());
+        let stalled: Vec<u32> = stalled.map(|(number, _)| *number).collect();
+        for number in stalled {
+            self.discard(number);
+        }
+    }
+
+    fn discard(&mut self, number: u32) {
+        if let Some(found) = self.lanes.remove(&number) {
+            self.numbers.remove(&found.key);
+            self.discarded += found.lane.in_flight() as u64;
+            // The adapter reads no request of a queue pair that has been destroyed.
+            drop(found);
+            self.slots.release_all(number);
+        }
+    }
+
+    /// Returns the number of datagrams that were discarded after they had been sent, once.
+    pub fn take_discarded(&mut self) -> u64 {
+        std::mem::take(&mut self.discarded)
+    }
+
+    /// Takes completions; returns their number.
+    ///
+    /// # Errors
+    ///
+    /// The adapter fails.
+    pub fn poll(&self, into: &mut [WorkCompletion; BATCH]) -> Result<usize, Failure> {
+        Ok(self.completions.poll(into, |completion| *completion)?)
+    }
+
+    /// Uses a completion. Returns the datagram of a receive, and copies it into `buffer`, which is
+    /// as long as the port's MTU.
+    pub fn complete(&mut self, completion: &WorkCompletion, buffer: &mut [u8]) -> Option<Received> {
+        if completion.id & RECEIVE == 0 {
+            let number = (completion.id >> 32) as u32;
+            let lane = match number {
+                MAIN => Some(&mut self.main),
+                number => self.lanes.get_mut(&number).map(|found| &mut found.lane),
+            };
+            if let Some(lane) = lane {
+                lane.complete(&mut self.slots, completion.id);
+            }
+            return None;
+        }
+        let index = (completion.id & !RECEIVE) as usize;
+        let at = index * (ROUTE + self.attributes.mtu as usize);
+        let length = (completion.length as usize)
+            .saturating_sub(ROUTE)
+            .min(buffer.len());
+        let mut gid = [0; 16];
+        let is_success = completion.status.is_success()
+            && self.receives.read(at + 8, &mut gid).is_ok()
+            && self
+                .receives
+                .read(at + ROUTE, &mut buffer[..length])
+                .is_ok();
+        self.post_receive(index);
+        Some(Received {
+            source: Source {
+                queue_pair: completion.source,
+                lid: completion.source_lid,
+                gid: completion.has_route.then_some(Gid(gid)),
+            },
+            length,
+            is_success,
+        })
+    }
+
+    fn post_receive(&self, index: usize) {
+        let size = ROUTE + self.attributes.mtu as usize;
+        let id = RECEIVE | index as u64;
+        if let Some(segment) = self.receives.part(index * size, size) {
+            // Refused only if the queue pair has failed, and then nothing is received.
+            let _ = self.main.pair().post_receive_one(id, segment);
+        }
+    }
+
+    /// Requests an event for the next completion.
+    ///
+    /// # Errors
+    ///
+    /// The adapter fails.
+    pub fn arm(&self) -> Result<(), Failure> {
+        Ok(self.completions.arm()?)
+    }
+
+    /// Takes an event, for which [`Adapter::events`] is readable.
+    ///
+    /// # Errors
+    ///
+    /// The adapter fails.
+    pub fn take_event(&self) -> Result<(), Failure> {
+        self.channel.wait(Duration::ZERO)?;
+        Ok(())
+    }
+
+    /// Returns the descriptor that is readable when there is an event.
+    pub fn events(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+}
+
+/// Returns the index of the first IPv6 GID of an Ethernet port.
+fn ipv6_gid(context: &Context, port: u8, gids: u32) -> Option<u8> {
+    let indices = 0..u8::try_from(gids).unwrap_or(u8::MAX);
+    let is_ipv6 = |index: &u8| {
+        context.gid(port, *index).is_ok_and(|gid| {
+            let address = std::net::Ipv6Addr::from(gid.0);
+            !address.is_unspecified() && address.to_ipv4_mapped().is_none()
+        })
+    };
+    indices.into_iter().find(is_ipv6)
+}

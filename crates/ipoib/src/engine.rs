@@ -1,0 +1,380 @@
+//! The process of an interface: moves packets between its TUN device and the adapter.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use verbena_verbs::{Gid, Library, WorkCompletion};
+
+use crate::adapter::{Adapter, BATCH, Failure as AdapterFailure, PARTITION};
+use crate::address::{Prefixed, link_local};
+use crate::counters::Counters;
+use crate::descriptor;
+use crate::encapsulation::Protocol;
+use crate::group;
+use crate::membership;
+use crate::namespace::{IPV6_MTU, Plan};
+use crate::neighbour::Neighbour;
+use crate::station::{Interface, Link, Sent, Source, Station};
+
+/// Packets taken from the device before the adapter's completions are looked at.
+const TURN: usize = 32;
+/// Most groups of an interface.
+const MOST_GROUPS: usize = 1024;
+/// Milliseconds between looks at neighbours that have not answered, at a busy link, and at unused
+/// entries.
+const WAITING: i64 = 100;
+const BUSY: i64 = 1;
+const IDLE: i64 = 60_000;
+
+/// The reason why an interface ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The adapter cannot be used.
+    #[error(transparent)]
+    Adapter(#[from] AdapterFailure),
+
+    /// The MTU of the port is too small for IPv6.
+    #[error(
+        "the interface's MTU is {mtu}, and IPv6 needs {IPV6_MTU}; give it IPv4 addresses only, or \
+         a port with a larger MTU"
+    )]
+    SmallMtu {
+        /// The MTU of the interface.
+        mtu: u32,
+    },
+
+    /// The adapter refuses the groups that every interface is a member of.
+    #[error("the adapter refuses multicast groups; `VERBENA_LOG=info` explains it")]
+    NoGroups,
+
+    /// A system call failed.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// The attempted action, as a verb phrase.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+fn system(doing: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |source| Failure::System { doing, source }
+}
+
+/// An interface before its namespace exists.
+pub struct Engine {
+    adapter: Adapter,
+    plan: Plan,
+}
+
+impl Engine {
+    /// Opens the adapter for an interface of this name and these addresses.
+    ///
+    /// # Errors
+    ///
+    /// The adapter cannot be used, or the addresses do not fit its MTU.
+    pub fn open(library: &Path, name: &str, addresses: &[Prefixed]) -> Result<Engine, Failure> {
+        let library = Library::open(library).map_err(AdapterFailure::from)?;
+        let adapter = Adapter::open(&library)?;
+        let (mtu, hardware) = (adapter.mtu(), adapter.hardware());
+        let has_ipv6 = mtu >= IPV6_MTU;
+        if !has_ipv6 && addresses.iter().any(|one| one.address.is_ipv6()) {
+            return Err(Failure::SmallMtu { mtu });
+        }
+        let plan = Plan {
+            name: name.to_owned(),
+            mtu,
+            addresses: addresses.to_vec(),
+            link_local: has_ipv6.then(|| Prefixed {
+                address: link_local(hardware.gid, hardware.queue_pair).into(),
+                length: 64,
+            }),
+        };
+        Ok(Engine { adapter, plan })
+    }
+
+    /// Returns the interface that the command's process has to make.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Serves the interface: receives its TUN device over `control`, reports that it is ready, and
+    /// moves packets until the peer of `control` is closed. Returns the counters; `None` if no
+    /// device came.
+    ///
+    /// # Errors
+    ///
+    /// The adapter or the device fails.
+    pub fn serve(self, control: &OwnedFd) -> Result<Option<Counters>, Failure> {
+        let files = descriptor::receive(control).map_err(system("receive the TUN device"))?;
+        let mut files = files.into_iter().map(File::from);
+        let Some(device) = files.next() else {
+            return Ok(None);
+        };
+        let Engine { adapter, plan } = self;
+        let addresses: Vec<Prefixed> = plan
+            .addresses
+            .iter()
+            .copied()
+            .chain(plan.link_local)
+            .collect();
+        let mut groups = Groups {
+            fixed: fixed_groups(&addresses),
+            joined: HashSet::new(),
+            files: files.collect(),
+            interface: plan.name,
+            is_changed: true,
+            refused: HashSet::new(),
+        };
+        groups.update(&adapter);
+        if !groups.fixed.is_subset(&groups.joined) {
+            return Err(Failure::NoGroups);
+        }
+        let station = Station::new(Interface {
+            hardware: adapter.hardware(),
+            partition: PARTITION,
+            mtu: plan.mtu as usize,
+            addresses,
+        });
+        let mut wire = Wire { adapter, device };
+        let mut pump = Pump {
+            station,
+            start: Instant::now(),
+            pending: None,
+            buffer: vec![0; 1 << 16],
+            groups,
+        };
+        pump.station.announce(&mut wire);
+        descriptor::notify(control).map_err(system("report that the interface is ready"))?;
+        pump.run(&mut wire, control)?;
+        pump.station.end(pump.pending.is_some());
+        if !pump.groups.refused.is_empty() {
+            eprintln!(
+                "verbena: the interface did not join {} groups",
+                pump.groups.refused.len()
+            );
+        }
+        Ok(Some(pump.station.counters().clone()))
+    }
+}
+
+/// Returns the groups that an interface with these addresses is always a member of.
+fn fixed_groups(addresses: &[Prefixed]) -> HashSet<Gid> {
+    let of = |address: IpAddr| group::of(address, PARTITION);
+    let mut all = HashSet::from([group::broadcast(PARTITION), of(group::ALL_IPV4.into())]);
+    for one in addresses {
+        if let IpAddr::V6(address) = one.address {
+            all.insert(of(group::ALL_IPV6.into()));
+            all.insert(of(group::solicited_node(address).into()));
+        }
+    }
+    all
+}
+
+/// The groups of an interface.
+struct Groups {
+    fixed: HashSet<Gid>,
+    joined: HashSet<Gid>,
+    files: Vec<File>,
+    interface: String,
+    is_changed: bool,
+    /// Groups that were not joined: too many, or refused by the adapter.
+    refused: HashSet<Gid>,
+}
+
+impl Groups {
+    /// Joins and leaves groups as the programs in the namespace have done.
+    fn update(&mut self, adapter: &Adapter) {
+        if !std::mem::take(&mut self.is_changed) {
+            return;
+        }
+        let of_programs = membership::read(&self.files, &self.interface);
+        let of_programs = of_programs.into_iter().map(|one| group::of(one, PARTITION));
+        let mut wanted = self.fixed.clone();
+        wanted.extend(of_programs);
+        let left: Vec<Gid> = self.joined.difference(&wanted).copied().collect();
+        for gid in left {
+            // It fails if the queue pair has failed, and with it all memberships.
+            let _ = adapter.leave(gid);
+            self.joined.remove(&gid);
+        }
+        // The fixed ones first: without them neighbours do not find the interface.
+        let others = wanted.difference(&self.fixed);
+        let new: Vec<Gid> = self.fixed.iter().chain(others).copied().collect();
+        for gid in new {
+            if self.joined.contains(&gid) {
+                continue;
+            }
+            match self.joined.len() < MOST_GROUPS && adapter.join(gid).is_ok() {
+                true => self.joined.insert(gid),
+                false => self.refused.insert(gid),
+            };
+        }
+    }
+}
+
+/// The adapter and the TUN device.
+struct Wire {
+    adapter: Adapter,
+    device: File,
+}
+
+impl Link for Wire {
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.adapter.unicast(to, protocol, packet)
+    }
+
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.adapter.multicast(group, protocol, packet)
+    }
+
+    fn deliver(&mut self, packet: &[u8]) -> bool {
+        self.device
+            .write(packet)
+            .is_ok_and(|written| written == packet.len())
+    }
+}
+
+/// The loop and its state.
+struct Pump {
+    station: Station,
+    start: Instant,
+    /// Length of the packet in the buffer that the link did not take yet.
+    pending: Option<usize>,
+    buffer: Vec<u8>,
+    groups: Groups,
+}
+
+impl Pump {
+    fn run(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(), Failure> {
+        let mut datagram = vec![0; wire.adapter.mtu() as usize + 4];
+        let mut is_readable = true;
+        let mut next_tick = 0;
+        loop {
+            let mut is_idle = !self.receive(wire, &mut datagram)?;
+            if is_readable || self.pending.is_some() {
+                let (moved, is_empty) = self.send(wire)?;
+                is_readable = !is_empty;
+                is_idle &= !moved;
+            }
+            let discarded = wire.adapter.take_discarded();
+            self.station.discard(discarded);
+            self.groups.update(&wire.adapter);
+            let now = self.now();
+            if now >= next_tick {
+                self.station.tick(now, wire);
+                self.groups.is_changed = true;
+                next_tick = now + WAITING as u64;
+            }
+            if !is_idle {
+                continue;
+            }
+            wire.adapter.arm()?;
+            // A completion before the arming raises no event.
+            if self.receive(wire, &mut datagram)? {
+                continue;
+            }
+            let (from_device, is_over) = self.wait(wire, control)?;
+            if is_over {
+                return Ok(());
+            }
+            is_readable |= from_device;
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
+    /// Uses completions. Returns whether there were any.
+    fn receive(&mut self, wire: &mut Wire, datagram: &mut [u8]) -> Result<bool, Failure> {
+        let mut completions = [WorkCompletion::default(); BATCH];
+        let mut are_some = false;
+        for _ in 0..TURN / BATCH {
+            let count = wire.adapter.poll(&mut completions)?;
+            are_some |= count > 0;
+            for completion in &completions[..count] {
+                let Some(received) = wire.adapter.complete(completion, datagram) else {
+                    continue;
+                };
+                if !received.is_success {
+                    self.station.receive_failed();
+                    continue;
+                }
+                let source: Source = received.source;
+                let now = self.now();
+                self.station
+                    .receive(&datagram[..received.length], source, now, wire);
+            }
+            if count < BATCH {
+                break;
+            }
+        }
+        Ok(are_some)
+    }
+
+    /// Takes packets from the device. Returns whether there were any, and whether it is empty now.
+    fn send(&mut self, wire: &mut Wire) -> Result<(bool, bool), Failure> {
+        let mut moved = false;
+        let now = self.now();
+        for _ in 0..TURN {
+            let length = match self.pending.take() {
+                Some(length) => length,
+                None => match wire.device.read(&mut self.buffer) {
+                    Ok(length) => length,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok((moved, true));
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    // The interface is down or removed: it has no packets.
+                    Err(_) => return Ok((moved, true)),
+                },
+            };
+            self.groups.is_changed |= membership::is_report(&self.buffer[..length]);
+            if !self.station.take(&self.buffer[..length], now, wire) {
+                self.pending = Some(length);
+                return Ok((moved, false));
+            }
+            moved = true;
+        }
+        Ok((moved, false))
+    }
+
+    /// Waits for work. Returns whether the device is readable, and whether the command has ended.
+    fn wait(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(bool, bool), Failure> {
+        let timeout = match (self.pending.is_some(), self.station.is_waiting()) {
+            (true, _) => BUSY,
+            (false, true) => WAITING,
+            (false, false) => IDLE,
+        };
+        let timeout = Timespec {
+            tv_sec: timeout / 1000,
+            tv_nsec: timeout % 1000 * 1_000_000,
+        };
+        let of_device = match self.pending {
+            Some(_) => PollFlags::empty(),
+            None => PollFlags::IN,
+        };
+        let events = wire.adapter.events();
+        let mut descriptors = [
+            PollFd::new(control, PollFlags::IN),
+            PollFd::from_borrowed_fd(events, PollFlags::IN),
+            PollFd::from_borrowed_fd(wire.device.as_fd(), of_device),
+        ];
+        match poll(&mut descriptors, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(system("wait for packets")(error.into())),
+        }
+        let [control, events, device] = descriptors.map(|one| one.revents());
+        if events.contains(PollFlags::IN) {
+            wire.adapter.take_event()?;
+        }
+        Ok((device.contains(PollFlags::IN), !control.is_empty()))
+    }
+}

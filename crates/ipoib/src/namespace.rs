@@ -1,0 +1,180 @@
+//! The namespace of a command: a user and a network namespace with one interface, which another
+//! process serves.
+#![allow(unsafe_code, reason = "unshare(2)")]
+
+use std::fs::{self, File};
+use std::io;
+
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::process::{getgid, getuid};
+use rustix::thread::{
+    CapabilitySet, UnshareFlags, capabilities, configure_capability_in_ambient_set,
+    set_capabilities, unshare_unsafe,
+};
+
+use crate::address::Prefixed;
+use crate::membership;
+use crate::netlink::Netlink;
+use crate::tun;
+
+/// Shortest MTU with which the kernel has IPv6 on an interface.
+pub const IPV6_MTU: u32 = 1280;
+/// Rights in the namespace that a command keeps which does not run as root: configuration of
+/// interfaces, raw sockets (`ping`), ports below 1024.
+const RIGHTS: [CapabilitySet; 3] = [
+    CapabilitySet::NET_ADMIN,
+    CapabilitySet::NET_RAW,
+    CapabilitySet::NET_BIND_SERVICE,
+];
+
+/// The interface to make.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Its name.
+    pub name: String,
+    /// Its MTU.
+    pub mtu: u32,
+    /// Its addresses.
+    pub addresses: Vec<Prefixed>,
+    /// Its link-local address; left out if the kernel has no IPv6.
+    pub link_local: Option<Prefixed>,
+}
+
+/// The reason why there is no namespace or interface.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Namespaces are forbidden.
+    #[error(
+        "cannot create a user and network namespace: {0}; allow user namespaces (sysctl \
+         user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+         kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile), or \
+         run as root"
+    )]
+    Namespace(#[source] io::Error),
+
+    /// The identity of the user cannot be kept.
+    #[error("cannot map the user into the new user namespace: {0}")]
+    Identity(#[source] io::Error),
+
+    /// There is no TUN device.
+    #[error(
+        "cannot open {node}: {0}; load the module (`modprobe tun`), or give the container the \
+         device (`--device {node}`)",
+        node = tun::NODE
+    )]
+    NoTun(#[source] io::Error),
+
+    /// The interface cannot be made.
+    #[error(
+        "cannot create the interface {name} by {node}: {source}; a security module may forbid it \
+         in user namespaces (sysctl kernel.apparmor_restrict_unprivileged_userns)",
+        node = tun::NODE
+    )]
+    Interface {
+        /// Its name.
+        name: String,
+        /// The system's error.
+        source: io::Error,
+    },
+
+    /// The interface cannot be configured.
+    #[error("cannot {doing}: {source}")]
+    Configuration {
+        /// The attempted action, as a verb phrase.
+        doing: String,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// Moves this process into new namespaces and makes the interface there. Returns its TUN device,
+/// and the files with the memberships in groups. The process must have one thread.
+///
+/// # Errors
+///
+/// The first step that fails.
+pub fn enter(plan: &Plan) -> Result<Vec<File>, Failure> {
+    separate()?;
+    // The device belongs to the network namespace of the process that opens the node.
+    let node = tun::open().map_err(Failure::NoTun)?;
+    let interface = |source| Failure::Interface {
+        name: plan.name.clone(),
+        source,
+    };
+    tun::make_interface(&node, &plan.name).map_err(interface)?;
+    configure(plan)?;
+    keep_rights().map_err(|source| Failure::Configuration {
+        doing: "keep the rights in the network namespace".to_owned(),
+        source,
+    })?;
+    let memberships = membership::FILES.map(File::open).into_iter().flatten();
+    Ok(std::iter::once(node).chain(memberships).collect())
+}
+
+/// Leaves the host's network: with a user namespace of its user, or, where that is forbidden, by
+/// the rights of root.
+fn separate() -> Result<(), Failure> {
+    let (user, group) = (getuid().as_raw(), getgid().as_raw());
+    let both = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
+    // SAFETY: no descriptor table is separated.
+    match unsafe { unshare_unsafe(both) } {
+        Ok(()) => {
+            // A user without rights may map groups only if setgroups(2) is refused.
+            fs::write("/proc/self/setgroups", "deny")
+                .and_then(|()| fs::write("/proc/self/uid_map", format!("{user} {user} 1")))
+                .and_then(|()| fs::write("/proc/self/gid_map", format!("{group} {group} 1")))
+                .map_err(Failure::Identity)
+        }
+        // SAFETY: no descriptor table is separated.
+        Err(error) => unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+            .map_err(|_| Failure::Namespace(error.into())),
+    }
+}
+
+fn configure(plan: &Plan) -> Result<(), Failure> {
+    let doing = |doing: String| move |source| Failure::Configuration { doing, source };
+    let general = || doing(format!("configure the interface {}", plan.name));
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)
+        .map_err(|error| general()(error.into()))?;
+    let index = |name: &str| name_to_index(&socket, name).map_err(io::Error::from);
+    let own = index(&plan.name).map_err(general())?;
+    let loopback = index("lo").map_err(general())?;
+    let mut kernel = Netlink::open().map_err(general())?;
+    kernel
+        .take_up(loopback)
+        .map_err(doing("take lo up".to_owned()))?;
+    kernel
+        .set_mtu(own, plan.mtu)
+        .map_err(doing(format!("set the MTU {} of {}", plan.mtu, plan.name)))?;
+    // Without IPv6 it makes none.
+    let _ = kernel.make_no_link_local(own);
+    kernel
+        .take_up(own)
+        .map_err(doing(format!("take {} up", plan.name)))?;
+    for prefixed in &plan.addresses {
+        kernel
+            .add_address(own, prefixed)
+            .map_err(doing(format!("give {} the address {prefixed}", plan.name)))?;
+    }
+    if let Some(prefixed) = &plan.link_local {
+        // Without IPv6 in the kernel there is none.
+        let _ = kernel.add_address(own, prefixed);
+    }
+    Ok(())
+}
+
+/// Keeps some rights of the namespace over exec(2).
+fn keep_rights() -> io::Result<()> {
+    let mut sets = capabilities(None)?;
+    for right in RIGHTS {
+        sets.inheritable |= right & sets.permitted;
+    }
+    set_capabilities(None, sets)?;
+    for right in RIGHTS {
+        if sets.permitted.contains(right) {
+            configure_capability_in_ambient_set(right, true)?;
+        }
+    }
+    Ok(())
+}

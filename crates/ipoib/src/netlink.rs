@@ -1,0 +1,201 @@
+//! Configuration of interfaces by rtnetlink(7).
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
+};
+
+use crate::address::Prefixed;
+
+const NEW_LINK: u16 = 16;
+const NEW_ADDRESS: u16 = 20;
+const ERROR: u16 = 2;
+/// NLM_F_REQUEST, NLM_F_ACK; NLM_F_CREATE and NLM_F_EXCL for new objects.
+const CHANGE: u16 = 0x5;
+const CREATE: u16 = 0x605;
+const INTERFACE_UP: u32 = 1;
+const INET: u8 = 2;
+const INET6: u8 = 10;
+/// Attributes: IFLA_MTU, IFLA_AF_SPEC, IFLA_INET6_ADDR_GEN_MODE; IFA_ADDRESS, IFA_LOCAL,
+/// IFA_BROADCAST, IFA_FLAGS.
+const MTU: u16 = 4;
+const FAMILIES: u16 = 26;
+const IPV6_GENERATION: u16 = 8;
+const ADDRESS: u16 = 1;
+const LOCAL: u16 = 2;
+const BROADCAST: u16 = 4;
+const FLAGS: u16 = 8;
+/// The kernel makes no link-local address (IN6_ADDR_GEN_MODE_NONE).
+const GENERATE_NONE: u8 = 1;
+/// No search for duplicates (IFA_F_NODAD): the interface has no link layer for it.
+const NO_SEARCH: u32 = 2;
+
+/// A connection with the kernel.
+pub struct Netlink {
+    socket: OwnedFd,
+    number: u32,
+}
+
+impl Netlink {
+    /// Opens a connection in the network namespace of this process.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn open() -> io::Result<Netlink> {
+        let flags = SocketFlags::CLOEXEC;
+        // The default protocol is NETLINK_ROUTE.
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+        Ok(Netlink { socket, number: 0 })
+    }
+
+    /// Sets the MTU of an interface.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn set_mtu(&mut self, index: u32, mtu: u32) -> io::Result<()> {
+        let mut body = link(index, 0);
+        attribute(&mut body, MTU, &mtu.to_ne_bytes());
+        self.call(NEW_LINK, CHANGE, &body)
+    }
+
+    /// Keeps the kernel from making link-local addresses on an interface.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, e.g. if it has no IPv6.
+    pub fn make_no_link_local(&mut self, index: u32) -> io::Result<()> {
+        let mut generation = Vec::new();
+        attribute(&mut generation, IPV6_GENERATION, &[GENERATE_NONE]);
+        let mut family = Vec::new();
+        attribute(&mut family, INET6.into(), &generation);
+        let mut body = link(index, 0);
+        attribute(&mut body, FAMILIES, &family);
+        self.call(NEW_LINK, CHANGE, &body)
+    }
+
+    /// Takes an interface up.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn take_up(&mut self, index: u32) -> io::Result<()> {
+        self.call(NEW_LINK, CHANGE, &link(index, INTERFACE_UP))
+    }
+
+    /// Gives an interface an address.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn add_address(&mut self, index: u32, prefixed: &Prefixed) -> io::Result<()> {
+        const UNIVERSE: u8 = 0;
+        const LINK: u8 = 253;
+        let is_local = matches!(prefixed.address, IpAddr::V6(it) if it.is_unicast_link_local());
+        let family = if prefixed.address.is_ipv4() {
+            INET
+        } else {
+            INET6
+        };
+        let scope = if is_local { LINK } else { UNIVERSE };
+        let mut body = vec![family, prefixed.length, 0, scope];
+        body.extend_from_slice(&index.to_ne_bytes());
+        match prefixed.address {
+            IpAddr::V4(address) => {
+                attribute(&mut body, LOCAL, &address.octets());
+                attribute(&mut body, ADDRESS, &address.octets());
+                if let Some(broadcast) = prefixed.broadcast() {
+                    attribute(&mut body, BROADCAST, &broadcast.octets());
+                }
+            }
+            IpAddr::V6(address) => {
+                attribute(&mut body, ADDRESS, &address.octets());
+                attribute(&mut body, FLAGS, &NO_SEARCH.to_ne_bytes());
+            }
+        }
+        self.call(NEW_ADDRESS, CREATE, &body)
+    }
+
+    /// Sends a request, and returns the kernel's answer.
+    fn call(&mut self, kind: u16, flags: u16, body: &[u8]) -> io::Result<()> {
+        self.number += 1;
+        let length = (HEADER + body.len()) as u32;
+        let mut request = length.to_ne_bytes().to_vec();
+        request.extend_from_slice(&kind.to_ne_bytes());
+        request.extend_from_slice(&flags.to_ne_bytes());
+        request.extend_from_slice(&self.number.to_ne_bytes());
+        request.extend_from_slice(&[0; 4]);
+        request.extend_from_slice(body);
+        let kernel = SocketAddrNetlink::new(0, 0);
+        sendto(&self.socket, &request, SendFlags::empty(), &kernel)?;
+        let mut answer = [0; 4096];
+        let (length, _) = recv(&self.socket, &mut answer, RecvFlags::empty())?;
+        status(&answer[..length])
+    }
+}
+
+const HEADER: usize = 16;
+
+/// Returns the status in an acknowledgement.
+fn status(answer: &[u8]) -> io::Result<()> {
+    let kind = answer
+        .get(4..6)
+        .map(|kind| u16::from_ne_bytes([kind[0], kind[1]]));
+    let number = answer
+        .get(HEADER..)
+        .and_then(|rest| rest.first_chunk::<4>());
+    match (kind, number.map(|number| i32::from_ne_bytes(*number))) {
+        (Some(ERROR), Some(0)) => Ok(()),
+        (Some(ERROR), Some(number)) => Err(io::Error::from_raw_os_error(number.wrapping_neg())),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Returns a `struct ifinfomsg` that sets these flags.
+fn link(index: u32, flags: u32) -> Vec<u8> {
+    let mut body = vec![0; 4];
+    for word in [index, flags, flags] {
+        body.extend_from_slice(&word.to_ne_bytes());
+    }
+    body
+}
+
+/// Adds an attribute, padded to four bytes.
+fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = (4 + value.len()) as u16;
+    body.extend_from_slice(&length.to_ne_bytes());
+    body.extend_from_slice(&kind.to_ne_bytes());
+    body.extend_from_slice(value);
+    body.resize(body.len().next_multiple_of(4), 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_padded_and_their_lengths_are_not() {
+        let mut body = Vec::new();
+        attribute(&mut body, 8, &[1]);
+        attribute(&mut body, 1, &[10, 0, 0, 1]);
+        let word = u16::to_ne_bytes;
+        assert_eq!(body[..4], [word(5), word(8)].concat());
+        assert_eq!(body[4..8], [1, 0, 0, 0]);
+        assert_eq!(body[8..12], [word(8), word(1)].concat());
+    }
+
+    #[test]
+    fn the_kernels_answers_are_read() {
+        let mut answer = vec![0; 36];
+        answer[4..6].copy_from_slice(&ERROR.to_ne_bytes());
+        assert!(status(&answer).is_ok());
+        answer[16..20].copy_from_slice(&(-17i32).to_ne_bytes());
+        assert_eq!(status(&answer).unwrap_err().raw_os_error(), Some(17));
+        assert!(status(&answer[..10]).is_err());
+    }
+}
