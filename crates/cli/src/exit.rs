@@ -13,12 +13,12 @@ Exit codes:
   2        invalid input: an option, a name, a file
   3        this machine lacks or refuses something required
   4        `compare`: undecided, more launches are needed
-  126      `run`, `trace`, `coverage`, `capture`, `record`: the command cannot be executed
-  127      `run`, `trace`, `coverage`, `capture`, `record`: the command is not found
+  126      `run` and others that run a command: the command cannot be executed
+  127      `run` and others: the command is not found
   130      interrupted (Ctrl-C): completed measurements are kept
   143      ended by SIGTERM: the same
-  128 + n  `run`, `trace`, `coverage`, `capture`, `record`: the command ended by signal n
-Otherwise `run`, `trace`, `coverage`, `capture` and `record` return the exit code of the command.";
+  128 + n  `run` and others: the command ended by signal n
+Otherwise `run`, `trace`, `coverage`, `capture`, `ipoib`, `record` return the command's exit code.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {

@@ -10,7 +10,7 @@ const IPV4: u16 = 0x0800;
 /// Length in bytes: four fields, then hardware and IP addresses of sender and target.
 pub const LENGTH: usize = 8 + 2 * (hardware_address::LENGTH + 4);
 
-/// What a message does.
+/// The effect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// Asks for the target's hardware address.

@@ -19,7 +19,7 @@ const OPTION: usize = 4 + hardware_address::LENGTH;
 /// Length of an option in units of eight bytes, as it stands in the option.
 const UNITS: u8 = (OPTION / 8) as u8;
 
-/// What a message does.
+/// The effect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Asks for the target's link-layer address.
@@ -252,14 +252,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(packet: Vec<u8>, options in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_are_read_or_refused(
+            packet: Vec<u8>, options in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
             let _ = parse(&packet);
             let mut message = solicitation().packet();
             message.truncate(64);
             message.extend_from_slice(&options);
             message[4..6].copy_from_slice(&((24 + options.len()) as u16).to_be_bytes());
             message[42..44].fill(0);
-            let (source, destination) = (address(&message, 8).unwrap(), address(&message, 24).unwrap());
+            let [source, destination] = [8, 24].map(|at| address(&message, at).unwrap());
             let sum = checksum::of_ipv6(source, destination, ICMPV6, &message[40..]);
             message[42..44].copy_from_slice(&sum.to_be_bytes());
             prop_assert_ne!(parse(&message), Parsed::Other);
@@ -267,7 +269,8 @@ mod tests {
 
         #[test]
         fn a_message_survives_its_packet(
-            hardware: [u8; 20], has_hardware: bool, source: [u8; 16], target: [u8; 16], solicited: bool,
+            hardware: [u8; 20], has_hardware: bool, source: [u8; 16], target: [u8; 16],
+            solicited: bool,
         ) {
             let mut message = solicitation();
             message.hardware = has_hardware.then(|| HardwareAddress::parse(&hardware));

@@ -373,14 +373,15 @@ mod tests {
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
             4 => (0u32..6).prop_map(Step::Send),
-            1 => (0u32..6, 0u32..3, any::<bool>()).prop_map(|(of, at, new)| Step::Confirm(of, at, new)),
+            1 => (0u32..6, 0u32..3, any::<bool>())
+                .prop_map(|(of, at, new)| Step::Confirm(of, at, new)),
             2 => (0u64..40_000).prop_map(Step::Tick),
         ];
         prop::collection::vec(step, 0..400)
     }
 
     proptest! {
-        /// Each packet is sent once, dropped once, or waits; those of one neighbour keep their order.
+        /// Each packet is sent once, dropped once, or waits; those of a neighbour stay in order.
         #[test]
         fn every_packet_is_accounted_for(steps in steps()) {
             let mut table = Table::default();
@@ -417,7 +418,8 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(given, sent + dropped + table.waiting());
-                let bytes: usize = table.entries.values().flat_map(|entry| &entry.waiting).map(Vec::len).sum();
+                let waiting = table.entries.values().flat_map(|entry| &entry.waiting);
+                let bytes: usize = waiting.map(Vec::len).sum();
                 prop_assert_eq!(bytes, table.waiting_bytes);
             }
         }

@@ -1,5 +1,5 @@
-//! `verbena ipoib --address ADDRESS [OPTIONS] -- CMD...`: runs CMD in a user and a network namespace
-//! with an IP interface on the adapter.
+//! `verbena ipoib --address ADDRESS [OPTIONS] -- CMD...`: runs CMD in a user and a network
+//! namespace with an IP interface on the adapter.
 //!
 //! This process opens the adapter and serves the interface. CMD's process, `__ipoib-enter` until it
 //! executes CMD, makes the namespaces and the interface, passes the interface's device to this

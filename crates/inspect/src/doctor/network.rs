@@ -11,9 +11,9 @@ use super::finding::Finding;
 use super::probe::Probe;
 use crate::doctor::Failure;
 
-/// Checks interfaces, the port, and namespaces.
+/// Checks interfaces, the port, namespaces, and the interface of `verbena ipoib`.
 pub fn findings() -> Result<Vec<Finding>, Failure> {
-    let mut findings = vec![interfaces(), port()?, namespaces()];
+    let mut findings = vec![interfaces(), port()?, namespaces(), ipoib()?];
     if link::is_shared_out() {
         findings.insert(0, devices());
     }
@@ -106,4 +106,14 @@ fn namespaces() -> Finding {
         }
         Err(error) => Finding::missing(subject, error.to_string()),
     }
+}
+
+/// Makes the interface of `verbena ipoib`, in a process that then ends.
+fn ipoib() -> Result<Finding, Failure> {
+    let subject = "ipoib";
+    Ok(match Probe::outcome(Probe::Ipoib.command()?)? {
+        Ok(_) => Finding::ok(subject, "`verbena ipoib` can make its interface"),
+        Err(reason) => Finding::missing(subject, reason)
+            .advise("needed only for `verbena ipoib`; docs/ipoib.md lists its requirements"),
+    })
 }

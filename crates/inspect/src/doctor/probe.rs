@@ -10,6 +10,7 @@ use verbena_hca_net::link;
 use verbena_hca_net::roce::shared_port::SharedPort;
 use verbena_hca_os::errno::Errno;
 use verbena_hca_shm::registry::{self, Registry};
+use verbena_ipoib::namespace::{self, IPV6_MTU, Plan};
 
 use super::trial_process;
 use crate::doctor::Failure;
@@ -25,6 +26,8 @@ pub enum Probe {
     Registry,
     /// Taking part in UDP port 4791.
     Port,
+    /// Making the namespaces and the interface of `verbena ipoib`.
+    Ipoib,
 }
 
 impl Probe {
@@ -39,6 +42,7 @@ impl Probe {
             Probe::ThreadedEnd => "threaded-end",
             Probe::Registry => "registry",
             Probe::Port => "port",
+            Probe::Ipoib => "ipoib",
         };
         let executable = env::current_exe().map_err(Failure::Start)?;
         let mut command = Command::new(executable);
@@ -91,6 +95,15 @@ impl Probe {
                 if link::chosen().is_err() || SharedPort::join().is_err() {
                     return Ok(false);
                 }
+            }
+            Probe::Ipoib => {
+                let plan = Plan {
+                    name: "ib0".to_owned(),
+                    mtu: IPV6_MTU,
+                    addresses: Vec::new(),
+                    link_local: None,
+                };
+                namespace::enter(&plan).map_err(|error| Failure::Probe(error.to_string()))?;
             }
         }
         Ok(true)

@@ -394,7 +394,8 @@ proptest! {
         station.receive(&bytes, source(2), 0, &mut link);
         let counters = station.counters();
         let reasons = [
-            Drop::Short, Drop::UnknownType, Drop::BadIp, Drop::BadArp, Drop::BadNeighbour, Drop::Forged,
+            Drop::Short, Drop::UnknownType, Drop::BadIp, Drop::BadArp, Drop::BadNeighbour,
+            Drop::Forged,
         ];
         let dropped: u64 = reasons.map(|reason| counters.dropped(reason)).iter().sum();
         prop_assert_eq!(counters.received, 1);
