@@ -19,21 +19,21 @@ SENT = ("packets sent to a neighbour", "packets sent to a group", "dropped sent"
 RECEIVED = ("packets delivered to programs", "address messages received", "dropped received")
 
 
-def addresses(number: int) -> list[str]:
-    """The options with the addresses of an end."""
-    return ["--address", f"10.0.0.{number}/24", "--address", f"fd00::{number}/64"]
+def addresses(number: int, versions: int) -> list[str]:
+    """The options with the addresses of an end, of IPv4 alone or of both versions."""
+    return ["--address", f"10.0.0.{number}/24", "--address", f"fd00::{number}/64"][: 2 * versions]
 
 
 class Ends:
     """The ends of a case. They tell each other by files in the case's directory."""
 
-    def __init__(self, place: Place, link: Sequence[str] = ()):
+    def __init__(self, place: Place, versions: int = 2):
         self.place = place
-        self.link = list(link)
+        self.versions = versions
 
     def command(self, number: int, script: str, *options: str) -> list[str]:
         """The command line of an end that runs a script."""
-        return [str(VERBENA), "ipoib", *addresses(number), *self.link, "--stats", *options, "--", "sh", "-ec", script]
+        return [str(VERBENA), "ipoib", *addresses(number, self.versions), "--stats", *options, "--", "sh", "-ec", script]
 
     def start(self, number: int, script: str, *options: str, through: Sequence[str] = ()) -> Process:
         """Starts an end, and returns when its interface is up."""

@@ -15,11 +15,12 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
+from . import hosts
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ip", "iproute2"), Tool("ping", "iputils-ping"), Tool("iperf3", "iperf3"),
-            Tool("tshark", "tshark"), Tool("unshare", "util-linux")]
+            Tool("tshark", "tshark"), Tool("unshare", "util-linux"), Tool("nsenter", "util-linux")]
 
 # The largest IP packet of the default port's MTU of 4096.
 MTU = 4092
@@ -43,6 +44,7 @@ def cases() -> list[Case]:
         Case("an address without an interface", "", unanswered),
         Case("a hostile peer", "", attacked),
         Case("nodes of a fabric", "", on_fabric),
+        *hosts.cases(),
         Case("the exit code", "", exit_codes),
         Case("wrong arguments", "", refused),
         Case("no TUN device", "", partial(forbidden, "mount -t tmpfs none /dev/net", "cannot open /dev/net/tun", "tun")),
@@ -131,9 +133,10 @@ def measured(place: Place) -> Outcome:
 
 def captured(place: Place) -> Outcome:
     """tshark decodes a capture as IP over InfiniBand: ARP with hardware addresses of 20 bytes, neighbour discovery, IP."""
-    script = ("$VERBENA ipoib --address 10.0.0.1/24 --address fd00::1/64 -- sh -c 'until [ -e over ]; do sleep 0.02; done' & "
+    script = ("$VERBENA ipoib --address 10.0.0.1/24 --address fd00::1/64 -- sh -c 'touch up; until [ -e over ]; do sleep 0.02; done' & "
+              "until [ -e up ]; do sleep 0.02; done; "
               "$VERBENA ipoib --address 10.0.0.2/24 --address fd00::2/64 -- "
-              "sh -c 'until ping -c 1 -w 1 10.0.0.1; do :; done; ping -c 1 -w 20 fd00::1; touch over'; wait")
+              "sh -c 'ping -c 1 -w 20 10.0.0.1; ping -c 1 -w 20 fd00::1; touch over'; wait")
     ended = place.run("capture", [str(VERBENA), "capture", "--out", "packets", "--", "sh", "-ec", script], SECONDS, VERBENA=str(VERBENA))
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
