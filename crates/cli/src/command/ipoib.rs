@@ -24,6 +24,7 @@ use crate::adapter_options::{self as options, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::host::HOST;
+use crate::number;
 
 /// The arguments of `verbena ipoib`.
 #[derive(Debug, clap::Args)]
@@ -61,15 +62,15 @@ pub struct Arguments {
 #[derive(Debug, clap::Args)]
 pub struct EnterArguments {
     /// Number of the socket
-    #[arg(long)]
-    control: i32,
+    #[arg(long, value_parser = number::between::<u32>(0..=i32::MAX as u64))]
+    control: u32,
 
     /// Name of the interface
     #[arg(long)]
     name: String,
 
     /// MTU of the interface
-    #[arg(long)]
+    #[arg(long, value_parser = number::between::<u32>(0..=u64::from(u16::MAX)))]
     mtu: u32,
 
     /// Address of the interface
@@ -177,7 +178,7 @@ fn enter_command(plan: &Plan, control: i32, words: &[OsString]) -> Result<Comman
 ///
 /// Fails if namespaces or the interface cannot be made, or the command cannot be executed.
 pub fn enter(arguments: EnterArguments) -> Result<Exit, Failure> {
-    let control = descriptor::inherited(arguments.control);
+    let control = descriptor::inherited(arguments.control.cast_signed());
     let control = control.map_err(Failure::system("use the socket of `verbena ipoib`"))?;
     let plan = Plan {
         name: arguments.name,
