@@ -3,7 +3,7 @@
 //!
 //! [`namespace`] makes the namespace and its interface, a TUN device, in the process of the
 //! command. [`engine`] moves packets between the device and the adapter in another process, which
-//! keeps the host's network. A TUN device has IP packets only, so [`station`] resolves addresses
+//! keeps the host's network. A TUN device has IP packets only, so `station` resolves addresses
 //! itself, by ARP and neighbour discovery; it has no I/O and no clock.
 #![deny(unsafe_code)]
 
