@@ -6,6 +6,7 @@
 //! [`Device::of_port`] convert between the two.
 
 use crate::link::{self, FIRST_PORT, GIDS};
+use std::sync::OnceLock;
 use verbena_abi::*;
 use verbena_fabric_protocol::{P_KEYS, PortState};
 pub use verbena_hca_memory::limits::MAX_INLINE;
@@ -134,8 +135,14 @@ impl Device {
 /// The bit of an EUI-64 that marks it as locally administered.
 const LOCAL: u64 = 0x0200_0000_0000_0000;
 
-/// Returns a 64-bit number derived from the host's identity.
+/// Returns a 64-bit number derived from the host's identity. Each datagram with a global route
+/// asks for it.
 fn host_guid() -> u64 {
+    static GUID: OnceLock<u64> = OnceLock::new();
+    *GUID.get_or_init(read_host_guid)
+}
+
+fn read_host_guid() -> u64 {
     let id = std::fs::read_to_string("/etc/machine-id")
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
         .unwrap_or_default();

@@ -17,13 +17,18 @@ use crate::counters::Counters;
 use crate::descriptor;
 use crate::encapsulation::Protocol;
 use crate::group;
+use crate::join::Joiner;
 use crate::membership;
 use crate::namespace::{IPV6_MTU, Plan};
 use crate::neighbour::Neighbour;
+use crate::offload;
+use crate::segment::Segments;
 use crate::station::{Interface, Link, Sent, Source, Station};
 
 /// Packets taken from the device before the adapter's completions are looked at.
-const TURN: usize = 32;
+const TURN: usize = 64;
+/// Bytes of the longest packet, with a header.
+const LONGEST: usize = offload::LENGTH + (1 << 16);
 /// Most groups of an interface.
 const MOST_GROUPS: usize = 1024;
 /// Milliseconds between looks at neighbours that have not answered, at a busy link, and at unused
@@ -142,18 +147,25 @@ impl Engine {
             mtu: plan.mtu as usize,
             addresses,
         });
-        let mut wire = Wire { adapter, device };
+        let mut wire = Wire {
+            adapter,
+            device,
+            joiner: Joiner::default(),
+            refused: 0,
+        };
         let mut pump = Pump {
             station,
             start: Instant::now(),
-            pending: None,
-            buffer: vec![0; 1 << 16],
+            segments: Segments::default(),
+            packet: Vec::new(),
+            is_pending: false,
+            buffer: vec![0; LONGEST],
             groups,
         };
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
         pump.run(&mut wire, control)?;
-        pump.station.end(pump.pending.is_some());
+        pump.station.end(pump.is_pending);
         if !pump.groups.refused.is_empty() {
             eprintln!(
                 "verbena: the interface did not join {} groups",
@@ -223,6 +235,28 @@ impl Groups {
 struct Wire {
     adapter: Adapter,
     device: File,
+    /// Segments that have been received.
+    joiner: Joiner,
+    /// Packets that the device refused.
+    refused: u64,
+}
+
+impl Wire {
+    /// Gives the device all received packets. Returns the number of those that it has refused.
+    fn flush(&mut self) -> u64 {
+        let (device, refused) = (&self.device, &mut self.refused);
+        self.joiner
+            .flush(|bytes, packets| *refused += write(device, bytes, packets));
+        std::mem::take(refused)
+    }
+}
+
+/// Writes a packet that was joined of several. Returns the number of packets that were refused.
+fn write(mut device: &File, bytes: &[u8], packets: u64) -> u64 {
+    match device.write(bytes) {
+        Ok(written) if written == bytes.len() => 0,
+        _ => packets,
+    }
 }
 
 impl Link for Wire {
@@ -235,9 +269,11 @@ impl Link for Wire {
     }
 
     fn deliver(&mut self, packet: &[u8]) -> bool {
-        self.device
-            .write(packet)
-            .is_ok_and(|written| written == packet.len())
+        let (device, refused) = (&self.device, &mut self.refused);
+        self.joiner.take(packet, |bytes, packets| {
+            *refused += write(device, bytes, packets);
+        });
+        true
     }
 }
 
@@ -245,9 +281,12 @@ impl Link for Wire {
 struct Pump {
     station: Station,
     start: Instant,
-    /// Length of the packet in the buffer that the link did not take yet.
-    pending: Option<usize>,
+    /// Bytes read from the device, and the segments that are left of it.
     buffer: Vec<u8>,
+    segments: Segments,
+    /// The last segment, which the link has not taken yet if it is pending.
+    packet: Vec<u8>,
+    is_pending: bool,
     groups: Groups,
 }
 
@@ -258,7 +297,7 @@ impl Pump {
         let mut next_tick = 0;
         loop {
             let mut is_idle = !self.receive(wire, &mut datagram)?;
-            if is_readable || self.pending.is_some() {
+            if is_readable || self.is_pending {
                 let (moved, is_empty) = self.send(wire)?;
                 is_readable = !is_empty;
                 is_idle &= !moved;
@@ -316,6 +355,8 @@ impl Pump {
                 break;
             }
         }
+        let refused = wire.flush();
+        self.station.undeliver(refused);
         Ok(are_some)
     }
 
@@ -324,21 +365,22 @@ impl Pump {
         let mut moved = false;
         let now = self.now();
         for _ in 0..TURN {
-            let length = match self.pending.take() {
-                Some(length) => length,
-                None => match wire.device.read(&mut self.buffer) {
-                    Ok(length) => length,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok((moved, true));
+            if !self.is_pending && !self.segments.next(&mut self.packet) {
+                match wire.device.read(&mut self.buffer) {
+                    Ok(length) => {
+                        if self.segments.take(&self.buffer[..length]).is_err() {
+                            self.station.take_invalid();
+                        }
                     }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    // The interface is down or removed: it has no packets.
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    // None is there, or the interface is down or removed.
                     Err(_) => return Ok((moved, true)),
-                },
-            };
-            self.groups.is_changed |= membership::is_report(&self.buffer[..length]);
-            if !self.station.take(&self.buffer[..length], now, wire) {
-                self.pending = Some(length);
+                }
+                continue;
+            }
+            self.groups.is_changed |= membership::is_report(&self.packet);
+            self.is_pending = !self.station.take(&self.packet, now, wire);
+            if self.is_pending {
                 return Ok((moved, false));
             }
             moved = true;
@@ -348,7 +390,7 @@ impl Pump {
 
     /// Waits for work. Returns whether the device is readable, and whether the command has ended.
     fn wait(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(bool, bool), Failure> {
-        let timeout = match (self.pending.is_some(), self.station.is_waiting()) {
+        let timeout = match (self.is_pending, self.station.is_waiting()) {
             (true, _) => BUSY,
             (false, true) => WAITING,
             (false, false) => IDLE,
@@ -357,9 +399,9 @@ impl Pump {
             tv_sec: timeout / 1000,
             tv_nsec: timeout % 1000 * 1_000_000,
         };
-        let of_device = match self.pending {
-            Some(_) => PollFlags::empty(),
-            None => PollFlags::IN,
+        let of_device = match self.is_pending {
+            true => PollFlags::empty(),
+            false => PollFlags::IN,
         };
         let events = wire.adapter.events();
         let mut descriptors = [

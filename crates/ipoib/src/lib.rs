@@ -18,13 +18,17 @@ pub mod engine;
 mod group;
 mod hardware_address;
 mod ip;
+mod join;
 mod lane;
 mod membership;
 pub mod namespace;
 mod ndp;
 mod neighbour;
 mod netlink;
+mod offload;
+mod segment;
 mod station;
+mod transport;
 mod tun;
 
 pub use tun::LONGEST_NAME;

@@ -135,6 +135,18 @@ impl Station {
         is_taken
     }
 
+    /// Counts something from the interface that is no packet.
+    pub fn take_invalid(&mut self) {
+        self.counters.taken += 1;
+        self.counters.drop(Drop::NotIp, 1);
+    }
+
+    /// Counts packets as dropped that the interface had taken and then refused.
+    pub fn undeliver(&mut self, packets: u64) {
+        self.counters.delivered = self.counters.delivered.saturating_sub(packets);
+        self.counters.drop(Drop::Interface, packets);
+    }
+
     /// Counts packets as dropped that the link had taken for a neighbour.
     pub fn discard(&mut self, packets: u64) {
         self.counters.unicast = self.counters.unicast.saturating_sub(packets);

@@ -16,9 +16,15 @@ pub const LONGEST_NAME: usize = 15;
 
 const SET_INTERFACE: Opcode = opcode::write::<i32>(b'T', 202);
 const SET_LINK: Opcode = opcode::write::<i32>(b'T', 205);
-/// A device with IP packets, without a header in front of them.
+const SET_OFFLOADS: Opcode = opcode::write::<u32>(b'T', 208);
+/// A device with IP packets, behind headers of `crate::offload`.
 const IFF_TUN: i16 = 0x0001;
 const IFF_NO_PI: i16 = 0x1000;
+const IFF_VNET_HDR: i16 = 0x4000;
+/// Partial checksums, and long packets of TCP over IPv4 and IPv6, also with ECN.
+const OFFLOADS: usize = 0x01 | 0x02 | 0x04 | 0x08;
+/// Long packets of UDP, which Linux has since 6.2.
+const UDP_OFFLOADS: usize = 0x20 | 0x40;
 /// Type of InfiniBand interfaces (ARPHRD_INFINIBAND).
 const INFINIBAND: usize = 32;
 
@@ -51,7 +57,7 @@ pub fn open() -> io::Result<File> {
 pub fn make_interface(node: impl AsFd, name: &str) -> io::Result<()> {
     let mut request = Request {
         name: [0; 16],
-        flags: IFF_TUN | IFF_NO_PI,
+        flags: IFF_TUN | IFF_NO_PI | IFF_VNET_HDR,
         rest: [0; 22],
     };
     let bytes = name.as_bytes();
@@ -62,5 +68,10 @@ pub fn make_interface(node: impl AsFd, name: &str) -> io::Result<()> {
     unsafe { ioctl(&node, Setter::<SET_INTERFACE, Request>::new(request)) }?;
     // SAFETY: TUNSETLINK takes a number in place of a pointer.
     unsafe { ioctl(&node, IntegerSetter::<SET_LINK>::new_usize(INFINIBAND)) }?;
+    let set_offloads = |offloads: usize| {
+        // SAFETY: TUNSETOFFLOAD takes a number in place of a pointer.
+        unsafe { ioctl(&node, IntegerSetter::<SET_OFFLOADS>::new_usize(offloads)) }
+    };
+    set_offloads(OFFLOADS | UDP_OFFLOADS).or_else(|_| set_offloads(OFFLOADS))?;
     Ok(())
 }

@@ -1,0 +1,347 @@
+//! Joins consecutive segments of a TCP connection to one long packet, as an adapter with LRO or
+//! the kernel's GRO does: one write of the device then takes the place of many.
+
+use crate::ip::IPV4_HEADER;
+use crate::offload::{self, Header, Long, Partial};
+use crate::transport::{self, TCP, TCP_CHECKSUM, TCP_HEADER};
+
+/// Most connections whose segments are joined at the same time.
+const MOST_FLOWS: usize = 8;
+/// Longest packet.
+const LONGEST: usize = 65_535;
+const ACK: u8 = 0x10;
+const PSH: u8 = 0x08;
+
+/// A packet that waits for more segments.
+struct Pending {
+    /// The device's header and the packet.
+    bytes: Vec<u8>,
+    /// Data of each segment but the last.
+    length: usize,
+    ip_header: usize,
+    headers: usize,
+    packets: u64,
+    next_sequence: u32,
+    is_full: bool,
+}
+
+/// Packets that wait for more segments.
+#[derive(Default)]
+pub struct Joiner {
+    pending: Vec<Pending>,
+    spare: Vec<Vec<u8>>,
+}
+
+/// A segment that can be joined.
+struct Segment<'a> {
+    packet: &'a [u8],
+    ip_header: usize,
+    headers: usize,
+    sequence: u32,
+    has_push: bool,
+}
+
+impl Joiner {
+    /// Takes a packet. `write` gets packets behind the device's header, and the number of packets
+    /// that were joined in each, in the order of each connection.
+    pub fn take(&mut self, packet: &[u8], mut write: impl FnMut(&[u8], u64)) {
+        let Some(segment) = Segment::of(packet) else {
+            // It may be of a connection whose segments wait.
+            self.flush(&mut write);
+            let mut bytes = self.spare.pop().unwrap_or_default();
+            bytes.clear();
+            bytes.extend_from_slice(&Header::default().bytes());
+            bytes.extend_from_slice(packet);
+            write(&bytes, 1);
+            self.spare.push(bytes);
+            return;
+        };
+        let of_flow = |pending: &Pending| segment.is_of(pending);
+        match self.pending.iter().position(of_flow) {
+            Some(at) if self.pending[at].append(&segment) => {
+                if self.pending[at].is_full {
+                    self.write(at, &mut write);
+                }
+                return;
+            }
+            Some(at) => self.write(at, &mut write),
+            None if self.pending.len() == MOST_FLOWS => self.write(0, &mut write),
+            None => {}
+        }
+        let bytes = self.spare.pop().unwrap_or_default();
+        self.pending.push(Pending::new(bytes, &segment));
+    }
+
+    /// Writes all packets that wait.
+    pub fn flush(&mut self, mut write: impl FnMut(&[u8], u64)) {
+        while !self.pending.is_empty() {
+            self.write(0, &mut write);
+        }
+    }
+
+    fn write(&mut self, at: usize, write: &mut impl FnMut(&[u8], u64)) {
+        let mut pending = self.pending.remove(at);
+        pending.finish();
+        write(&pending.bytes, pending.packets);
+        self.spare.push(pending.bytes);
+    }
+}
+
+impl<'a> Segment<'a> {
+    /// Returns the segment of a packet that can be joined: data, no flags but ACK and PSH, and a
+    /// right checksum, because a joined packet gets another one.
+    fn of(packet: &'a [u8]) -> Option<Segment<'a>> {
+        let (ip_header, protocol) = transport::plain(packet)?;
+        let stated = match ip_header {
+            IPV4_HEADER => usize::from(u16::from_be_bytes([packet[2], packet[3]])),
+            _ => ip_header + usize::from(u16::from_be_bytes([packet[4], packet[5]])),
+        };
+        let transport = packet.get(ip_header..)?;
+        if protocol != TCP || stated != packet.len() || transport.len() < TCP_HEADER {
+            return None;
+        }
+        let headers = ip_header + usize::from(transport[12] >> 4) * 4;
+        let is_plain = transport[13] & !PSH == ACK && headers >= ip_header + TCP_HEADER;
+        let is_right = || transport::has_right_checksum(packet, ip_header, TCP);
+        if !is_plain || headers >= packet.len() || !is_right() {
+            return None;
+        }
+        let sequence = [transport[4], transport[5], transport[6], transport[7]];
+        Some(Segment {
+            packet,
+            ip_header,
+            headers,
+            sequence: u32::from_be_bytes(sequence),
+            has_push: transport[13] & PSH != 0,
+        })
+    }
+
+    fn data(&self) -> &'a [u8] {
+        &self.packet[self.headers..]
+    }
+
+    /// Returns whether addresses and ports are those of a packet that waits.
+    fn is_of(&self, pending: &Pending) -> bool {
+        let other = &pending.bytes[offload::LENGTH..];
+        let ports = |packet: &[u8]| [0, 1, 2, 3].map(|at| packet[self.ip_header + at]);
+        let range = addresses(self.ip_header);
+        pending.ip_header == self.ip_header
+            && other[range.clone()] == self.packet[range]
+            && ports(other) == ports(self.packet)
+    }
+}
+
+/// Returns the place of the addresses in an IP header.
+fn addresses(ip_header: usize) -> std::ops::Range<usize> {
+    if ip_header == IPV4_HEADER {
+        12..20
+    } else {
+        8..40
+    }
+}
+
+impl Pending {
+    fn new(mut bytes: Vec<u8>, segment: &Segment<'_>) -> Pending {
+        bytes.clear();
+        bytes.extend_from_slice(&[0; offload::LENGTH]);
+        bytes.extend_from_slice(segment.packet);
+        let length = segment.data().len();
+        Pending {
+            bytes,
+            length,
+            ip_header: segment.ip_header,
+            headers: segment.headers,
+            packets: 1,
+            next_sequence: segment.sequence.wrapping_add(length as u32),
+            is_full: segment.has_push,
+        }
+    }
+
+    /// Appends the next segment. Returns `false` if it cannot be appended.
+    fn append(&mut self, segment: &Segment<'_>) -> bool {
+        let data = segment.data();
+        let own = &self.bytes[offload::LENGTH..];
+        let is_next = !self.is_full
+            && segment.sequence == self.next_sequence
+            && segment.headers == self.headers
+            && data.len() <= self.length
+            && own.len() + data.len() <= LONGEST;
+        if !is_next || !self.has_equal_headers(segment) {
+            return false;
+        }
+        self.packets += 1;
+        self.next_sequence = self.next_sequence.wrapping_add(data.len() as u32);
+        self.is_full = segment.has_push || data.len() < self.length;
+        if segment.has_push {
+            self.bytes[offload::LENGTH + self.ip_header + 13] |= PSH;
+        }
+        self.bytes.extend_from_slice(data);
+        true
+    }
+
+    /// Returns whether the headers are equal but for lengths, numbers, checksums and PSH.
+    fn has_equal_headers(&self, segment: &Segment<'_>) -> bool {
+        let (own, other) = (&self.bytes[offload::LENGTH..], segment.packet);
+        let same = |range: std::ops::Range<usize>| own[range.clone()] == other[range];
+        let tcp = |at: usize| self.ip_header + at;
+        let ip = match self.ip_header {
+            // Type of service; "don't fragment"; time to live and protocol.
+            IPV4_HEADER => same(0..2) && same(6..10),
+            // Traffic class, flow label; hop limit.
+            _ => same(0..4) && same(7..8),
+        };
+        // Acknowledgement and header length, window, urgent pointer, options.
+        ip && same(tcp(8)..tcp(13)) && same(tcp(14)..tcp(16)) && same(tcp(18)..self.headers)
+    }
+
+    /// Writes the device's header, the lengths and the sum of the pseudo header.
+    fn finish(&mut self) {
+        if self.packets == 1 {
+            return;
+        }
+        let ip_header = self.ip_header;
+        let header = Header {
+            long: Some((
+                match ip_header {
+                    IPV4_HEADER => Long::TcpIpv4,
+                    _ => Long::TcpIpv6,
+                },
+                self.length as u16,
+            )),
+            partial: Some(Partial {
+                start: ip_header as u16,
+                offset: TCP_CHECKSUM as u16,
+            }),
+            headers: self.headers as u16,
+        };
+        let (space, packet) = self.bytes.split_at_mut(offload::LENGTH);
+        space.copy_from_slice(&header.bytes());
+        transport::set_length(packet, ip_header);
+        let sum = !crate::checksum::fold(transport::pseudo_sum(packet, ip_header, TCP));
+        let at = ip_header + TCP_CHECKSUM;
+        packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::tests::{packet, segments};
+    use proptest::prelude::*;
+
+    /// Returns all that is written for some packets, with the numbers of packets.
+    fn joined(packets: &[Vec<u8>]) -> Vec<(Vec<u8>, u64)> {
+        let mut joiner = Joiner::default();
+        let mut written = Vec::new();
+        for packet in packets {
+            joiner.take(packet, |bytes, count| written.push((bytes.to_vec(), count)));
+        }
+        joiner.flush(|bytes, count| written.push((bytes.to_vec(), count)));
+        written
+    }
+
+    fn cut(is_v6: bool, data: &[u8], length: u16) -> Vec<Vec<u8>> {
+        let kind = if is_v6 { Long::TcpIpv6 } else { Long::TcpIpv4 };
+        let header = Header {
+            long: Some((kind, length)),
+            ..Header::default()
+        };
+        segments(&header, &packet(is_v6, TCP, 12, data)).unwrap()
+    }
+
+    #[test]
+    fn segments_of_a_packet_become_one_packet() {
+        for is_v6 in [false, true] {
+            let written = joined(&cut(is_v6, &[7; 1050], 100));
+            assert_eq!(written.len(), 1);
+            assert_eq!(written[0].1, 11);
+            let header = Header::parse(written[0].0.first_chunk().unwrap()).unwrap();
+            assert_eq!(header.long.unwrap().1, 100);
+        }
+    }
+
+    #[test]
+    fn segments_that_do_not_follow_stay_apart() {
+        let all = cut(false, &[7; 300], 100);
+        let changed = |at: usize, value: u8| {
+            let mut other = all[1].clone();
+            other[at] = value;
+            transport::set_length(&mut other, 20);
+            transport::set_checksum(&mut other, 20, TCP, TCP_CHECKSUM);
+            other
+        };
+        // Sequence, acknowledgement, window, type of service, FIN, another port, an option.
+        for (at, value) in [
+            (27, 1),
+            (31, 1),
+            (35, 1),
+            (1, 3),
+            (33, 0x11),
+            (21, 1),
+            (41, 1),
+        ] {
+            let written = joined(&[all[0].clone(), changed(at, value)]);
+            assert_eq!(written.len(), 2, "byte {at}");
+        }
+        let mut broken = all[1].clone();
+        broken[60] ^= 1;
+        let written = joined(&[all[0].clone(), broken.clone(), all[1].clone()]);
+        assert_eq!(written.len(), 3);
+        assert_eq!(written[1].0[offload::LENGTH..], broken);
+    }
+
+    #[test]
+    fn flows_are_joined_side_by_side_and_bounded() {
+        let mut all = Vec::new();
+        for number in 0..3usize {
+            for port in 0..MOST_FLOWS as u8 {
+                let mut one = cut(false, &[7; 300], 100).swap_remove(number);
+                one[21] = port;
+                transport::set_checksum(&mut one, 20, TCP, TCP_CHECKSUM);
+                all.push(one);
+            }
+        }
+        assert_eq!(joined(&all).len(), MOST_FLOWS);
+        all.insert(4, cut(true, &[7; 100], 100).swap_remove(0));
+        let count: u64 = joined(&all).iter().map(|(_, count)| count).sum();
+        assert_eq!(count, all.len() as u64);
+    }
+
+    proptest! {
+        /// Cutting a joined packet again gives the packets that were joined.
+        #[test]
+        fn cutting_is_the_inverse_of_joining(
+            is_v6: bool, data in prop::collection::vec(any::<u8>(), 1..9000), length in 1u16..3000,
+        ) {
+            let all = cut(is_v6, &data, length);
+            let mut again = Vec::new();
+            for (bytes, count) in joined(&all) {
+                let header = Header::parse(bytes.first_chunk().unwrap()).unwrap();
+                let parts = segments(&header, &bytes[offload::LENGTH..]).unwrap();
+                prop_assert_eq!(parts.len() as u64, count);
+                again.extend(parts);
+            }
+            // The numbers of IPv4 packets start anew with each joined packet.
+            prop_assert_eq!(again.len(), all.len());
+            for (one, other) in again.iter().zip(&all) {
+                let skip = if is_v6 { 0..0 } else { 4..12 };
+                prop_assert_eq!(&one[..skip.start], &other[..skip.start]);
+                prop_assert_eq!(&one[skip.end..], &other[skip.end..]);
+            }
+        }
+
+        /// No packet is lost, of any kind.
+        #[test]
+        fn every_packet_is_written(
+            kinds in prop::collection::vec((0u8..4, 0usize..3, any::<bool>()), 0..60),
+        ) {
+            let all: Vec<Vec<u8>> = kinds.into_iter().map(|(kind, number, is_v6)| match kind {
+                0 => packet(is_v6, 17, 0, b"data"),
+                1 => vec![0; number * 30],
+                _ => cut(is_v6, &[7; 300], 100).swap_remove(number),
+            }).collect();
+            let count: u64 = joined(&all).iter().map(|(_, count)| count).sum();
+            prop_assert_eq!(count, all.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Packets of a TUN device with offloads: completes checksums, and cuts long packets into segments
+//! of the MTU, as an adapter with LSO does.
+
+use crate::checksum;
+use crate::ip::IPV4_HEADER;
+use crate::offload::{self, Header, Long};
+use crate::transport::{self, TCP, TCP_CHECKSUM, TCP_HEADER, UDP, UDP_CHECKSUM, UDP_HEADER};
+
+/// Bits of TCP's flags: those that only the last segment has, and the one of the first.
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const CWR: u8 = 0x80;
+
+/// A packet as the device gave it, and the segments that are left of it.
+#[derive(Debug, Default)]
+pub struct Segments {
+    packet: Vec<u8>,
+    cut: Option<Cut>,
+    /// Bytes that have been returned.
+    at: usize,
+    has_more: bool,
+}
+
+/// How a long packet is cut.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    ip_header: usize,
+    protocol: u8,
+    headers: usize,
+    length: usize,
+    number: u16,
+}
+
+/// A packet that is none the device should give.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Invalid;
+
+impl Segments {
+    /// Takes the bytes that a read of the device returned: a header and a packet.
+    ///
+    /// # Errors
+    ///
+    /// The header contradicts the packet.
+    pub fn take(&mut self, bytes: &[u8]) -> Result<(), Invalid> {
+        self.has_more = false;
+        let (header, packet) = bytes
+            .split_first_chunk::<{ offload::LENGTH }>()
+            .ok_or(Invalid)?;
+        let header = Header::parse(header).ok_or(Invalid)?;
+        self.packet.clear();
+        self.packet.extend_from_slice(packet);
+        self.at = 0;
+        self.cut = match header.long {
+            Some((long, length)) => Some(cut(packet, long, length)?),
+            None => None,
+        };
+        if let (None, Some(partial)) = (header.long, header.partial) {
+            let start = usize::from(partial.start);
+            complete(&mut self.packet, start, start + usize::from(partial.offset))?;
+        }
+        self.has_more = true;
+        Ok(())
+    }
+
+    /// Writes the next segment to `into`. Returns `false` if there is none.
+    pub fn next(&mut self, into: &mut Vec<u8>) -> bool {
+        if !self.has_more {
+            return false;
+        }
+        into.clear();
+        let Some(cut) = &mut self.cut else {
+            self.has_more = false;
+            into.append(&mut self.packet);
+            return true;
+        };
+        let data = &self.packet[cut.headers..];
+        let end = data.len().min(self.at + cut.length);
+        into.extend_from_slice(&self.packet[..cut.headers]);
+        into.extend_from_slice(&data[self.at..end]);
+        self.has_more = end < data.len();
+        cut.write_headers(into, self.at, !self.has_more);
+        self.at = end;
+        cut.number = cut.number.wrapping_add(1);
+        true
+    }
+}
+
+impl Cut {
+    /// Writes lengths, numbers and checksums of the segment with the data from `at` on.
+    fn write_headers(&self, packet: &mut [u8], at: usize, is_last: bool) {
+        if self.ip_header == IPV4_HEADER {
+            let first = u16::from_be_bytes([packet[4], packet[5]]);
+            let number = first.wrapping_add(self.number);
+            packet[4..6].copy_from_slice(&number.to_be_bytes());
+        }
+        transport::set_length(packet, self.ip_header);
+        let length = packet.len() - self.ip_header;
+        let transport = &mut packet[self.ip_header..];
+        if self.protocol == UDP {
+            transport[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+            transport::set_checksum(packet, self.ip_header, UDP, UDP_CHECKSUM);
+            return;
+        }
+        let first = [transport[4], transport[5], transport[6], transport[7]];
+        let sequence = u32::from_be_bytes(first).wrapping_add(at as u32);
+        transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+        if !is_last {
+            transport[13] &= !(FIN | PSH);
+        }
+        if at > 0 {
+            transport[13] &= !CWR;
+        }
+        transport::set_checksum(packet, self.ip_header, TCP, TCP_CHECKSUM);
+    }
+}
+
+/// Returns how a long packet is cut.
+fn cut(packet: &[u8], long: Long, length: u16) -> Result<Cut, Invalid> {
+    let (ip_header, protocol) = transport::plain(packet).ok_or(Invalid)?;
+    let is_ipv4 = ip_header == IPV4_HEADER;
+    let transport = &packet[ip_header..];
+    let own_header = match (long, protocol) {
+        (Long::TcpIpv4, TCP) if is_ipv4 => tcp_header(transport),
+        (Long::TcpIpv6, TCP) if !is_ipv4 => tcp_header(transport),
+        (Long::Udp, UDP) => Some(UDP_HEADER),
+        _ => None,
+    };
+    let headers = ip_header + own_header.ok_or(Invalid)?;
+    if length == 0 || packet.len() <= headers {
+        return Err(Invalid);
+    }
+    Ok(Cut {
+        ip_header,
+        protocol,
+        headers,
+        length: length.into(),
+        number: 0,
+    })
+}
+
+/// Returns the length of a TCP header.
+fn tcp_header(transport: &[u8]) -> Option<usize> {
+    let length = usize::from(transport.get(12)? >> 4) * 4;
+    (length >= TCP_HEADER && length <= transport.len()).then_some(length)
+}
+
+/// Completes a checksum whose place has the sum of the pseudo header.
+fn complete(packet: &mut [u8], start: usize, at: usize) -> Result<(), Invalid> {
+    if at + 2 > packet.len() {
+        return Err(Invalid);
+    }
+    let sum = checksum::fold(checksum::add(0, &packet[start..]));
+    // Zero means no checksum in UDP; in TCP both mean the same.
+    let sum = if sum == 0 { 0xffff } else { sum };
+    packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::offload::Partial;
+    use proptest::prelude::*;
+
+    /// Returns a packet with TCP or UDP, a right length and a right checksum.
+    pub fn packet(is_v6: bool, protocol: u8, options: usize, data: &[u8]) -> Vec<u8> {
+        let ip_header = if is_v6 { 40 } else { 20 };
+        let mut packet = vec![0; ip_header];
+        if is_v6 {
+            packet[0] = 0x60;
+            (packet[6], packet[7]) = (protocol, 64);
+            (packet[8], packet[23], packet[24], packet[39]) = (0xfd, 1, 0xfd, 2);
+        } else {
+            packet[0] = 0x45;
+            (packet[4], packet[5]) = (0xff, 0xfe);
+            (packet[8], packet[9]) = (64, protocol);
+            packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        }
+        let offset = if protocol == TCP {
+            let mut header = vec![0; 20 + options];
+            header[..4].copy_from_slice(&[0x12, 0x34, 0x56, 0x78]);
+            header[4..8].copy_from_slice(&0xffff_f000u32.to_be_bytes());
+            header[12] = ((20 + options) << 2) as u8;
+            header[13] = 0x10;
+            packet.extend_from_slice(&header);
+            TCP_CHECKSUM
+        } else {
+            packet.extend_from_slice(&[0x12, 0x34, 0x56, 0x78]);
+            packet.extend_from_slice(&((8 + data.len()) as u16).to_be_bytes());
+            packet.extend_from_slice(&[0, 0]);
+            UDP_CHECKSUM
+        };
+        packet.extend_from_slice(data);
+        transport::set_length(&mut packet, ip_header);
+        transport::set_checksum(&mut packet, ip_header, protocol, offset);
+        packet
+    }
+
+    /// Returns the segments of a packet behind a header.
+    pub fn segments(header: &Header, packet: &[u8]) -> Result<Vec<Vec<u8>>, Invalid> {
+        let mut segments = Segments::default();
+        segments.take(&[&header.bytes()[..], packet].concat())?;
+        let (mut all, mut one) = (Vec::new(), Vec::new());
+        while segments.next(&mut one) {
+            all.push(one.clone());
+        }
+        Ok(all)
+    }
+
+    fn long(kind: Long, length: u16) -> Header {
+        Header {
+            long: Some((kind, length)),
+            ..Header::default()
+        }
+    }
+
+    #[test]
+    fn there_is_no_segment_before_a_packet() {
+        assert!(!Segments::default().next(&mut Vec::new()));
+    }
+
+    #[test]
+    fn a_short_packet_passes_as_it_is() {
+        let packet = packet(false, UDP, 0, b"data");
+        assert_eq!(segments(&Header::default(), &packet), Ok(vec![packet]));
+    }
+
+    #[test]
+    fn a_partial_checksum_is_completed() {
+        for (is_v6, protocol, offset) in [(false, TCP, 16), (true, TCP, 16), (false, UDP, 6)] {
+            let whole = packet(is_v6, protocol, 0, b"data");
+            let ip_header = if is_v6 { 40 } else { 20 };
+            let mut partial = whole.clone();
+            let sum = !checksum::fold(transport::pseudo_sum(&whole, ip_header, protocol));
+            let at = ip_header + offset;
+            partial[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+            let start = ip_header as u16;
+            let header = Header {
+                partial: Some(Partial {
+                    start,
+                    offset: offset as u16,
+                }),
+                ..Header::default()
+            };
+            assert_eq!(segments(&header, &partial), Ok(vec![whole]));
+        }
+    }
+
+    #[test]
+    fn headers_that_contradict_the_packet_are_refused() {
+        let tcp = packet(false, TCP, 0, b"data");
+        let udp = packet(true, UDP, 0, b"data");
+        for (header, packet) in [
+            (long(Long::TcpIpv6, 2), &tcp),
+            (long(Long::TcpIpv4, 0), &tcp),
+            (long(Long::TcpIpv4, 2), &udp),
+            (long(Long::Udp, 2), &tcp),
+        ] {
+            assert_eq!(segments(&header, packet), Err(Invalid), "{header:?}");
+        }
+        let beyond = Partial {
+            start: 20,
+            offset: 40,
+        };
+        let beyond = Header {
+            partial: Some(beyond),
+            ..Header::default()
+        };
+        assert_eq!(segments(&beyond, &tcp), Err(Invalid));
+        assert_eq!(segments(&long(Long::TcpIpv4, 2), &tcp[..30]), Err(Invalid));
+    }
+
+    #[test]
+    fn flags_of_the_end_are_in_the_last_segment_only() {
+        let mut packet = packet(false, TCP, 12, &[7; 30]);
+        packet[33] |= FIN | PSH | CWR;
+        let all = segments(&long(Long::TcpIpv4, 10), &packet).unwrap();
+        let flags: Vec<u8> = all.iter().map(|one| one[33]).collect();
+        assert_eq!(flags, [0x10 | CWR, 0x10, 0x10 | FIN | PSH]);
+        let numbers: Vec<u8> = all.iter().map(|one| one[5]).collect();
+        assert_eq!(numbers, [0xfe, 0xff, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn segments_have_all_data_and_right_checksums(
+            is_v6: bool, is_tcp: bool, options in 0usize..10,
+            data in prop::collection::vec(any::<u8>(), 1..6000), length in 1u16..2000,
+        ) {
+            let protocol = if is_tcp { TCP } else { UDP };
+            let kind = match (is_tcp, is_v6) {
+                (true, false) => Long::TcpIpv4,
+                (true, true) => Long::TcpIpv6,
+                (false, _) => Long::Udp,
+            };
+            let whole = packet(is_v6, protocol, options * 4, &data);
+            let ip_header = if is_v6 { 40 } else { 20 };
+            let headers = whole.len() - data.len();
+            let mut found = Vec::new();
+            for one in segments(&long(kind, length), &whole).unwrap() {
+                prop_assert!(crate::ip::addresses(&one).is_some());
+                prop_assert!(transport::has_right_checksum(&one, ip_header, protocol));
+                prop_assert!(is_v6 || checksum::fold(checksum::add(0, &one[..20])) == 0);
+                if is_tcp {
+                    let sequence = one[ip_header + 4..].first_chunk::<4>().unwrap();
+                    let sequence = u32::from_be_bytes(*sequence).wrapping_sub(0xffff_f000);
+                    prop_assert_eq!(sequence as usize, found.len());
+                }
+                prop_assert!(one.len() - headers <= usize::from(length));
+                found.extend_from_slice(&one[headers..]);
+            }
+            prop_assert_eq!(found, data);
+        }
+
+        #[test]
+        fn any_bytes_are_cut_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..300), kind in 0u8..6,
+        ) {
+            let mut bytes = bytes;
+            if let [_, gso, ..] = bytes.as_mut_slice() {
+                *gso = kind;
+            }
+            let mut segments = Segments::default();
+            if segments.take(&bytes).is_ok() {
+                let mut one = Vec::new();
+                while segments.next(&mut one) {}
+            }
+        }
+    }
+}
