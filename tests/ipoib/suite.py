@@ -44,6 +44,8 @@ def cases() -> list[Case]:
         Case("an end that is stopped", "", stopped),
         Case("an address without an interface", "", unanswered),
         Case("a hostile peer", "", attacked),
+        Case("addresses that programs add and remove", "", changed),
+        Case("a gateway", "", routed),
         Case("nodes of a fabric", "", on_fabric),
         *hosts.cases(),
         Case("the exit code", "", exit_codes),
@@ -293,6 +295,37 @@ def attacked(place: Place) -> Outcome:
     reasons = ["shorter than its header", "unknown EtherType", "no IP packet", "invalid ARP", "invalid neighbour message",
                "forged hardware address"]
     return lacks(ended, [r"3 received"]) or lacks(server, [rf"dropped received: {reason} +[1-9]" for reason in reasons]) or passed()
+
+
+def changed(place: Place) -> Outcome:
+    """An end answers for addresses that its programs add, and no longer for those that they remove."""
+    ends = Ends(place)
+    change = ("ip address add 10.0.0.77/24 dev ib0; ip address add fd00::77/64 dev ib0 nodad; ip address del fd00::1/64 dev ib0; "
+              "touch changed")
+    other = ends.start(1, f"{change}; {WAIT}")
+    script = ("until [ -e changed ]; do sleep 0.02; done; ping -c 2 -i 0.1 -w 20 10.0.0.77; ping -c 2 -i 0.1 -w 20 fd00::77; "
+              "ping -c 2 -i 0.1 -w 20 10.0.0.1; ! ping -c 1 -W 4 fd00::1")
+    ended = ends.run(2, script)
+    [server] = ends.stop(other)
+    if failure := lacks(ended, [r"neighbour does not answer +1"]) or unbalanced(server):
+        return failure
+    count = ended.output.count("2 packets transmitted, 2 received")
+    return passed() if count == 3 else failed(f"{count} of 3 addresses answer", ended.evidence())
+
+
+def routed(place: Place) -> Outcome:
+    """Packets to distant networks go to the gateway of their route; without one, the destination is asked for."""
+    ends = Ends(place)
+    other = ends.start(1, "ip address add 192.168.9.1/32 dev lo; ip address add fd99::1/128 dev lo; touch far; " + WAIT)
+    script = ("until [ -e far ]; do sleep 0.02; done; ip route add 192.168.9.0/24 via 10.0.0.1; ip route add fd99::/64 via fd00::1; "
+              "ping -c 2 -i 0.1 -w 20 192.168.9.1; ping -c 2 -i 0.1 -w 20 fd99::1; "
+              "ip route replace 192.168.9.0/24 dev ib0; ! ping -c 1 -W 4 192.168.9.1")
+    ended = ends.run(2, script)
+    [server] = ends.stop(other)
+    if failure := lacks(ended, [r"neighbour does not answer +1"]) or unbalanced(server):
+        return failure
+    count = ended.output.count("2 packets transmitted, 2 received")
+    return passed() if count == 2 else failed(f"{count} of 2 networks answer", ended.evidence())
 
 
 def on_fabric(place: Place) -> Outcome:

@@ -42,40 +42,42 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Most descriptors in a message.
-const MOST: usize = 4;
+const MOST: usize = 8;
 
-/// Sends descriptors.
+/// Sends descriptors, and a number.
 ///
 /// # Errors
 ///
 /// The system's.
-pub fn send(socket: impl AsFd, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub fn send(socket: impl AsFd, number: u32, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let data = [IoSlice::new(&[0])];
+    let number = number.to_ne_bytes();
+    let data = [IoSlice::new(&number)];
     sendmsg(socket, &data, &mut control, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Receives descriptors; none if the peer has ended without sending any.
+/// Receives descriptors and their number; none if the peer has ended without sending any.
 ///
 /// # Errors
 ///
 /// The system's.
-pub fn receive(socket: impl AsFd) -> io::Result<Vec<OwnedFd>> {
+pub fn receive(socket: impl AsFd) -> io::Result<(u32, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let mut data = [IoSliceMut::new(&mut byte)];
+    let mut number = [0; 4];
+    let mut data = [IoSliceMut::new(&mut number)];
     recvmsg(socket, &mut data, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let rights = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(all) => Some(all),
         _ => None,
     });
-    Ok(rights.flatten().collect())
+    let descriptors = rights.flatten().collect();
+    Ok((u32::from_ne_bytes(number), descriptors))
 }
 
 /// Waits for the peer's message. Returns `false` if the peer has ended instead.
@@ -115,9 +117,9 @@ mod tests {
     fn descriptors_arrive_with_their_files() {
         let (one, other) = pair().unwrap();
         let file = File::open("/proc/self/comm").unwrap();
-        send(&one, &[file.as_fd(), file.as_fd()]).unwrap();
-        let received = receive(&other).unwrap();
-        assert_eq!(received.len(), 2);
+        send(&one, 7, &[file.as_fd(), file.as_fd()]).unwrap();
+        let (number, received) = receive(&other).unwrap();
+        assert_eq!((number, received.len()), (7, 2));
         let mut text = String::new();
         File::from(received.into_iter().next().unwrap())
             .read_to_string(&mut text)
@@ -132,7 +134,7 @@ mod tests {
         drop(one);
         assert!(wait(&other).unwrap());
         assert!(!wait(&other).unwrap());
-        assert!(receive(&other).unwrap().is_empty());
+        assert!(receive(&other).unwrap().1.is_empty());
     }
 
     #[test]

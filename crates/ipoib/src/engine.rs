@@ -1,6 +1,6 @@
 //! The process of an interface: moves packets between its TUN device and the adapter.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -21,6 +21,7 @@ use crate::join::Joiner;
 use crate::membership;
 use crate::namespace::{IPV6_MTU, Plan};
 use crate::neighbour::Neighbour;
+use crate::netlink::{Changes, Netlink};
 use crate::offload;
 use crate::segment::Segments;
 use crate::station::{Interface, Link, Sent, Source, Station};
@@ -29,6 +30,8 @@ use crate::station::{Interface, Link, Sent, Source, Station};
 const TURN: usize = 64;
 /// Bytes of the longest packet, with a header.
 const LONGEST: usize = offload::LENGTH + (1 << 16);
+/// Most distant destinations whose neighbours are known.
+const MOST_NEXT_HOPS: usize = 1024;
 /// Most groups of an interface.
 const MOST_GROUPS: usize = 1024;
 /// Milliseconds between looks at neighbours that have not answered, at a busy link, and at unused
@@ -118,8 +121,11 @@ impl Engine {
     /// The adapter or the device fails.
     pub fn serve(self, control: &OwnedFd) -> Result<Option<Counters>, Failure> {
         let files = descriptor::receive(control).map_err(system("receive the TUN device"))?;
-        let mut files = files.into_iter().map(File::from);
-        let Some(device) = files.next() else {
+        let (index, files) = files;
+        let mut files = files.into_iter();
+        let (Some(device), Some(changes), Some(kernel)) =
+            (files.next(), files.next(), files.next())
+        else {
             return Ok(None);
         };
         let Engine { adapter, plan } = self;
@@ -132,7 +138,7 @@ impl Engine {
         let mut groups = Groups {
             fixed: fixed_groups(&addresses),
             joined: HashSet::new(),
-            files: files.collect(),
+            files: files.map(File::from).collect(),
             interface: plan.name,
             is_changed: true,
             refused: HashSet::new(),
@@ -149,9 +155,12 @@ impl Engine {
         });
         let mut wire = Wire {
             adapter,
-            device,
+            device: device.into(),
             joiner: Joiner::default(),
             refused: 0,
+            kernel: kernel.into(),
+            index,
+            next_hops: HashMap::new(),
         };
         let mut pump = Pump {
             station,
@@ -161,6 +170,7 @@ impl Engine {
             is_pending: false,
             buffer: vec![0; LONGEST],
             groups,
+            changes: changes.into(),
         };
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
@@ -239,6 +249,11 @@ struct Wire {
     joiner: Joiner,
     /// Packets that the device refused.
     refused: u64,
+    /// The kernel's view of the namespace, and the interface's index there.
+    kernel: Netlink,
+    index: u32,
+    /// Neighbours by which distant destinations are reached.
+    next_hops: HashMap<IpAddr, IpAddr>,
 }
 
 impl Wire {
@@ -275,6 +290,20 @@ impl Link for Wire {
         });
         true
     }
+
+    fn next_hop(&mut self, to: IpAddr) -> IpAddr {
+        if let Some(known) = self.next_hops.get(&to) {
+            return *known;
+        }
+        if self.next_hops.len() == MOST_NEXT_HOPS {
+            self.next_hops.clear();
+        }
+        // Without a gateway, and without a route any more, the destination itself is asked for.
+        let gateway = self.kernel.gateway(to, self.index);
+        let next = gateway.ok().flatten().unwrap_or(to);
+        self.next_hops.insert(to, next);
+        next
+    }
 }
 
 /// The loop and its state.
@@ -288,6 +317,7 @@ struct Pump {
     packet: Vec<u8>,
     is_pending: bool,
     groups: Groups,
+    changes: Changes,
 }
 
 impl Pump {
@@ -309,6 +339,7 @@ impl Pump {
             if now >= next_tick {
                 self.station.tick(now, wire);
                 self.groups.is_changed = true;
+                self.use_changes(wire);
                 next_tick = now + WAITING as u64;
             }
             if !is_idle {
@@ -324,6 +355,20 @@ impl Pump {
                 return Ok(());
             }
             is_readable |= from_device;
+        }
+    }
+
+    /// Uses changed addresses and routes of the namespace.
+    fn use_changes(&mut self, wire: &mut Wire) {
+        if !self.changes.take() {
+            return;
+        }
+        wire.next_hops.clear();
+        // If the kernel does not answer, the addresses stay as they are.
+        if let Ok(addresses) = wire.kernel.addresses(wire.index) {
+            self.groups.fixed = fixed_groups(&addresses);
+            self.groups.is_changed = true;
+            self.station.set_addresses(&addresses, wire);
         }
     }
 
@@ -404,16 +449,21 @@ impl Pump {
             false => PollFlags::IN,
         };
         let events = wire.adapter.events();
+        let changes = self.changes.as_fd();
         let mut descriptors = [
             PollFd::new(control, PollFlags::IN),
             PollFd::from_borrowed_fd(events, PollFlags::IN),
             PollFd::from_borrowed_fd(wire.device.as_fd(), of_device),
+            PollFd::from_borrowed_fd(changes, PollFlags::IN),
         ];
         match poll(&mut descriptors, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(system("wait for packets")(error.into())),
         }
-        let [control, events, device] = descriptors.map(|one| one.revents());
+        let [control, events, device, changes] = descriptors.map(|one| one.revents());
+        if !changes.is_empty() {
+            self.use_changes(wire);
+        }
         if events.contains(PollFlags::IN) {
             wire.adapter.take_event()?;
         }

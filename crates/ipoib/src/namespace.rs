@@ -4,6 +4,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -15,7 +16,7 @@ use rustix::thread::{
 
 use crate::address::Prefixed;
 use crate::membership;
-use crate::netlink::Netlink;
+use crate::netlink::{Changes, Netlink};
 use crate::tun;
 
 /// Shortest MTU with which the kernel has IPv6 on an interface.
@@ -88,13 +89,22 @@ pub enum Failure {
     },
 }
 
-/// Moves this process into new namespaces and makes the interface there. Returns its TUN device,
-/// and the files with the memberships in groups. The process must have one thread.
+/// An interface that was made.
+pub struct Made {
+    /// Its index.
+    pub index: u32,
+    /// Its TUN device, connections with the kernel, and the files with memberships in groups: as
+    /// the process that serves it takes them.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Moves this process into new namespaces and makes the interface there. The process must have one
+/// thread.
 ///
 /// # Errors
 ///
 /// The first step that fails.
-pub fn enter(plan: &Plan) -> Result<Vec<File>, Failure> {
+pub fn enter(plan: &Plan) -> Result<Made, Failure> {
     separate()?;
     // The device belongs to the network namespace of the process that opens the node.
     let node = tun::open().map_err(Failure::NoTun)?;
@@ -103,13 +113,24 @@ pub fn enter(plan: &Plan) -> Result<Vec<File>, Failure> {
         source,
     };
     tun::make_interface(&node, &plan.name).map_err(interface)?;
-    configure(plan)?;
+    let index = configure(plan)?;
     keep_rights().map_err(|source| Failure::Configuration {
         doing: "keep the rights in the network namespace".to_owned(),
         source,
     })?;
+    let general = |source| Failure::Configuration {
+        doing: "watch the network namespace".to_owned(),
+        source,
+    };
+    let changes = Changes::open().map_err(general)?;
+    let kernel = Netlink::open().map_err(general)?;
     let memberships = membership::FILES.map(File::open).into_iter().flatten();
-    Ok(std::iter::once(node).chain(memberships).collect())
+    let sockets = [changes.into(), kernel.into()];
+    let descriptors = std::iter::once(node.into()).chain(sockets);
+    Ok(Made {
+        index,
+        descriptors: descriptors.chain(memberships.map(OwnedFd::from)).collect(),
+    })
 }
 
 /// Leaves the host's network: with a user namespace of its user, or, where that is forbidden, by
@@ -132,7 +153,8 @@ fn separate() -> Result<(), Failure> {
     }
 }
 
-fn configure(plan: &Plan) -> Result<(), Failure> {
+/// Configures the interfaces. Returns the index of the interface.
+fn configure(plan: &Plan) -> Result<u32, Failure> {
     let doing = |doing: String| move |source| Failure::Configuration { doing, source };
     let general = || doing(format!("configure the interface {}", plan.name));
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)
@@ -161,7 +183,7 @@ fn configure(plan: &Plan) -> Result<(), Failure> {
         // Without IPv6 in the kernel there is none.
         let _ = kernel.add_address(own, prefixed);
     }
-    Ok(())
+    Ok(own)
 }
 
 /// Keeps some rights of the namespace over exec(2).

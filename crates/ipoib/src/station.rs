@@ -52,6 +52,8 @@ pub trait Link {
     fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent;
     /// Gives a packet to the interface. Returns whether it was taken.
     fn deliver(&mut self, packet: &[u8]) -> bool;
+    /// Returns the neighbour by which a destination outside of the interface's prefixes is reached.
+    fn next_hop(&mut self, to: IpAddr) -> IpAddr;
 }
 
 /// The sender of a datagram, as the adapter states it.
@@ -102,6 +104,16 @@ impl Station {
         }
     }
 
+    /// Replaces the addresses of the interface, and announces the new ones.
+    pub fn set_addresses(&mut self, addresses: &[Prefixed], link: &mut impl Link) {
+        let old = std::mem::replace(&mut self.interface.addresses, addresses.to_vec());
+        for one in addresses {
+            if !old.iter().any(|known| known.address == one.address) {
+                self.announce_one(one.address, link);
+            }
+        }
+    }
+
     fn announce_one(&self, address: IpAddr, link: &mut impl Link) {
         match address {
             IpAddr::V4(address) => self.broadcast_request(address, address, link),
@@ -129,7 +141,11 @@ impl Station {
                 let sent = link.multicast(group, protocol, packet);
                 self.count(sent, |counters| &mut counters.multicast)
             }
-            Ok((protocol, Route::Neighbour(to))) => self.take_to(to, protocol, packet, now, link),
+            Ok((protocol, Route::Neighbour(to))) => {
+                let is_near = self.interface.addresses.iter().any(|one| one.contains(to));
+                let to = if is_near { to } else { link.next_hop(to) };
+                self.take_to(to, protocol, packet, now, link)
+            }
         };
         self.counters.taken += u64::from(is_taken);
         is_taken

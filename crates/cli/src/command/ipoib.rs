@@ -186,9 +186,11 @@ pub fn enter(arguments: EnterArguments) -> Result<Exit, Failure> {
         addresses: arguments.address,
         link_local: arguments.link_local,
     };
-    let files = namespace::enter(&plan)?;
-    let files: Vec<BorrowedFd<'_>> = files.iter().map(AsFd::as_fd).collect();
-    descriptor::send(&control, &files).map_err(Failure::system("pass the TUN device on"))?;
+    let made = namespace::enter(&plan)?;
+    let descriptors: Vec<BorrowedFd<'_>> = made.descriptors.iter().map(AsFd::as_fd).collect();
+    descriptor::send(&control, made.index, &descriptors)
+        .map_err(Failure::system("pass the TUN device on"))?;
+    drop(made);
     let is_ready = descriptor::wait(&control);
     if !is_ready.map_err(Failure::system("wait for `verbena ipoib`"))? {
         // It has printed the reason.

@@ -97,6 +97,11 @@ impl Link for Recorder {
         self.delivered.push(packet.to_vec());
         true
     }
+
+    /// Everything outside of the prefixes is behind the second station.
+    fn next_hop(&mut self, to: IpAddr) -> IpAddr {
+        if to.is_ipv4() { v4(2) } else { v6(2) }
+    }
 }
 
 fn datagram(protocol: Protocol, packet: &[u8]) -> Vec<u8> {
@@ -160,6 +165,39 @@ fn requests_go_to_the_groups_of_the_rfc() {
         groups,
         ["ff12:401b:ffff::ffff:ffff", "ff12:601b:ffff::1:ff00:22"]
     );
+}
+
+#[test]
+fn distant_destinations_are_reached_by_their_gateway() {
+    for (from, to) in [(v4(1), "192.168.1.1"), (v6(1), "fd99::1")] {
+        let mut stations = [station(1), station(2)];
+        let mut links = [Recorder::default(), Recorder::default()];
+        let packet = packet(from, to.parse().unwrap(), 60, 1);
+        stations[0].take(&packet, 0, &mut links[0]);
+        exchange(&mut stations, &mut links, 0);
+        assert_eq!(links[1].delivered, [packet]);
+    }
+}
+
+#[test]
+fn a_new_address_is_announced_and_answered_and_an_old_one_is_not() {
+    let mut stations = [station(1), station(2)];
+    let mut links = [Recorder::default(), Recorder::default()];
+    let kept = Prefixed {
+        address: v4(2),
+        length: 24,
+    };
+    let new = Prefixed {
+        address: v4(7),
+        length: 24,
+    };
+    stations[1].set_addresses(&[kept, new], &mut links[1]);
+    assert_eq!(links[1].sent.len(), 1);
+    links[1].sent.clear();
+    stations[0].take(&packet(v4(1), v4(7), 60, 1), 0, &mut links[0]);
+    stations[0].take(&packet(v6(1), v6(2), 60, 2), 0, &mut links[0]);
+    exchange(&mut stations, &mut links, 0);
+    assert_eq!(links[1].delivered.len(), 1);
 }
 
 #[test]
