@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from functools import partial
 
@@ -20,7 +22,7 @@ from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
 REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ip", "iproute2"), Tool("ping", "iputils-ping"), Tool("iperf3", "iperf3"),
-            Tool("tshark", "tshark"), Tool("unshare", "util-linux"), Tool("nsenter", "util-linux")]
+            Tool("tshark", "tshark"), Tool("unshare", "util-linux"), Tool("nsenter", "util-linux"), Tool("setpriv", "util-linux")]
 
 # The largest IP packet of the default port's MTU of 4096.
 MTU = 4092
@@ -32,6 +34,7 @@ def cases() -> list[Case]:
     """Two ends, four ends, ends that die or are stopped, hostile peers, errors."""
     return [
         Case("the interface", "", interface),
+        Case("an ordinary user", "", ordinary),
         Case("two ends", "ping", pinged),
         Case("two ends", "sizes up to the MTU", sizes),
         Case("two ends", "TCP", transferred),
@@ -66,6 +69,25 @@ def interface(place: Place) -> Outcome:
         return failure
     other = Ends(place).run(1, "ip -o link", "--name", "ib7")
     return lacks(other, [r"^2: ib7: "]) or passed()
+
+
+def ordinary(place: Place) -> Outcome:
+    """A user who is not root has the rights that `ping`, `ip` and servers need, in the namespace alone."""
+    if os.getuid() != 0:
+        return skipped("every other case runs as an ordinary user")
+    user = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]
+    if subprocess.run([*user, "test", "-x", str(VERBENA)], check=False).returncode != 0:
+        return skipped("another user cannot execute the programs of this checkout")
+    runtime = tempfile.mkdtemp(prefix="verbena-test-", dir="/dev/shm")
+    try:
+        os.chown(runtime, 65534, 65534)
+        server = "import socket; socket.socket().bind(('10.0.0.1', 80)); print('port 80')"
+        script = (f"id -u; ping -c 1 -W 1 10.0.0.1; ip address add 10.0.0.9/24 dev ib0 && echo added; python3 -c \"{server}\"; "
+                  "ip link add other type dummy 2> /dev/null && echo other; cat /etc/shadow 2> /dev/null || echo no file of root")
+        ended = place.run("user", [*user, *Ends(place).command(1, script)], SECONDS, VERBENA_RUNTIME_DIR=runtime, VERBENA_STATS_DIR="/nowhere")
+    finally:
+        shutil.rmtree(runtime, ignore_errors=True)
+    return lacks(ended, [r"^65534$", r"1 received", r"^added$", r"^port 80$", r"^no file of root$"]) or passed()
 
 
 def pinged(place: Place) -> Outcome:
