@@ -4,6 +4,7 @@
 
 pub mod anchor;
 pub mod distinguished;
+pub mod emulation;
 pub mod explain;
 pub mod interval;
 pub mod methods;

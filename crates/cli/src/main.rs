@@ -11,6 +11,7 @@
 mod adapter_options;
 mod command;
 mod command_line;
+mod emulation_options;
 mod exit;
 mod expect;
 mod failure;

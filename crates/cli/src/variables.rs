@@ -29,7 +29,7 @@ const fn variable(scope: Scope, name: &'static str, means: &'static str) -> Vari
 }
 
 #[rustfmt::skip]
-const ALL: [Variable; 30] = [
+const ALL: [Variable; 32] = [
     variable(Adapter, "VERBENA_LOG", "Explain each refused call: `info`, or `off` (default)"),
     variable(Adapter, "VERBENA_LOG_FILE", "Append the explanations to this file"),
     variable(Adapter, "VERBENA_PATH", "Use one path to peers: mapped, cma or ring (--path)"),
@@ -41,6 +41,7 @@ const ALL: [Variable; 30] = [
     variable(Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),
     variable(Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),
     variable(Adapter, "VERBENA_RUNTIME_DIR", "Meet other processes here [/dev/shm/verbena-UID]"),
+    variable(Adapter, "VERBENA_NODE", "Be on this emulated node, with --as (--node)"),
     variable(Adapter, "VERBENA_STATS_DIR", "Write each process's counters to this directory"),
     variable(Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
     variable(Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),
@@ -48,6 +49,7 @@ const ALL: [Variable; 30] = [
     variable(Command, "NO_COLOR", "Print without colours if this is set and not empty"),
     variable(Command, "COLUMNS", "Wrap lines at this width [that of the terminal]"),
     variable(Command, "UCX_RNDV_THRESH", "Let receivers read messages over UCX from here [16384]"),
+    variable(Internal, "VERBENA_AS", "Directory of an emulation, of `verbena run --as`"),
     variable(Internal, "VERBENA_FABRIC", "Directory of the node, of `verbena fabric up`"),
     variable(Internal, "VERBENA_CAPTURE", "Socket of `verbena capture`"),
     variable(Internal, "VERBENA_TRACE", "Socket of `verbena trace`"),

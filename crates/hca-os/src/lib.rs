@@ -40,6 +40,7 @@ pub mod readiness;
 pub mod refusal;
 pub mod remap;
 pub mod robust;
+pub mod shared_words;
 pub mod singleton;
 pub mod slots;
 pub mod socket;

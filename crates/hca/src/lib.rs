@@ -15,6 +15,7 @@ mod causes;
 pub mod context;
 pub mod cq;
 pub mod describe;
+pub mod emulation;
 pub mod event;
 mod lanes;
 pub mod moderation;

@@ -6,7 +6,7 @@
 //! inherited, so CMD may be a shell, `mpirun` or anything else that starts programs.
 //!
 //! Without `--stats` this process becomes CMD (`execve`): signals, terminal and exit status are
-//! CMD's own, and no process of Verbena remains. With `--stats`, `--stats-out` or faults it stays
+//! CMD's own, and no process of Verbena remains. With `--stats`, `--stats-out`, `--as` or faults it stays
 //! as CMD's parent, forwards signals, and reports the counters or the faults when CMD has ended.
 
 use std::ffi::OsString;
@@ -15,6 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use crate::adapter_options::{self as options, Options};
+use crate::emulation_options::EmulationOptions;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::fault_options::FaultOptions;
@@ -44,6 +45,9 @@ pub struct Arguments {
     faults: FaultOptions,
 
     #[command(flatten)]
+    emulation: EmulationOptions,
+
+    #[command(flatten)]
     options: Options,
 
     /// Command to run, with its arguments
@@ -64,7 +68,11 @@ pub struct Arguments {
 /// Fails if the command cannot be executed or the counters cannot be written.
 pub fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let environment = arguments.options.environment()?;
-    if arguments.stats || arguments.stats_out.is_some() || arguments.faults.are_given() {
+    let is_reported = arguments.stats
+        || arguments.stats_out.is_some()
+        || arguments.faults.are_given()
+        || arguments.emulation.are_given();
+    if is_reported {
         supervised(&arguments, environment)
     } else {
         replaced(&arguments.command, &environment)
@@ -83,6 +91,7 @@ fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, F
     let words = &arguments.command;
     let directory = Directory::create()?;
     let faults = arguments.faults.begin(&directory)?;
+    let emulating = arguments.emulation.begin(&directory)?;
     let statistics = directory.path().join("statistics");
     let mut environment = environment;
     let is_counted = arguments.stats || arguments.stats_out.is_some();
@@ -93,10 +102,16 @@ fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, F
     if let Some(faults) = &faults {
         environment = faults.environment(environment)?;
     }
+    if let Some(emulating) = &emulating {
+        environment = emulating.environment(environment);
+    }
     let command = options::command("run", words, &environment)?;
     let status = supervise::run(command, || options::name(words))?;
     if is_counted {
         count(arguments, &counters::read(&statistics))?;
+    }
+    if let Some(emulating) = &emulating {
+        emulating.end()?;
     }
     let exit = Exit::of_child(status);
     match faults {

@@ -11,6 +11,8 @@ use verbena_hca_os::socket::Socket;
 
 /// Name of the registry file.
 pub(super) const FILE: &str = "registry";
+/// Name of the file with the nodes of emulated adapters, whose contents the adapter defines.
+pub const EMULATION: &str = "emulation";
 
 /// Name of the directory of death records: messages to be sent to other hosts if a process is
 /// killed.
@@ -118,6 +120,7 @@ impl Directory {
         if let Err(Errno(libc::ECONNREFUSED)) = Socket::connect(&self.capture_socket()) {
             let _ = fs::remove_file(self.capture_socket());
         }
+        let _ = fs::remove_file(self.within(EMULATION));
         let _ = fs::remove_file(self.within(FILE));
         let _ = fs::remove_dir(&self.path);
     }

@@ -16,7 +16,7 @@ mod presence;
 #[cfg(test)]
 mod tests;
 
-pub use directory::{TREE, death_records, prepare, remove_tree};
+pub use directory::{EMULATION, TREE, death_records, prepare, remove_tree};
 pub use layout::{BLOCK, BLOCKS, SLOTS};
 
 use directory::{Directory, FILE};

@@ -7,6 +7,7 @@
 
 use super::delay_line;
 use super::own::own;
+use crate::emulation;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use verbena_faults::link::{Direction, LinkFault};
@@ -184,6 +185,8 @@ fn free_at(rule: usize, direction: Direction) -> &'static AtomicU64 {
 
 /// The link of a queue pair that rules are about.
 pub struct QpLink {
+    /// Whether there are rules.
+    pub has_rules: bool,
     out: Mutex<DirectionRules>,
     back: Mutex<DirectionRules>,
     /// Packets that are held for a time. Those behind them are held, too.
@@ -211,8 +214,14 @@ impl Drop for Held {
 }
 
 impl QpLink {
-    /// Returns the link of a queue pair; none if there are no rules about it.
+    /// Returns the link of a queue pair; none if there are no rules about it, and no adapter is
+    /// emulated.
     pub fn of(object: u32) -> Option<Arc<QpLink>> {
+        let with_rules = QpLink::with_rules(object);
+        with_rules.or_else(|| emulation::own().map(|_| QpLink::without_rules()))
+    }
+
+    fn with_rules(object: u32) -> Option<Arc<QpLink>> {
         let own = own()?;
         let is_meant = |(_, rule): (usize, &Rule)| match rule.site {
             Site::Link(link) => link.objects.include(object),
@@ -220,6 +229,7 @@ impl QpLink {
         };
         own.rules().any(is_meant).then(|| {
             Arc::new(QpLink {
+                has_rules: true,
                 out: Mutex::new(DirectionRules::of(own, object, Direction::Out)),
                 back: Mutex::new(DirectionRules::of(own, object, Direction::In)),
                 held: AtomicU32::new(0),
@@ -229,7 +239,6 @@ impl QpLink {
     }
 
     /// Returns a link without rules.
-    #[cfg(test)]
     pub fn without_rules() -> Arc<QpLink> {
         let rules = |direction| DirectionRules {
             direction,
@@ -238,6 +247,7 @@ impl QpLink {
             last: 0,
         };
         Arc::new(QpLink {
+            has_rules: false,
             out: Mutex::new(rules(Direction::Out)),
             back: Mutex::new(rules(Direction::In)),
             held: AtomicU32::new(0),

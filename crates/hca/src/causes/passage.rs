@@ -10,15 +10,21 @@
 //! sequence numbers, and the requester repeats at once (specification, 9.7.5.2.8).
 
 use super::link::{Fate, Medium, QpLink};
+use crate::emulation;
+use crate::emulation::lead::Lead;
+use crate::emulation::work::{self, Work};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
+use verbena_emulation::lateness::Side;
 use verbena_faults::link::Direction;
+use verbena_hca_os::clock;
 
 /// A request that is posted.
 pub struct Posted {
     /// Its index in the send queue.
     pub index: u64,
-    /// The time.
+    /// The time at which it reaches the link.
     pub now: u64,
     /// Its port.
     pub port: u8,
@@ -30,6 +36,16 @@ pub struct Posted {
     pub answer_bytes: u64,
     /// The transport's retries; none for a service without acknowledgements.
     pub retries: Option<Retries>,
+    /// Earliest time of the completion.
+    pub completion: u64,
+    /// Nanoseconds from posting to completion on the emulated adapter; 0 without one.
+    pub time: u64,
+    /// Nanoseconds by which both times are early, because the software needs them.
+    pub lead: Lead,
+    /// The work of executing it.
+    pub work: Work,
+    /// Whether it has a completion if it succeeds.
+    pub is_signalled: bool,
 }
 
 /// The retries of a reliable connection.
@@ -71,6 +87,20 @@ struct Passage {
     answer_bytes: u64,
     /// Arrival of the acknowledgement, once the request is executed.
     completion: Option<u64>,
+    /// Earliest time of the completion.
+    least: u64,
+    /// As [`Posted::time`].
+    time: u64,
+    /// As [`Posted::lead`].
+    lead: Lead,
+    /// As [`Posted::work`].
+    work: Work,
+    /// As [`Posted::is_signalled`].
+    is_signalled: bool,
+    /// Number of its bytes, both ways.
+    bytes: u64,
+    /// Start of its execution on an emulated adapter, and whether that was late.
+    begun: Option<(u64, bool)>,
 }
 
 /// The state of a request that is executed.
@@ -93,14 +123,40 @@ pub struct Losses {
     pub repeated: u64,
 }
 
+/// The time, which is read again only where that may matter.
+#[derive(Clone, Copy, Default)]
+pub struct Clock(u64);
+
+impl Clock {
+    /// Reads the time.
+    pub fn read(&mut self) -> u64 {
+        self.0 = clock::now();
+        self.0
+    }
+
+    /// Returns the time, if it has reached a deadline.
+    pub fn reaches(&mut self, deadline: u64) -> Option<u64> {
+        if self.0 < deadline {
+            self.read();
+        }
+        (self.0 >= deadline).then_some(self.0)
+    }
+}
+
 /// The requests of a send queue that are on the link.
 pub struct Passages {
     link: Arc<QpLink>,
+    /// Arrival of the last request: order is kept.
+    last: u64,
     waiting: VecDeque<Passage>,
     /// Those since they were counted last.
     pub losses: Losses,
     /// Time at which the queue pair is woken next; it may be past.
     pub wake_at: u64,
+    /// Time in which the last request is posted on the emulated adapter.
+    pub posting: Range<u64>,
+    /// The time.
+    pub clock: Clock,
 }
 
 impl Passages {
@@ -108,20 +164,27 @@ impl Passages {
     pub fn new(link: Arc<QpLink>) -> Passages {
         Passages {
             link,
+            last: 0,
             waiting: VecDeque::new(),
             losses: Losses::default(),
             wake_at: 0,
+            posting: 0..0,
+            clock: Clock::default(),
         }
     }
 
     /// Begins the passage of a request. Returns whether earlier ones became due by it.
     pub fn begin(&mut self, posted: &Posted) -> bool {
         let (medium, port, now) = (posted.medium, posted.port, posted.now);
-        let first = self.link.rules(Direction::Out).next(medium, port);
-        let undisturbed = self
-            .link
-            .rules(Direction::Out)
-            .arrival(&first, now, posted.bytes);
+        let (first, undisturbed) = match self.link.has_rules {
+            false => (Fate::default(), self.last.max(now)),
+            true => {
+                let mut rules = self.link.rules(Direction::Out);
+                let first = rules.next(medium, port);
+                (first, rules.arrival(&first, now, posted.bytes))
+            }
+        };
+        self.last = undisturbed;
         let mut passage = Passage {
             index: posted.index,
             due: undisturbed,
@@ -132,6 +195,13 @@ impl Passages {
             back: Fate::default(),
             answer_bytes: posted.answer_bytes,
             completion: None,
+            least: posted.completion,
+            time: posted.time,
+            lead: posted.lead,
+            work: posted.work,
+            is_signalled: posted.is_signalled,
+            bytes: posted.bytes + posted.answer_bytes,
+            begun: None,
         };
         let Some(retries) = posted.retries else {
             self.losses.damaged += u64::from(first.is_damaged);
@@ -146,8 +216,8 @@ impl Passages {
             self.waiting.push_back(passage);
             return false;
         };
-        let is_straight = self.plan(&mut passage, first, retries, posted);
-        let releases = is_straight && self.release(undisturbed);
+        let is_straight = !self.link.has_rules || self.plan(&mut passage, first, retries, posted);
+        let releases = self.link.has_rules && is_straight && self.release(undisturbed);
         self.waiting.push_back(passage);
         releases
     }
@@ -240,39 +310,82 @@ impl Passages {
     }
 
     /// Returns how a request arrives, or else the time at which it does.
-    pub fn arrives(&mut self, index: u64, now: u64) -> Result<Arrival, u64> {
-        match self.at(index) {
-            None => Ok(Arrival::Once),
-            Some(one) if one.due > now => Err(one.due),
-            Some(one) => Ok(one.arrival),
-        }
+    pub fn arrives(&mut self, index: u64) -> Result<Arrival, u64> {
+        let mut clock = self.clock;
+        let Some(one) = self.at(index) else {
+            return Ok(Arrival::Once);
+        };
+        let (due, reached) = (one.due, clock.reaches(one.due));
+        let result = match reached {
+            None => Err(due),
+            Some(now) => {
+                if one.time > 0
+                    && one.begun.is_none()
+                    && let Some(emulation) = emulation::own()
+                {
+                    let (due, lead) = (one.due, one.lead.arrival);
+                    let is_off = emulation.note(Side::Arrival, now, due, lead, one.time);
+                    one.begun = Some((now, is_off));
+                }
+                Ok(one.arrival)
+            }
+        };
+        self.clock = clock;
+        result
     }
 
     /// Notes that a request is executed: its acknowledgement leaves.
-    pub fn executed(&mut self, index: u64, now: u64) {
+    pub fn executed(&mut self, index: u64) {
         let link = self.link.clone();
+        let now = self.clock.read();
         if let Some(one) = self.at(index)
             && one.completion.is_none()
         {
-            let mut rules = link.rules(Direction::In);
-            let arrival = rules.arrival(&one.back, now, one.answer_bytes);
-            one.completion = Some(arrival.saturating_add(one.wait));
+            if let Some((begun, _)) = one.begun {
+                work::note(one.work, one.bytes, now - begun);
+            }
+            let arrival = match link.has_rules {
+                false => now,
+                true => {
+                    let mut rules = link.rules(Direction::In);
+                    rules.arrival(&one.back, now, one.answer_bytes)
+                }
+            };
+            one.completion = Some(arrival.saturating_add(one.wait).max(one.least));
         }
     }
 
     /// Returns whether the acknowledgement of the oldest request has arrived, which is executed.
-    pub fn returns(&mut self, index: u64, now: u64) -> Back {
+    pub fn returns(&mut self, index: u64) -> Back {
+        let (has_rules, mut clock) = (self.link.has_rules, self.clock);
         let Some(one) = self.find(index) else {
             return Back::Arrived;
         };
         let (time, arrived) = match one.fails_at {
             Some(time) => (time, Back::Unanswered),
-            None => (one.completion.unwrap_or(now), Back::Arrived),
+            None => (one.completion.unwrap_or(0), Back::Arrived),
         };
-        match time <= now {
-            true => arrived,
-            false => Back::At(time),
-        }
+        let back = match clock.reaches(time) {
+            Some(now) => {
+                if let Some(emulation) = emulation::own().filter(|_| one.time > 0) {
+                    let due = match has_rules {
+                        false => one.least,
+                        true => time,
+                    };
+                    let lead = one.lead.completion;
+                    // The end of others is not looked for.
+                    let is_off = one.is_signalled
+                        && emulation.note(Side::Completion, now, due, lead, one.time);
+                    let was_off = one.begun.is_some_and(|(_, was_off)| was_off);
+                    emulation.note_request(is_off || was_off);
+                    one.time = 0;
+                }
+                arrived
+            }
+            None => Back::At(time),
+        };
+        self.clock = clock;
+        back
     }
 
     /// Returns whether a request fails because all its retries are lost.
@@ -285,6 +398,7 @@ impl Passages {
     /// Forgets all requests, of a connection that has ended.
     pub fn forget(&mut self) {
         self.waiting.clear();
+        self.last = 0;
         self.link.restart();
     }
 }
@@ -304,6 +418,13 @@ mod tests {
             back: Fate::default(),
             answer_bytes: 0,
             completion,
+            least: 0,
+            time: 0,
+            lead: Lead::default(),
+            work: Work::Datagram,
+            is_signalled: false,
+            bytes: 0,
+            begun: None,
         }
     }
 
@@ -315,16 +436,21 @@ mod tests {
             .waiting
             .push_back(waiting(10, 10, 5000, Some(5110)));
         assert!(passages.release(20));
-        assert_eq!(passages.returns(0, 109), Back::At(110));
-        assert_eq!(passages.returns(0, 110), Back::Arrived);
+        assert_eq!(passages.waiting[0].completion, Some(110));
+        let late = clock::now() + 60_000_000_000;
+        passages.waiting[0].completion = Some(late);
+        assert_eq!(passages.returns(0), Back::At(late));
+        passages.waiting[0].completion = Some(110);
+        assert_eq!(passages.returns(0), Back::Arrived);
     }
 
     #[test]
     fn a_later_request_ends_a_loss_on_the_way_there() {
         let mut passages = Passages::new(QpLink::without_rules());
-        passages.waiting.push_back(waiting(5010, 10, 0, None));
-        assert_eq!(passages.arrives(0, 20), Err(5010));
+        let late = clock::now() + 60_000_000_000;
+        passages.waiting.push_back(waiting(late, 10, 0, None));
+        assert_eq!(passages.arrives(0), Err(late));
         assert!(passages.release(20));
-        assert_eq!(passages.arrives(0, 20), Ok(Arrival::Once));
+        assert_eq!(passages.arrives(0), Ok(Arrival::Once));
     }
 }

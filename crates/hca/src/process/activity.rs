@@ -66,7 +66,7 @@ impl Activity {
     }
 
     /// Returns whether a completion queue wants an event.
-    pub(super) fn has_armed_queue(&self) -> bool {
+    pub(crate) fn has_armed_queue(&self) -> bool {
         self.armed_queues.load(Ordering::SeqCst) > 0
     }
 

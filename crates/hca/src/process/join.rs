@@ -1,6 +1,7 @@
 //! A process joins the host's registry, and leaves it.
 
 use crate::causes::delay_line;
+use crate::emulation::{self, nodes::Nodes};
 use crate::process::poller::Poller;
 use crate::process::{CURRENT, Inbound, Member, Outbound, Process, thread};
 use crate::roce::receive::Packets;
@@ -46,6 +47,11 @@ impl Process {
             identity,
             listener,
         });
+        if emulation::own().is_some()
+            && let Some(nodes) = Nodes::join(member.registry.path(), member.identity)
+        {
+            let _ = self.nodes.set(nodes);
+        }
         self.memory.is_harmless(member.registry.as_fd());
         self.memory.is_harmless(member.listener.as_fd());
         let _ = begin.send(());

@@ -44,6 +44,7 @@ pub mod watch;
 
 use crate::capture;
 use crate::counters::Counters;
+use crate::emulation::{self, nodes::Nodes, thread::Follower};
 use crate::lanes::Mode;
 use crate::qp::Qp;
 use crate::qp::backlog::Backlog;
@@ -59,7 +60,7 @@ use moderated::ModeratedQueues;
 use ports::Ports;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use timers::Timers;
 use verbena_hca_memory::fork;
 use verbena_hca_memory::peer::Forced;
@@ -116,6 +117,10 @@ pub struct Process {
     pub(crate) membership: Membership,
     pub(crate) channels: ChannelSet<Qp>,
     pub(crate) ports: Ports,
+    /// The nodes of an emulation, once the process has joined the registry.
+    pub(crate) nodes: OnceLock<Nodes>,
+    /// The thread of an emulation.
+    pub(crate) follower: Follower,
 }
 
 impl Process {
@@ -143,6 +148,7 @@ impl Process {
     }
 
     fn create() -> Result<Process> {
+        emulation::begin()?;
         let forced = Forced::from_environment()?;
         let lanes = Mode::from_environment()?;
         let memory = Arc::new(ProcessMemory::create()?);
@@ -167,6 +173,8 @@ impl Process {
             membership: Membership::default(),
             channels: ChannelSet::default(),
             ports: Ports::default(),
+            nodes: OnceLock::new(),
+            follower: Follower::default(),
         })
     }
 

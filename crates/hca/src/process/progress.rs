@@ -134,7 +134,7 @@ impl Process {
 
     /// Returns the present demand on the adapter.
     pub fn demand(&self) -> Demand {
-        if self.timers.next() != u64::MAX || self.ports.roce().is_some() {
+        if self.timers.next_loud() != u64::MAX || self.ports.roce().is_some() {
             return Demand::Pressing;
         }
         let channels = self.channels.snapshot();
@@ -158,7 +158,21 @@ impl Process {
 
     #[inline(never)]
     fn wake_those_due(&self) -> bool {
-        let due = self.timers.take_due(clock::now());
+        let now = clock::now();
+        let mut worked = false;
+        while let Some(number) = self.timers.take_quiet(now) {
+            if let Some(queue_pair) = self.queue_pairs.find(number) {
+                queue_pair.wake();
+            }
+            worked = true;
+        }
+        if worked {
+            self.follower.is_overtaken.store(true, Ordering::Relaxed);
+        }
+        if self.timers.next_loud() > now {
+            return worked;
+        }
+        let due = self.timers.take_due(now);
         for number in &due {
             if moderated::is_queue(*number) {
                 if let Some(queue) = self.moderated.find(*number) {
@@ -168,7 +182,7 @@ impl Process {
                 queue_pair.wake();
             }
         }
-        !due.is_empty()
+        worked | !due.is_empty()
     }
 
     #[inline]

@@ -77,7 +77,7 @@ fn run(process: &Arc<Process>, member: &Member, mut poller: Poller) {
         process.activity.set_thread_works(false);
         poller.set_packet_wake_up(process, !is_idle);
         let timeout = match may_sleep {
-            true => clock::milliseconds_until(process.timers.next()),
+            true => clock::milliseconds_until(process.timers.next_loud()),
             false => 0,
         };
         if is_idle {

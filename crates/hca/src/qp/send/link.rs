@@ -5,16 +5,22 @@ use super::{Backoff, SendQueue, SendRequest};
 use crate::causes::delay_line;
 use crate::causes::link::{self, Medium, QpLink};
 use crate::causes::passage::{Arrival, Back, Posted, Retries};
+use crate::emulation::lead::Lead;
+use crate::emulation::schedule::{Due, Posting};
+use crate::emulation::work::Work;
+use crate::emulation::{self, Emulation};
 use crate::qp::Qp;
 use crate::qp::requester::outcome::Outcome;
 use crate::qp::terms::{is_answered, request_kind, status_code};
 use crate::roce::path::{Path, leads_elsewhere};
 use crate::roce::tx_batch::TxBatch;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use verbena_abi::*;
 use verbena_faults::link::Direction;
 use verbena_hca_os::clock;
 use verbena_transport::completion::Status;
+use verbena_wire::opcode::Kind;
 
 impl Qp {
     /// Begins the passage of a request that is posted.
@@ -25,11 +31,19 @@ impl Qp {
         request: &SendRequest<'_>,
         index: u64,
     ) {
-        if send.packets.is_some() || request_kind(request.opcode).is_none() {
+        if request_kind(request.opcode).is_none() {
+            return;
+        }
+        if send.packets.is_some() {
+            if let Some(emulation) = emulation::own() {
+                emulation.note_packets();
+            }
             return;
         }
         let (timeout, count) = (send.timeout.nanoseconds(), send.retry_count.value());
         let (port, length) = (send.port, request.length());
+        let now = clock::now();
+        let due = emulation::own().map(|emulation| self.schedule(emulation, request, send, now));
         let Some(passages) = send.passages() else {
             return;
         };
@@ -40,7 +54,7 @@ impl Qp {
         };
         let released = passages.begin(&Posted {
             index,
-            now: clock::now(),
+            now: due.map_or(now, |due| due.arrival),
             port,
             medium: match (self.kind, request.address.filter(leaves)) {
                 (IBV_QPT_UD, Some(_)) => Medium::DatagramPacket,
@@ -50,13 +64,80 @@ impl Qp {
             bytes: bytes.0,
             answer_bytes: bytes.1,
             retries: self.is_reliable().then_some(Retries { timeout, count }),
+            completion: due.map_or(0, |due| due.completion),
+            lead: due.map_or(Lead::default(), |due| due.lead),
+            time: due.map_or(0, |due| (due.completion - now).max(1)),
+            is_signalled: self.is_signalled(request.flags),
+            work: match request.opcode {
+                IBV_WR_RDMA_WRITE_WITH_IMM if self.is_reliable() => Work::Message,
+                _ if request_kind(request.opcode) != Some(Kind::Send) => Work::Copy,
+                _ if self.is_reliable() => Work::Message,
+                _ => Work::Datagram,
+            },
         });
+        passages.posting = now..due.map_or(now, |due| due.posted);
         let losses = std::mem::take(&mut passages.losses);
         let counters = self.process.counters.shard();
         counters.damaged_packets.add(losses.damaged);
         counters.lost_retries.add(losses.repeated);
         if released && matches!(send.backoff, Backoff::Link(_)) {
             send.backoff = Backoff::None;
+        }
+    }
+
+    /// Returns the times of a request on the emulated adapter.
+    fn schedule(
+        &self,
+        emulation: &Emulation,
+        request: &SendRequest<'_>,
+        send: &SendQueue,
+        now: u64,
+    ) -> Due {
+        let nodes = self.process.nodes.get();
+        let is_datagram = self.kind == IBV_QPT_UD;
+        let destination = match is_datagram {
+            true => request.remote_qpn,
+            false => send.destination,
+        };
+        let owner = self.process.membership.owner(destination);
+        let posting = Posting {
+            opcode: request.opcode,
+            is_datagram,
+            flags: request.flags,
+            bytes: request.length(),
+            now,
+            peer: nodes.and_then(|nodes| nodes.of(owner?)),
+        };
+        emulation.schedule(&posting, nodes)
+    }
+
+    /// Keeps the thread busy until a post would have ended on the emulated adapter, and does the
+    /// work of this queue pair that is due meanwhile.
+    #[cold]
+    pub(super) fn end_posting(self: &Arc<Qp>, send: &mut SendQueue) {
+        let Some(emulation) = emulation::own() else {
+            return;
+        };
+        let Some(posting) = send.passages().map(|passages| passages.posting.clone()) else {
+            return;
+        };
+        let mut now = clock::now();
+        if now > posting.end + (posting.end - posting.start) / 2 {
+            emulation.note_slow_post();
+        }
+        while now < posting.end {
+            if let Backoff::Link(until) = send.backoff
+                && until <= now
+            {
+                send.backoff = Backoff::None;
+                self.transmit(send);
+                self.process
+                    .follower
+                    .is_overtaken
+                    .store(true, Ordering::Relaxed);
+            }
+            std::hint::spin_loop();
+            now = clock::now();
         }
     }
 
@@ -69,7 +150,7 @@ impl Qp {
         let Some(passages) = send.passages() else {
             return Ok(Arrival::Once);
         };
-        match passages.arrives(index, clock::now()) {
+        match passages.arrives(index) {
             Err(due) => Err(Outcome::Wait(due)),
             Ok(Arrival::Unanswered) => Err(Outcome::Failed(status_code(Status::RetryExceeded))),
             Ok(arrival) => Ok(arrival),
@@ -91,7 +172,7 @@ impl Qp {
         let Some(passages) = send.passages() else {
             return Some(status);
         };
-        match passages.returns(index, clock::now()) {
+        match passages.returns(index) {
             Back::Arrived => Some(status),
             Back::Unanswered => Some(status_code(Status::RetryExceeded)),
             Back::At(time) => {
@@ -107,13 +188,20 @@ impl Qp {
         if time == u64::MAX {
             return;
         }
-        self.set_timer(time);
+        let is_emulated = emulation::own().is_some();
+        if !is_emulated {
+            self.set_timer(time);
+        }
         if let Some(passages) = send.passages() {
             // One wake at a time, or each of them would cause another.
-            if clock::now() < passages.wake_at && passages.wake_at <= time {
+            if passages.clock.reaches(passages.wake_at).is_none() && passages.wake_at <= time {
                 return;
             }
             passages.wake_at = time;
+        }
+        if is_emulated {
+            self.process.timers.set_quiet(time, self.number);
+            return self.process.follower.follow(&self.process);
         }
         let queue_pair = Arc::downgrade(self);
         // If it cannot wait there, polls and the progress thread look at the timer.

@@ -36,7 +36,6 @@ use packet_requester::{PacketRequester, retries_of};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use verbena_abi::*;
-use verbena_hca_os::clock;
 use verbena_hca_os::slots::Slots;
 use verbena_hca_shm::context_table::{Interfaces, QpRecord};
 use verbena_transport::order::Outstanding;
@@ -353,7 +352,7 @@ impl SendQueue {
         if self.is_off_path && stage == RequestStage::Finished(IBV_WC_SUCCESS) {
             let index = one.index;
             if let Some(passages) = self.passages() {
-                passages.executed(index, clock::now());
+                passages.executed(index);
             }
         }
     }

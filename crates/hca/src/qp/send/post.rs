@@ -89,6 +89,19 @@ impl Qp {
         if let Some(posted) = self.post_plain(send, request) {
             return posted;
         }
+        self.post_generally(send, request)?;
+        if send.is_off_path {
+            self.end_posting(send);
+        }
+        Ok(())
+    }
+
+    /// Posts a request of any kind.
+    fn post_generally(
+        self: &Arc<Qp>,
+        send: &mut SendQueue,
+        request: &SendRequest<'_>,
+    ) -> Result<()> {
         self.check_request(request)?;
         let state = self.state();
         let sends = sends_in(state);

@@ -1,0 +1,177 @@
+//! The options that give a command the times of another adapter, and the report of how well the run
+//! kept to them.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use verbena_bench::temporary::Directory;
+use verbena_calibrate::emulation;
+use verbena_emulation::lateness::{LENGTH, Lateness, Side, Verdict, Word};
+use verbena_emulation::{TABLE, VARIABLE};
+use verbena_fabric::model::Machine;
+use verbena_run::environment::Environment;
+
+use crate::failure::Failure;
+use crate::profiles::ProfileOptions;
+
+/// Heading of these options in the help.
+const HEADING: &str = "Emulation";
+
+#[derive(Debug, clap::Args)]
+pub struct EmulationOptions {
+    /// Give operations the times of this modelled system
+    ///
+    /// A name that `verbena list --models` prints, such as connectx5-edr. Both sides need it. At
+    /// the end it prints on standard error how many operations were late, and by how much.
+    #[arg(long = "as", value_name = "SYSTEM", help_heading = HEADING)]
+    system: Option<String>,
+
+    /// Put the command's processes on this emulated node
+    ///
+    /// With `--as`. Processes of a node share its port and its memory; without it each process is a
+    /// node. Environment variable: VERBENA_NODE.
+    #[arg(long, value_name = "NAME", requires = "system", help_heading = HEADING)]
+    node: Option<String>,
+
+    #[command(flatten, next_help_heading = HEADING)]
+    profiles: ProfileOptions,
+}
+
+/// An emulation that is under way.
+pub struct Emulating {
+    system: String,
+    node: Option<String>,
+    directory: PathBuf,
+}
+
+impl EmulationOptions {
+    /// Returns whether an adapter is emulated.
+    pub fn are_given(&self) -> bool {
+        self.system.is_some()
+    }
+
+    /// Computes the times, in `directory`; none without `--as`.
+    ///
+    /// # Errors
+    /// Fails if there is no such system, it cannot be emulated, or the table cannot be written.
+    pub fn begin(&self, directory: &Directory) -> Result<Option<Emulating>, Failure> {
+        let Some(system) = &self.system else {
+            let profiles = &self.profiles;
+            return match profiles.set.is_empty() && profiles.profiles.is_empty() {
+                true => Ok(None),
+                false => Err(Failure::Input(
+                    "--set and --profiles are about the emulated system: add --as SYSTEM".into(),
+                )),
+            };
+        };
+        let library = self.profiles.profiles().library()?;
+        let input = |error: &dyn std::fmt::Display| Failure::Input(format!("--as: {error}"));
+        let machine = Machine::of(&library, system).map_err(|error| input(&error))?;
+        let emulation = emulation::of(&machine).map_err(|error| input(&error))?;
+        for limit in &emulation.limits {
+            eprintln!("verbena: {limit}");
+        }
+        let directory = directory.path().join("emulation");
+        fs::create_dir(&directory).map_err(Failure::system("keep the emulation's table"))?;
+        fs::write(directory.join(TABLE), emulation.table.text())
+            .map_err(Failure::system("keep the emulation's table"))?;
+        Ok(Some(Emulating {
+            system: system.clone(),
+            node: self.node.clone(),
+            directory,
+        }))
+    }
+}
+
+impl Emulating {
+    /// Adds the emulation to a command's environment.
+    pub fn environment(&self, environment: Environment) -> Environment {
+        let environment = environment.with(VARIABLE, &self.directory);
+        match &self.node {
+            Some(node) => environment.with("VERBENA_NODE", node),
+            None => environment,
+        }
+    }
+
+    /// Prints how far the run was behind the times, on standard error.
+    ///
+    /// # Errors
+    /// Fails if the reports cannot be read.
+    pub fn end(&self) -> Result<(), Failure> {
+        let lateness = read(&self.directory).map_err(Failure::system("read the emulation"))?;
+        let system = &self.system;
+        eprintln!("verbena: as {system}: {}", words(&lateness));
+        let packets = lateness.count(Word::Packets);
+        if packets > 0 {
+            eprintln!(
+                "verbena: as {system}: {packets} requests left for other hosts; those are not \
+                 emulated"
+            );
+        }
+        let (slow, requests) = (
+            lateness.count(Word::SlowPosts),
+            lateness.count(Word::Requests),
+        );
+        if requests > 0 && slow * 20 > requests {
+            let share = percent(slow as f64 / requests as f64);
+            eprintln!(
+                "verbena: as {system}: {share} of posts took longer here than on the adapter; \
+                 message rates are too low"
+            );
+        }
+        if lateness.broken > 0 {
+            eprintln!(
+                "verbena: {} reports of processes are unreadable",
+                lateness.broken
+            );
+        }
+        Ok(())
+    }
+}
+
+/// Reads the reports in a directory.
+fn read(directory: &Path) -> std::io::Result<Lateness> {
+    let mut lateness = Lateness::default();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|one| one == "lateness") {
+            let mut file = Vec::new();
+            fs::File::open(path)?
+                .take(LENGTH as u64)
+                .read_to_end(&mut file)?;
+            lateness.add(&file);
+        }
+    }
+    Ok(lateness)
+}
+
+/// Returns the report in a line.
+fn words(lateness: &Lateness) -> String {
+    let verdict = lateness.verdict();
+    if verdict == Verdict::Nothing {
+        return verdict.to_string();
+    }
+    let quantile = |side, share| {
+        let time = lateness.quantile(side, share).unwrap_or_default();
+        match time.as_nanos() {
+            0..10_000 => format!("{} ns", time.as_nanos()),
+            10_000..10_000_000 => format!("{} us", time.as_micros()),
+            _ => format!("{} ms", time.as_millis()),
+        }
+    };
+    format!(
+        "{} operations; data off by {} (median) and {} (99 %), completions by {} and {}; {} by more \
+         than 50 ns and 5 %: {verdict}",
+        lateness.count(Word::Requests),
+        quantile(Side::Arrival, 0.5),
+        quantile(Side::Arrival, 0.99),
+        quantile(Side::Completion, 0.5),
+        quantile(Side::Completion, 0.99),
+        percent(lateness.share_late()),
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}

@@ -1,0 +1,107 @@
+//! Emulation of another adapter's times (`verbena run --as`, [`verbena_emulation`]).
+//!
+//! At each post the times of the request are taken from the table ([`schedule`]). The request then
+//! waits as on a link with rules ([`crate::causes::passage`]): its data arrive, and it completes,
+//! when they are due. Polls and posts look at the deadlines, and a thread looks where the program
+//! does not ([`thread`]). The time that the
+//! software needs from a deadline on is followed ([`lead`]). Each lateness is counted
+//! ([`report`]).
+
+pub mod lead;
+pub mod nodes;
+mod report;
+pub mod schedule;
+pub mod thread;
+pub mod work;
+
+use report::Report;
+use std::path::Path;
+use std::sync::OnceLock;
+use verbena_emulation::lateness::{Side, Word, class, counter, is_late};
+use verbena_emulation::table::Table;
+use verbena_emulation::{TABLE, VARIABLE};
+use verbena_hca_os::errno::{Errno, Result};
+
+/// Largest table, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// The emulation of this process.
+pub struct Emulation {
+    table: Table,
+    report: Option<Report>,
+}
+
+static OWN: OnceLock<Option<Emulation>> = OnceLock::new();
+
+/// Returns the emulation of this process; none without [`VARIABLE`].
+#[inline]
+pub fn own() -> Option<&'static Emulation> {
+    OWN.get().and_then(Option::as_ref)
+}
+
+/// Reads the table, before the first device is opened.
+///
+/// # Errors
+/// EINVAL, after a line on standard error, for a table that cannot be read.
+pub fn begin() -> Result<()> {
+    let read = match std::env::var_os(VARIABLE).filter(|one| !one.is_empty()) {
+        None => None,
+        Some(directory) => Some(of(directory.as_ref()).map_err(|error| {
+            let directory = Path::new(&directory).display();
+            eprintln!("verbena: cannot emulate as {VARIABLE}={directory} says: {error}");
+            Errno::EINVAL
+        })?),
+    };
+    OWN.get_or_init(|| read);
+    Ok(())
+}
+
+fn of(directory: &Path) -> std::result::Result<Emulation, String> {
+    let path = directory.join(TABLE);
+    let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let metadata = std::fs::metadata(&path).map_err(|error| describe(&error))?;
+    if !metadata.is_file() || metadata.len() > LARGEST {
+        return Err(describe(&"it is no file of at most 1 MiB"));
+    }
+    let text = std::fs::read_to_string(&path).map_err(|error| describe(&error))?;
+    Ok(Emulation {
+        table: Table::read(&text).map_err(|error| describe(&error))?,
+        report: Report::create(directory),
+    })
+}
+
+impl Emulation {
+    fn count(&self, index: usize) {
+        if let Some(report) = &self.report {
+            report.count(index);
+        }
+    }
+
+    /// Counts by how much data have missed their time, or a completion: `now`, when they were `due`,
+    /// `lead` nanoseconds early, of a request that was to take `time` nanoseconds. Returns whether
+    /// that is too much.
+    pub fn note(&self, side: Side, now: u64, due: u64, lead: u64, time: u64) -> bool {
+        lead::follow(side, now.saturating_sub(due));
+        let off = now.abs_diff(due.saturating_add(lead));
+        self.count(class(side, off));
+        is_late(off, time)
+    }
+
+    /// Counts a request that is complete.
+    pub fn note_request(&self, is_late: bool) {
+        self.count(counter(Word::Requests));
+        if is_late {
+            self.count(counter(Word::Late));
+        }
+    }
+
+    /// Counts a request that took too long to post.
+    pub fn note_slow_post(&self) {
+        self.count(counter(Word::SlowPosts));
+    }
+
+    /// Counts a request that leaves for another host.
+    pub fn note_packets(&self) {
+        self.count(counter(Word::Packets));
+    }
+}
