@@ -1,5 +1,6 @@
-//! The times of a modelled system's operations, for `verbena run --as`: benchmarks run on the model,
-//! and their figures split into the parts that the adapter holds ([`verbena_emulation::table`]).
+//! The times of a modelled system's operations, for `verbena run --as`: benchmarks run on the
+//! model, and their figures split into the parts that the adapter holds
+//! ([`verbena_emulation::table`]).
 //!
 //! - A request's latency is that of the benchmark in which it is alone.
 //! - Its time on the link is the total of eight pairs, by messages; its time in memory that of both
@@ -62,19 +63,11 @@ pub enum Error {
     },
 }
 
-/// The times of a system.
-pub struct Emulation {
-    /// By operation and size.
-    pub table: Table,
-    /// What is not as on the system, in words for the user.
-    pub limits: Vec<String>,
-}
-
-/// Computes the times of a system.
+/// Returns the differences between the emulation of a system and its model, for the user.
 ///
 /// # Errors
-/// Fails if the machine has no adapters with verbs, or the model cannot run a benchmark.
-pub fn of(machine: &Machine) -> Result<Emulation, Error> {
+/// Fails if the machine has no adapters with verbs.
+pub fn limits(machine: &Machine) -> Result<Vec<String>, Error> {
     let name = machine.name().to_owned();
     let Some(system) = machine.system() else {
         return Err(Error::Software(name));
@@ -89,12 +82,21 @@ pub fn of(machine: &Machine) -> Result<Emulation, Error> {
              are up to a factor of two off"
         ));
     }
+    Ok(limits)
+}
+
+/// Computes the times of a system, by operation and size.
+///
+/// # Errors
+/// As [`limits`]; the model cannot run a benchmark.
+pub fn of(machine: &Machine) -> Result<Table, Error> {
+    limits(machine)?;
     let runs = Runs { machine };
-    let mut table = Table::new(&name);
+    let mut table = Table::new(machine.name());
     for placement in Placement::ALL {
         runs.add(&mut table, placement)?;
     }
-    Ok(Emulation { table, limits })
+    Ok(table)
 }
 
 /// Figures by size in bytes.
@@ -303,7 +305,7 @@ mod tests {
 
     fn table(name: &str) -> Table {
         let library = Library::shipped(&Overrides::default()).unwrap();
-        of(&Machine::of(&library, name).unwrap()).unwrap().table
+        of(&Machine::of(&library, name).unwrap()).unwrap()
     }
 
     #[test]

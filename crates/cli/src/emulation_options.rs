@@ -1,19 +1,27 @@
 //! The options that give a command the times of another adapter, and the report of how well the run
 //! kept to them.
 
+use std::env;
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use verbena_bench::temporary::Directory;
 use verbena_calibrate::emulation;
 use verbena_emulation::lateness::{LENGTH, Lateness, Side, Verdict, Word};
+use verbena_emulation::table::Table;
 use verbena_emulation::{TABLE, VARIABLE};
 use verbena_fabric::model::Machine;
+use verbena_report::file::replace;
 use verbena_run::environment::Environment;
 
 use crate::failure::Failure;
 use crate::profiles::ProfileOptions;
+
+/// Largest table that is read, in bytes.
+const LARGEST_TABLE: u64 = 1 << 20;
 
 /// Heading of these options in the help.
 const HEADING: &str = "Emulation";
@@ -22,7 +30,7 @@ const HEADING: &str = "Emulation";
 pub struct EmulationOptions {
     /// Give operations the times of this modelled system
     ///
-    /// A name that `verbena list --models` prints, such as connectx5-edr. Both sides need it. At
+    /// A name that `verbena list` prints, such as connectx5-edr. Both sides need it. At
     /// the end it prints on standard error how many operations were late, and by how much.
     #[arg(long = "as", value_name = "SYSTEM", help_heading = HEADING)]
     system: Option<String>,
@@ -46,9 +54,9 @@ pub struct Emulating {
 }
 
 impl EmulationOptions {
-    /// Returns whether an adapter is emulated.
+    /// Returns whether options for an emulation are given.
     pub fn are_given(&self) -> bool {
-        self.system.is_some()
+        self.system.is_some() || !self.profiles.set.is_empty() || !self.profiles.profiles.is_empty()
     }
 
     /// Computes the times, in `directory`; none without `--as`.
@@ -68,13 +76,26 @@ impl EmulationOptions {
         let library = self.profiles.profiles().library()?;
         let input = |error: &dyn std::fmt::Display| Failure::Input(format!("--as: {error}"));
         let machine = Machine::of(&library, system).map_err(|error| input(&error))?;
-        let emulation = emulation::of(&machine).map_err(|error| input(&error))?;
-        for limit in &emulation.limits {
+        for limit in emulation::limits(&machine).map_err(|error| input(&error))? {
             eprintln!("verbena: {limit}");
         }
+        let kept = kept_table(&machine);
+        let text = match kept.as_deref().and_then(read_table) {
+            Some(text) => text,
+            None => {
+                let table = emulation::of(&machine).map_err(|error| input(&error))?;
+                let text = table.text();
+                if let Some(path) = &kept {
+                    // Without it, the next run computes the table again.
+                    let _ = path.parent().map(fs::create_dir_all);
+                    let _ = replace(path, &text);
+                }
+                text
+            }
+        };
         let directory = directory.path().join("emulation");
         fs::create_dir(&directory).map_err(Failure::system("keep the emulation's table"))?;
-        fs::write(directory.join(TABLE), emulation.table.text())
+        fs::write(directory.join(TABLE), text)
             .map_err(Failure::system("keep the emulation's table"))?;
         Ok(Some(Emulating {
             system: system.clone(),
@@ -130,6 +151,30 @@ impl Emulating {
     }
 }
 
+/// Returns the file that keeps a system's table in the user's cache: another one for each state of
+/// the profile and of this program. None without a home directory.
+fn kept_table(machine: &Machine) -> Option<PathBuf> {
+    let directory = |name| env::var_os(name).filter(|one| Path::new(one).is_absolute());
+    let cache = match directory("XDG_CACHE_HOME") {
+        Some(cache) => PathBuf::from(cache),
+        None => Path::new(&directory("HOME")?).join(".cache"),
+    };
+    let program = fs::metadata(env::current_exe().ok()?).ok()?;
+    let mut hasher = DefaultHasher::new();
+    format!("{machine:?}").hash(&mut hasher);
+    (program.len(), program.mtime(), program.mtime_nsec()).hash(&mut hasher);
+    let name = format!("{}-{:016x}", machine.name(), hasher.finish());
+    Some(cache.join("verbena/emulation").join(name))
+}
+
+/// Returns the text of a table that can be read; none otherwise.
+fn read_table(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    let file = fs::File::open(path).ok()?;
+    file.take(LARGEST_TABLE).read_to_string(&mut text).ok()?;
+    Table::read(&text).ok().map(|_| text)
+}
+
 /// Reads the reports in a directory.
 fn read(directory: &Path) -> std::io::Result<Lateness> {
     let mut lateness = Lateness::default();
@@ -161,8 +206,8 @@ fn words(lateness: &Lateness) -> String {
         }
     };
     format!(
-        "{} operations; data off by {} (median) and {} (99 %), completions by {} and {}; {} by more \
-         than 50 ns and 5 %: {verdict}",
+        "{} operations; data off by {} (median) and {} (99 %), completions by {} and {}; {} by \
+         more than 50 ns and 5 %: {verdict}",
         lateness.count(Word::Requests),
         quantile(Side::Arrival, 0.5),
         quantile(Side::Arrival, 0.99),

@@ -6,8 +6,9 @@
 //! inherited, so CMD may be a shell, `mpirun` or anything else that starts programs.
 //!
 //! Without `--stats` this process becomes CMD (`execve`): signals, terminal and exit status are
-//! CMD's own, and no process of Verbena remains. With `--stats`, `--stats-out`, `--as` or faults it stays
-//! as CMD's parent, forwards signals, and reports the counters or the faults when CMD has ended.
+//! CMD's own, and no process of Verbena remains. With `--stats`, `--stats-out`, `--as` or faults it
+//! stays as CMD's parent, forwards signals, and reports the counters, the lateness or the faults
+//! when CMD has ended.
 
 use std::ffi::OsString;
 use std::fs;

@@ -77,9 +77,9 @@ impl Emulation {
         }
     }
 
-    /// Counts by how much data have missed their time, or a completion: `now`, when they were `due`,
-    /// `lead` nanoseconds early, of a request that was to take `time` nanoseconds. Returns whether
-    /// that is too much.
+    /// Counts by how much data have missed their time, or a completion: `now`, when they were
+    /// `due`, `lead` nanoseconds early, of a request that was to take `time` nanoseconds. Returns
+    /// whether that is too much.
     pub fn note(&self, side: Side, now: u64, due: u64, lead: u64, time: u64) -> bool {
         lead::follow(side, now.saturating_sub(due));
         let off = now.abs_diff(due.saturating_add(lead));

@@ -44,7 +44,7 @@ pub struct Due {
 }
 
 impl Emulation {
-    /// Returns the times of a request, and occupies what it needs of the nodes.
+    /// Returns the times of a request, and occupies the sides of the nodes that it needs.
     pub fn schedule(&self, posting: &Posting, nodes: Option<&Nodes>) -> Due {
         let operation = operation_of(posting.opcode, posting.is_datagram);
         let placement = match posting.flags & IBV_SEND_INLINE {

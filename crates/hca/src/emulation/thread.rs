@@ -2,7 +2,6 @@
 //! are none, and looks at intervals while there are: seldom while the program does the work itself,
 //! because each look may preempt it.
 
-use crate::process::Process;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
@@ -18,6 +17,18 @@ const SELDOM: u64 = 1_000_000;
 /// Nanoseconds without requests after which the thread sleeps.
 const IDLE: u64 = 10_000_000;
 
+/// A process with emulated requests.
+pub trait Emulated: Send + Sync + 'static {
+    /// Returns the earliest deadline of such requests, u64::MAX for none.
+    fn next_due(&self) -> u64;
+    /// Returns whether a thread of the program waits for an event, and so does not poll.
+    fn is_awaited(&self) -> bool;
+    /// Executes the requests that are due.
+    fn execute_due(&self);
+    /// Returns its thread.
+    fn follower(&self) -> &Follower;
+}
+
 /// The thread of a process, from the first deadline on.
 #[derive(Default)]
 pub struct Follower {
@@ -32,7 +43,7 @@ pub struct Follower {
 impl Follower {
     /// Has the thread look at the deadlines, after one was set.
     #[inline]
-    pub fn follow(&self, process: &Arc<Process>) {
+    pub fn follow(&self, process: &Arc<impl Emulated>) {
         if !self.begun.load(Ordering::Relaxed) {
             self.begin(process);
         }
@@ -44,7 +55,7 @@ impl Follower {
     }
 
     #[cold]
-    fn begin(&self, process: &Arc<Process>) {
+    fn begin(&self, process: &Arc<impl Emulated>) {
         if self.begun.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -54,25 +65,24 @@ impl Follower {
     }
 }
 
-fn run(process: &Weak<Process>) {
+fn run(process: &Weak<impl Emulated>) {
     if let Some(process) = process.upgrade() {
-        let _ = process.follower.thread.set(std::thread::current());
+        let _ = process.follower().thread.set(std::thread::current());
     }
     request_fast_wakeup();
     let mut busy_at = clock::now();
     while let Some(process) = process.upgrade() {
         let now = clock::now();
-        let next = process.timers.next_quiet();
+        let next = process.next_due();
         if next != u64::MAX {
             busy_at = now;
         }
-        let follower = &process.follower;
-        // A program that waits for an event does not poll.
-        let is_awaited = process.activity.has_armed_queue();
+        let follower = process.follower();
+        let is_awaited = process.is_awaited();
         if !is_awaited && follower.is_overtaken.swap(false, Ordering::Relaxed) {
             std::thread::sleep(Duration::from_nanos(SELDOM));
         } else if next <= now {
-            process.progress();
+            process.execute_due();
             follower.is_overtaken.store(false, Ordering::Relaxed);
         } else if is_awaited && next < now + INTERVAL {
             std::hint::spin_loop();
@@ -81,7 +91,7 @@ fn run(process: &Weak<Process>) {
         } else {
             let sleeps = &follower.sleeps;
             sleeps.store(true, Ordering::SeqCst);
-            if process.timers.next_quiet() == u64::MAX {
+            if process.next_due() == u64::MAX {
                 std::thread::park();
             }
             sleeps.store(false, Ordering::SeqCst);

@@ -17,6 +17,7 @@ pub mod channel_ends;
 pub mod channel_requests;
 mod channel_waiters;
 pub mod channels;
+mod emulated;
 pub mod fence;
 mod handshake_descriptors;
 mod idle_policy;

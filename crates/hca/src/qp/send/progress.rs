@@ -141,6 +141,10 @@ impl Qp {
                 if send.is_off_path {
                     self.finish(&mut send);
                 }
+                // This may have been an earlier wake, instead of which none was set then.
+                if let Backoff::Link(until) = send.backoff {
+                    self.continue_at(&mut send, until);
+                }
                 return;
             }
             _ => send.backoff = Backoff::None,

@@ -1,0 +1,22 @@
+//! The process as the thread of an emulation sees it ([`crate::emulation::thread`]).
+
+use super::Process;
+use crate::emulation::thread::{Emulated, Follower};
+
+impl Emulated for Process {
+    fn next_due(&self) -> u64 {
+        self.timers.next_quiet()
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.activity.has_armed_queue()
+    }
+
+    fn execute_due(&self) {
+        self.progress();
+    }
+
+    fn follower(&self) -> &Follower {
+        &self.follower
+    }
+}

@@ -1,0 +1,265 @@
+"""`verbena run --as SYSTEM`: unmodified programs with the times of a modelled adapter.
+
+How late operations are depends on the machine, so no case asserts it. That none is earlier than on the model, and no port
+carries more, holds on each machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+from harness.build_tree import ROOT, VERBENA
+from harness.case import Case
+from harness.outcome import Outcome, failed, passed
+from harness.pair import Exchange, exchange, free_port
+from harness.place import Place
+from harness.requirement import Tool
+
+TITLE = "programs with the times of another adapter"
+REQUIRES = [Tool("ibv_rc_pingpong", "ibverbs-utils"), Tool("ib_read_lat", "perftest"), Tool("rping", "rdmacm-utils")]
+
+SECONDS = 120
+SYSTEM = "connectx-qdr"
+WRONG_INPUT = 2
+COUNT = 2000
+# A read is early by the time that the software usually needs, which changes; a port never carries more than the model's.
+EARLIEST = 0.75
+FASTEST = 1.05
+MEGA = 1 << 20
+
+
+def cases() -> list[Case]:
+    """Times, nodes, programs, errors."""
+    return [
+        Case("reads are not faster than on the model", "", reads),
+        Case("a port carries no more than on the model", "", port),
+        Case("processes of a node share its port", "", node),
+        Case("programs of rdma-core check their data", "", programs),
+        Case("the contract holds", "", contract),
+        Case("faults of links are added", "", faults),
+        Case("a program that is killed has a report", "", killed),
+        Case("a child of fork", "", child),
+        Case("wrong systems and options", "", wrong),
+        Case("tables that cannot be read", "", tables),
+    ]
+
+
+def emulated(*command: object, options: tuple[str, ...] = ()) -> list[str]:
+    """The command line that runs `command` as SYSTEM."""
+    return [str(VERBENA), "run", "--as", SYSTEM, *options, "--", *map(str, command)]
+
+
+def both(place: Place, *command: object, server: tuple[str, ...] = (), client: tuple[str, ...] = ()) -> Exchange:
+    """A server and its client; the table is computed before, so that neither waits for it."""
+    place.run("table", emulated("true"), SECONDS)
+    number = free_port()
+    words = [*command, "-p", number]
+    return exchange(place, emulated(*words, options=server), emulated(*words, "localhost", options=client), number, SECONDS)
+
+
+def worked(done: Exchange) -> bool:
+    """Whether both sides returned 0 in time."""
+    return done.server.succeeded and done.client is not None and done.client.succeeded
+
+
+def figure(place: Place, benchmark: str, size: int, metric: str) -> float:
+    """A figure of the model."""
+    out = place.directory / benchmark
+    command = [str(VERBENA), "bench", benchmark, "--sizes", str(size), "--transports", "rc", "--on", f"model:{SYSTEM}", "--out", str(out)]
+    ended = place.run("model", command, SECONDS)
+    for line in (out / "results.jsonl").read_text().splitlines() if ended.succeeded else ():
+        record = json.loads(line)
+        for one in record.get("metrics", ()):
+            if record["record"] == "point" and one["name"] == metric:
+                return float(one["value"])
+    raise AssertionError(f"{benchmark} has no {metric}: {ended.output}")
+
+
+def row(output: str, size: int) -> list[float]:
+    """The figures in perftest's line of a size."""
+    found = re.search(rf"^ *{size} +(\d.*)$", output, re.MULTILINE)
+    return [float(word) for word in found[1].split()] if found else []
+
+
+def operations(output: str) -> int:
+    """The number of operations in the report; -1 without one."""
+    found = re.search(rf"verbena: as {SYSTEM}: (\d+) operations; data off by ", output)
+    return int(found[1]) if found else -1
+
+
+def reads(place: Place) -> Outcome:
+    """The fastest of many reads takes the time of the model, but for the lead; each is in the report."""
+    done = both(place, "ib_read_lat", "-F", "-s", 8, "-n", COUNT)
+    model = figure(place, "latency.read", 8, "completion-latency") / 1e3
+    if not worked(done):
+        return failed("a side failed", done.evidence())
+    least = row(done.client.output, 8)[1]
+    if operations(done.client.output) != COUNT:
+        return failed(f"{operations(done.client.output)} operations in the report", done.evidence())
+    if least < EARLIEST * model:
+        return failed(f"a read took {least} us, on the model {model:.2f}", done.evidence())
+    return passed(f"{least} us and more, {model:.2f} us on the model")
+
+
+def port(place: Place) -> Outcome:
+    """A stream of writes is not faster than the modelled link."""
+    done = both(place, "ib_write_bw", "-F", "-s", 65536, "-n", COUNT)
+    model = figure(place, "bandwidth.write", 65536, "cached-bandwidth") / MEGA
+    if not worked(done):
+        return failed("a side failed", done.evidence())
+    rate = row(done.client.output, 65536)[2]
+    if rate > FASTEST * model:
+        return failed(f"{rate} MiB/s, on the model {model:.0f}", done.evidence())
+    return passed(f"{rate} MiB/s, {model:.0f} on the model")
+
+
+def node(place: Place) -> Outcome:
+    """Two senders of one node together get no more than its port; `--node` puts them there."""
+    place.run("table", emulated("true"), SECONDS)
+    model = figure(place, "bandwidth.write", 65536, "cached-bandwidth") / MEGA
+    ports = [free_port(), free_port()]
+    size, writes = 65536, 5 * COUNT
+    pairs = []
+    begun = time.monotonic()
+    for number in ports:
+        words = ["ib_write_bw", "-F", "-s", size, "-n", writes, "-p", number]
+        server = place.start("server", emulated(*words, options=("--node", "b")))
+        pairs.append((server, words))
+    clients = [place.start("client", emulated("sh", "-c", wait_for(words), options=("--node", "a"))) for _, words in pairs]
+    deadline = time.monotonic() + SECONDS
+    ended = [process.finish(deadline) for process in [*clients, *(server for server, _ in pairs)]]
+    seconds = time.monotonic() - begun
+    if not all(one.succeeded for one in ended):
+        return failed("a side failed", "\n".join(one.evidence() for one in ended))
+    # Both transfers were within this time, whichever was first.
+    total = 2 * writes * size / MEGA / seconds
+    rates = [row(one.output, size)[2] for one in ended[:2]]
+    if total > FASTEST * model or sum(rates) > 2 * FASTEST * model:
+        return failed(f"{rates} MiB/s, {total:.0f} together, on the model {model:.0f}")
+    return passed(f"{rates} MiB/s, {model:.0f} on the model")
+
+
+def wait_for(words: list) -> str:
+    """A script: the client of perftest, once its server listens."""
+    number = words[-1]
+    listens = f'until grep -Eqi ":{number:04x} 0+:0000 0A" /proc/net/tcp /proc/net/tcp6; do sleep 0.02; done'
+    return f"{listens}; exec {' '.join(map(str, words))} localhost"
+
+
+def programs(place: Place) -> Outcome:
+    """All transports, shared receive queues, the connection manager: every byte is compared."""
+    for command in (("ibv_rc_pingpong", "-c", "-n", 200), ("ibv_rc_pingpong", "-c", "-n", 100, "-e"), ("ibv_uc_pingpong", "-c", "-n", 200),
+                    ("ibv_ud_pingpong", "-c", "-n", 200, "-s", 2048), ("ibv_srq_pingpong", "-c", "-n", 200),
+                    ("ibv_xsrq_pingpong", "-n", 200), ("ib_atomic_bw", "-n", 200), ("ib_send_bw", "-n", 500, "-q", 4)):
+        done = both(place, *command)
+        if not worked(done) or operations(done.client.output) <= 0:
+            return failed(f"{command[0]} {command[1:]}", done.evidence())
+    number = free_port()
+    server = emulated("rping", "-s", "-C", 20, "-V", "-a", "127.0.0.1", "-p", number)
+    client = emulated("rping", "-c", "-C", 20, "-V", "-a", "127.0.0.1", "-p", number)
+    serving = place.start("server", server)
+    ended = place.run("client", ["sh", "-c", f'for try in 1 2 3 4 5 6 7 8; do "$@" && exit; sleep 0.3; done; exit 1', "sh", *client], SECONDS)
+    finished = serving.finish(time.monotonic() + SECONDS)
+    if not ended.succeeded or not finished.succeeded:
+        return failed("rping", ended.evidence() + finished.evidence())
+    return passed("9 programs")
+
+
+def contract(place: Place) -> Outcome:
+    """Programs of the contract that are about order, flushes and errors pass as they do without times."""
+    command = [sys.executable, str(ROOT / "tests/run"), "contract", "--only", "flush: "]
+    environment = {"VERBENA_TEST_LINK": f"--as {SYSTEM}", "HOME": os.environ.get("HOME", "/")}
+    ended = place.run("contract", command, 3 * SECONDS, **environment)
+    summary = re.findall(r"^(\d+) passed, (\d+) failed", ended.output, re.MULTILINE)
+    if not ended.succeeded or not summary or int(summary[-1][0]) == 0:
+        return failed("cases of the contract", ended.evidence())
+    return passed(f"{summary[-1][0]} cases")
+
+
+def faults(place: Place) -> Outcome:
+    """Rules about links act on emulated requests: losses are repeated, delays come on top."""
+    done = both(place, "ib_read_lat", "-F", "-s", 8, "-n", 200, client=("--fault", "link: delay 50 us"))
+    if not worked(done) or row(done.client.output, 8)[1] < 100:
+        return failed("a delay of 50 us each way", done.evidence())
+    done = both(place, "ibv_rc_pingpong", "-c", "-n", 300, client=("--fault", "link.out every 50: loss"))
+    if not worked(done) or "fired" not in done.client.output:
+        return failed("losses", done.evidence())
+    return passed("delays, losses")
+
+
+def killed(place: Place) -> Outcome:
+    """The report counts the operations of a program that ends by SIGKILL."""
+    place.run("table", emulated("true"), SECONDS)
+    number = free_port()
+    serving = place.start("server", emulated("timeout", "20", "ib_write_bw", "-D", 30, "-p", number))
+    script = wait_for(["ib_write_bw", "-D", 30, "-p", number]).replace("exec ", "") + " & sleep 3; pkill -KILL -P $$ ib_write_bw; wait"
+    ended = place.run("client", emulated("sh", "-c", script), SECONDS)
+    serving.abandon()
+    if operations(ended.output) <= 0:
+        return failed("no operations in the report", ended.evidence())
+    return passed(f"{operations(ended.output)} operations")
+
+
+def child(place: Place) -> Outcome:
+    """A shell that starts programs one after another: each has its report, and the sum is printed."""
+    number = free_port()
+    words = ["ib_read_lat", "-F", "-n", 300, "-p", number]
+    serving = place.start("server", emulated("sh", "-c", f"for i in 1 2; do {' '.join(map(str, words))}; done"))
+    ended = place.run("client", emulated("sh", "-c", f"({wait_for(words)}); ({wait_for(words)})"), SECONDS)
+    finished = serving.finish(time.monotonic() + SECONDS)
+    if not ended.succeeded or operations(ended.output) != 600:
+        return failed(f"{operations(ended.output)} operations", ended.evidence() + finished.evidence())
+    return passed("600 operations of two programs")
+
+
+def wrong(place: Place) -> Outcome:
+    """Each is refused by name before the command runs."""
+    for options, words in (
+            (["--as", "nosuch"], "nosuch"),
+            (["--as", "tcp-10gbe"], "sockets only"),
+            (["--as", "software"], "software"),
+            (["--set", "connectx.send.blueflame=1"], "add --as SYSTEM"),
+            (["--node", "a"], "--as"),
+            (["--as", SYSTEM, "--set", "nosuch=1"], "nosuch"),
+            (["--as", SYSTEM, "--profiles", "/nonexistent"], "/nonexistent"),
+    ):
+        ended = place.run("wrong", [str(VERBENA), "run", *options, "--", "echo", "was run"], SECONDS)
+        if ended.status != WRONG_INPUT or words not in ended.output or "was run" in ended.output:
+            return failed(f"{options}: {ended.describe()}", ended.evidence())
+    ended = place.run("serial", [str(VERBENA), "run", "--as", "infinihost3-sdr-legacy", "--", "true"], SECONDS)
+    if not ended.succeeded or "one request at a time" not in ended.output:
+        return failed("no warning of serial scheduling", ended.evidence())
+    return passed("7 refusals, a warning")
+
+
+def tables(place: Place) -> Outcome:
+    """A program finds a directory without a table, or with a wrong one: a line that names it, and no device."""
+    good = "verbena emulation 1\nsystem x\nwrite reference 8 1000 2000 10 0 100\n"
+    contents = {"none": None, "empty": "", "other": "hello\n", "negative": good.replace("1000", "-1"), "infinite": good.replace("1000", "inf"),
+                "long": good + "x" * (2 << 20)}
+    for name, content in contents.items():
+        directory = place.directory / name
+        directory.mkdir()
+        if content is not None:
+            (directory / "table").write_text(content)
+        ended = opened(place, directory)
+        if ended.succeeded or str(directory) not in ended.output:
+            return failed(f"{name}: {ended.describe()}", ended.evidence())
+    directory = place.directory / "good"
+    directory.mkdir()
+    (directory / "table").write_text(good)
+    ended = opened(place, directory)
+    if not ended.succeeded:
+        return failed("a good table", ended.evidence())
+    return passed(f"{len(contents)} refused")
+
+
+def opened(place: Place, directory: Path):
+    """A program that opens the device, with this directory."""
+    command = [str(VERBENA), "run", "--", "env", f"VERBENA_AS={directory}", "ibv_devinfo"]
+    return place.run("devinfo", command, SECONDS)
