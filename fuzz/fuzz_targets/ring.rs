@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use libfuzzer_sys::fuzz_target;
 use verbena_hca::qp::ring_message::Source;
-use verbena_hca_shm::ring::{CELL, Consumer, HEADER, Store};
+use verbena_hca_shm::ring::{CELL, Consumer, HEADER, SHORT, SHORT_HEADER, Store};
 
 const CELLS: usize = 16;
 
@@ -55,7 +55,11 @@ fuzz_target!(|input: &[u8]| {
     while let Ok(Some(record)) = consumer.peek(&shared) {
         let from = record.payload as usize;
         let to = from + record.header.length as usize;
-        assert!(from >= start + HEADER && to <= start + CELLS * CELL);
+        let header = match record.header.kind & SHORT {
+            0 => HEADER,
+            _ => SHORT_HEADER,
+        };
+        assert!(from >= start + header && to <= start + CELLS * CELL);
         // SAFETY: the assertion above keeps the range inside the cells, which nothing else
         // accesses.
         let payload = unsafe { std::slice::from_raw_parts(record.payload, to - from) };

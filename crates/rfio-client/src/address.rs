@@ -131,6 +131,9 @@ impl Address {
             .iter()
             .any(|begin| host.starts_with(begin));
         if is_path && rest.is_empty() {
+            if host.contains(&0) {
+                return Err(BadLocation::Path(whole()));
+            }
             return Ok(Self::Socket(local_path(host)));
         }
         let is_foreign =
@@ -232,6 +235,9 @@ mod tests {
             Location::parse("rfio:///a"),
             Err(BadLocation::NoHost(_))
         ));
+        for text in ["rfio://[/run/\0s]/a", "[./s\0]:/a"] {
+            assert!(matches!(Location::parse(text), Err(BadLocation::Path(_))));
+        }
         assert!(matches!(
             Location::parse("rfio://h:0/a"),
             Err(BadLocation::Port(_))

@@ -91,7 +91,7 @@ impl Qp {
             return;
         };
         if packets.is_unanswered() {
-            let slot_address = slot_address_of_queue_pair(Qpn::new(self.destination()));
+            let slot_address = slot_address_of_queue_pair(Qpn::new(send.destination));
             examine_udp(&self.process, &packets.path, slot_address);
         }
         let answers_behind = self.answers_behind();
