@@ -181,8 +181,18 @@ def variables(_place: Place) -> Outcome:
 
 
 def chapters(_place: Place) -> Outcome:
-    """The guide's table and the site's have every chapter."""
+    """The guide's table and the site's have every chapter, and each document that a chapter of the site links to."""
     wrong = []
+    summary = (SITE / "SUMMARY.md").read_text()
+    # The others are made from the programs' help.
+    written = [name for name in re.findall(r"\]\(([^)]+\.md)\)", summary) if (ROOT / name).is_file()]
+    for name in written:
+        for link in markdown.links(ROOT / name):
+            target = (ROOT / name).parent / link.partition("#")[0]
+            if target.suffix == ".md" and target.is_file():
+                linked = target.resolve().relative_to(ROOT.resolve())
+                if f"]({linked})" not in summary and str(linked) != "docs/README.md":
+                    wrong.append(f"packaging/site/SUMMARY.md lacks {linked}, to which {name} links")
     for path in (ROOT / "docs").glob("*.md"):
         if path.name != "README.md" and f"]({path.name})" not in (ROOT / "docs/README.md").read_text():
             wrong.append(f"docs/README.md lacks {path.name}")

@@ -1,7 +1,7 @@
 """`verbena run --as SYSTEM`: unmodified programs with the times of a modelled adapter.
 
-How late operations are depends on the machine, so no case asserts it. That none is earlier than on the model, and no port
-carries more, holds on each machine.
+How late operations are depends on the machine, so no case asserts it. That none is earlier than on the model by more than
+the largest lead, and that no port carries more, holds on each machine.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ SECONDS = 120
 SYSTEM = "connectx-qdr"
 WRONG_INPUT = 2
 COUNT = 2000
-# A read is early by the time that the software usually needs, which changes; a port never carries more than the model's.
-EARLIEST = 0.75
+# Largest lead, in us: a request begins early by the time that the software usually needs.
+LEAD = 1.1
+# A port never carries more than the model's.
 FASTEST = 1.05
 MEGA = 1 << 20
 
@@ -88,7 +89,7 @@ def row(output: str, size: int) -> list[float]:
 
 def operations(output: str) -> int:
     """The number of operations in the report; -1 without one."""
-    found = re.search(rf"verbena: as {SYSTEM}: (\d+) operations; data off by ", output)
+    found = re.search(rf"verbena: as {SYSTEM}: (\d+) operations; timing error of data ", output)
     return int(found[1]) if found else -1
 
 
@@ -101,7 +102,7 @@ def reads(place: Place) -> Outcome:
     least = row(done.client.output, 8)[1]
     if operations(done.client.output) != COUNT:
         return failed(f"{operations(done.client.output)} operations in the report", done.evidence())
-    if least < EARLIEST * model:
+    if least < model - LEAD:
         return failed(f"a read took {least} us, on the model {model:.2f}", done.evidence())
     return passed(f"{least} us and more, {model:.2f} us on the model")
 
@@ -123,7 +124,7 @@ def node(place: Place) -> Outcome:
     place.run("table", emulated("true"), SECONDS)
     model = figure(place, "bandwidth.write", 65536, "cached-bandwidth") / MEGA
     ports = [free_port(), free_port()]
-    size, writes = 65536, 5 * COUNT
+    size, writes = 65536, 40 * COUNT
     pairs = []
     begun = time.monotonic()
     for number in ports:
@@ -136,10 +137,10 @@ def node(place: Place) -> Outcome:
     seconds = time.monotonic() - begun
     if not all(one.succeeded for one in ended):
         return failed("a side failed", "\n".join(one.evidence() for one in ended))
-    # Both transfers were within this time, whichever was first.
+    # Both transfers were within this time, whichever was first: without a common port they need half of it.
     total = 2 * writes * size / MEGA / seconds
     rates = [row(one.output, size)[2] for one in ended[:2]]
-    if total > FASTEST * model or sum(rates) > 2 * FASTEST * model:
+    if total > FASTEST * model:
         return failed(f"{rates} MiB/s, {total:.0f} together, on the model {model:.0f}")
     return passed(f"{rates} MiB/s, {model:.0f} on the model")
 
@@ -171,7 +172,7 @@ def programs(place: Place) -> Outcome:
 
 
 def contract(place: Place) -> Outcome:
-    """Programs of the contract that are about order, flushes and errors pass as they do without times."""
+    """Programs of the contract that are about flushes pass as they do without times."""
     command = [sys.executable, str(ROOT / "tests/run"), "contract", "--only", "flush: "]
     environment = {"VERBENA_TEST_LINK": f"--as {SYSTEM}", "HOME": os.environ.get("HOME", "/")}
     ended = place.run("contract", command, 3 * SECONDS, **environment)
@@ -223,7 +224,7 @@ def wrong(place: Place) -> Outcome:
             (["--as", "nosuch"], "nosuch"),
             (["--as", "tcp-10gbe"], "sockets only"),
             (["--as", "software"], "software"),
-            (["--set", "connectx.send.blueflame=1"], "add --as SYSTEM"),
+            (["--set", "connectx.send.blueflame=1"], "--as <SYSTEM>"),
             (["--node", "a"], "--as"),
             (["--as", SYSTEM, "--set", "nosuch=1"], "nosuch"),
             (["--as", SYSTEM, "--profiles", "/nonexistent"], "/nonexistent"),
@@ -239,9 +240,9 @@ def wrong(place: Place) -> Outcome:
 
 def tables(place: Place) -> Outcome:
     """A program finds a directory without a table, or with a wrong one: a line that names it, and no device."""
-    good = "verbena emulation 1\nsystem x\nwrite reference 8 1000 2000 10 0 100\n"
+    good = "verbena emulation 1\nsystem x\nwrite reference 8 1000 2000 10 0 100\nend 1\n"
     contents = {"none": None, "empty": "", "other": "hello\n", "negative": good.replace("1000", "-1"), "infinite": good.replace("1000", "inf"),
-                "long": good + "x" * (2 << 20)}
+                "long": good + "x" * (2 << 20), "cut": good.replace("end 1\n", "")}
     for name, content in contents.items():
         directory = place.directory / name
         directory.mkdir()

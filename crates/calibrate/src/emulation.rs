@@ -1,11 +1,11 @@
 //! The times of a modelled system's operations, for `verbena run --as`: benchmarks run on the
-//! model, and their figures split into the parts that the adapter holds
+//! model, and their figures converted to the times that the adapter applies
 //! ([`verbena_emulation::table`]).
 //!
 //! - A request's latency is that of the benchmark in which it is alone.
 //! - Its time on the link is the total of eight pairs, by messages; its time in memory that of both
 //!   directions at once, if they disturb each other.
-//! - Its posting is the time of a message of one process, as long as the link is faster.
+//! - Its posting time is the time of a message of one process where the link is not the bottleneck.
 
 use std::collections::BTreeMap;
 use verbena_emulation::operation::{Operation, Placement};
@@ -49,7 +49,7 @@ pub enum Error {
     #[error("{0} is the software adapter itself: run without --as")]
     Software(String),
     /// It has no verbs.
-    #[error("{0} has sockets only")]
+    #[error("{0} has sockets only and no verbs; `verbena list` prints the systems")]
     SocketsOnly(String),
     /// A benchmark that all others depend on failed.
     #[error("{benchmark} does not run on the model {system}: {source}")]
@@ -78,8 +78,8 @@ pub fn limits(machine: &Machine) -> Result<Vec<String>, Error> {
     let mut limits = Vec::new();
     if system.adapter.scheduling == Scheduling::Serial {
         limits.push(format!(
-            "{name} works on one request at a time; streams and several connections at once \
-             are up to a factor of two off"
+            "{name} processes one request at a time: times of streams and of several connections \
+             are wrong by up to a factor of two"
         ));
     }
     Ok(limits)
@@ -144,7 +144,8 @@ impl Runs<'_> {
             else {
                 continue;
             };
-            let memory = at(&both).filter(|both| *both > 0.55 * sending);
+            // Twice the messages a port sends, or a process posts, disturb each other nowhere.
+            let memory = at(&both).filter(|both| *both > 0.55 * sending.max(posting));
             let times = Times {
                 visible: *seen,
                 completion: done,

@@ -30,8 +30,8 @@ const HEADING: &str = "Emulation";
 pub struct EmulationOptions {
     /// Give operations the times of this modelled system
     ///
-    /// A name that `verbena list` prints, such as connectx5-edr. Both sides need it. At
-    /// the end it prints on standard error how many operations were late, and by how much.
+    /// A name that `verbena list` prints, such as connectx5-edr. Both processes need it. At the
+    /// end, `verbena run` prints the timing error on standard error.
     #[arg(long = "as", value_name = "SYSTEM", help_heading = HEADING)]
     system: Option<String>,
 
@@ -42,8 +42,17 @@ pub struct EmulationOptions {
     #[arg(long, value_name = "NAME", requires = "system", help_heading = HEADING)]
     node: Option<String>,
 
-    #[command(flatten, next_help_heading = HEADING)]
-    profiles: ProfileOptions,
+    /// Set a value in a profile of the system; may be repeated
+    ///
+    /// With `--as`, for example `--set connectx.send.blueflame=1`.
+    #[arg(long = "set", value_name = "PATH=VALUE", requires = "system", help_heading = HEADING)]
+    set: Vec<String>,
+
+    /// Read more profiles from this directory; may be repeated
+    ///
+    /// With `--as`. They replace shipped profiles of the same name, or are added to them.
+    #[arg(long, value_name = "DIR", requires = "system", help_heading = HEADING)]
+    profiles: Vec<PathBuf>,
 }
 
 /// An emulation that is under way.
@@ -56,7 +65,7 @@ pub struct Emulating {
 impl EmulationOptions {
     /// Returns whether options for an emulation are given.
     pub fn are_given(&self) -> bool {
-        self.system.is_some() || !self.profiles.set.is_empty() || !self.profiles.profiles.is_empty()
+        self.system.is_some()
     }
 
     /// Computes the times, in `directory`; none without `--as`.
@@ -65,15 +74,13 @@ impl EmulationOptions {
     /// Fails if there is no such system, it cannot be emulated, or the table cannot be written.
     pub fn begin(&self, directory: &Directory) -> Result<Option<Emulating>, Failure> {
         let Some(system) = &self.system else {
-            let profiles = &self.profiles;
-            return match profiles.set.is_empty() && profiles.profiles.is_empty() {
-                true => Ok(None),
-                false => Err(Failure::Input(
-                    "--set and --profiles are about the emulated system: add --as SYSTEM".into(),
-                )),
-            };
+            return Ok(None);
         };
-        let library = self.profiles.profiles().library()?;
+        let profiles = ProfileOptions {
+            set: self.set.clone(),
+            profiles: self.profiles.clone(),
+        };
+        let library = profiles.profiles().library()?;
         let input = |error: &dyn std::fmt::Display| Failure::Input(format!("--as: {error}"));
         let machine = Machine::of(&library, system).map_err(|error| input(&error))?;
         for limit in emulation::limits(&machine).map_err(|error| input(&error))? {
@@ -94,9 +101,9 @@ impl EmulationOptions {
             }
         };
         let directory = directory.path().join("emulation");
-        fs::create_dir(&directory).map_err(Failure::system("keep the emulation's table"))?;
+        fs::create_dir(&directory).map_err(Failure::system("write the table of times"))?;
         fs::write(directory.join(TABLE), text)
-            .map_err(Failure::system("keep the emulation's table"))?;
+            .map_err(Failure::system("write the table of times"))?;
         Ok(Some(Emulating {
             system: system.clone(),
             node: self.node.clone(),
@@ -120,7 +127,7 @@ impl Emulating {
     /// # Errors
     /// Fails if the reports cannot be read.
     pub fn end(&self) -> Result<(), Failure> {
-        let lateness = read(&self.directory).map_err(Failure::system("read the emulation"))?;
+        let lateness = read(&self.directory).map_err(Failure::system("read the timing reports"))?;
         let system = &self.system;
         eprintln!("verbena: as {system}: {}", words(&lateness));
         let packets = lateness.count(Word::Packets);
@@ -143,7 +150,7 @@ impl Emulating {
         }
         if lateness.broken > 0 {
             eprintln!(
-                "verbena: {} reports of processes are unreadable",
+                "verbena: the timing reports of {} processes are unreadable, and not counted",
                 lateness.broken
             );
         }
@@ -206,8 +213,8 @@ fn words(lateness: &Lateness) -> String {
         }
     };
     format!(
-        "{} operations; data off by {} (median) and {} (99 %), completions by {} and {}; {} by \
-         more than 50 ns and 5 %: {verdict}",
+        "{} operations; timing error of data {} (median), {} (99th percentile), of completions \
+         {}, {}; {} of operations off by more than 50 ns and 5 %: {verdict}",
         lateness.count(Word::Requests),
         quantile(Side::Arrival, 0.5),
         quantile(Side::Arrival, 0.99),

@@ -41,7 +41,7 @@ const ALL: [Variable; 32] = [
     variable(Adapter, "VERBENA_ALLOW", "Accept packets only from these networks (--allow)"),
     variable(Adapter, "VERBENA_TUNNELS", "Fall back to TCP where UDP fails: on, off (--tunnels)"),
     variable(Adapter, "VERBENA_RUNTIME_DIR", "Meet other processes here [/dev/shm/verbena-UID]"),
-    variable(Adapter, "VERBENA_NODE", "Be on this emulated node, with --as (--node)"),
+    variable(Adapter, "VERBENA_NODE", "Emulated node of the process, with --as (--node)"),
     variable(Adapter, "VERBENA_STATS_DIR", "Write each process's counters to this directory"),
     variable(Command, "VERBENA_LIBRARY_DIR", "Load the adapter's libraries from this directory"),
     variable(Command, "VERBENA_PROGRAMS", "Find the programs of app.* in this directory"),

@@ -1,9 +1,9 @@
-//! How far a run was behind the times of its table: counts of each process, in a file of a fixed
-//! layout, and their sum in words.
+//! Timing errors of a run: counts of each process, in a file of a fixed layout, and their sum in
+//! words.
 //!
-//! The file is 4 KiB: the line `verbena lateness 1`, the process's number and name a line each,
-//! zeros up to [`WORDS_AT`], then the 64-bit words of [`Word`] and of the two distributions in the
-//! machine's byte order.
+//! The file is 4 KiB: the line `verbena lateness 1`, the PID and the name of the process, a line
+//! each, zeros up to [`WORDS_AT`], then the 64-bit words of [`Word`] and of the two distributions
+//! in the machine's byte order.
 
 use std::fmt;
 use std::time::Duration;
@@ -168,10 +168,10 @@ pub enum Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
-            Verdict::Nothing => "no request was emulated",
-            Verdict::Good => "the times are those of the model",
-            Verdict::Disturbed => "disturbed: medians hold, means and the slowest do not",
-            Verdict::Wrong => "out of reach here: do not use the times",
+            Verdict::Nothing => "its programs posted no requests",
+            Verdict::Good => "times match the model",
+            Verdict::Disturbed => "disturbed: medians are valid, means and tail latencies are not",
+            Verdict::Wrong => "this machine cannot reproduce the model's times: do not use them",
         })
     }
 }
@@ -239,7 +239,7 @@ mod tests {
         }
 
         #[test]
-        fn no_report_is_read_with_a_panic(file: Vec<u8>) {
+        fn malformed_reports_do_not_panic(file: Vec<u8>) {
             let mut all = Lateness::default();
             all.add(&file);
             let _ = (all.quantile(Side::Arrival, 0.5), all.verdict());

@@ -1,5 +1,5 @@
 //! Emulation of another adapter in real time (`verbena run --as SYSTEM`): the times that its
-//! operations take ([`table`]), and how far a run was behind them ([`lateness`]).
+//! operations take ([`table`]), and the timing errors of a run ([`lateness`]).
 //!
 //! A timing model computes the table before the program starts. The adapter holds the effect of
 //! each request until the time in the table, and records its lateness.

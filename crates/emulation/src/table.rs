@@ -1,5 +1,5 @@
 //! The table of an adapter's times: a file of text lines, `OPERATION PLACEMENT BYTES VISIBLE
-//! COMPLETION SENDING MEMORY POSTING`, times in nanoseconds.
+//! COMPLETION SENDING MEMORY POSTING`, times in nanoseconds, and a last line with their number.
 
 use crate::operation::{Operation, Placement};
 use std::fmt::Write as _;
@@ -66,11 +66,14 @@ pub enum Error {
     #[error("line {0} is not OPERATION PLACEMENT BYTES and five times in nanoseconds")]
     Line(usize),
     /// The points of a curve do not grow.
-    #[error("line {0} is not behind a smaller size of the same operation")]
+    #[error("line {0}: the sizes of an operation must increase")]
     Order(usize),
     /// Too many points.
-    #[error("line {0} is the point number 101 of its operation")]
+    #[error("line {0}: more than 100 sizes of one operation")]
     Points(usize),
+    /// The last line is missing or another one.
+    #[error("it does not end with the number of its lines")]
+    End,
     /// Nothing about writes.
     #[error("it has no line that begins with `write reference`")]
     NoWrites,
@@ -133,7 +136,9 @@ impl Table {
             let both = Placement::ALL.into_iter().zip(both);
             both.map(move |(placement, curve)| (operation, placement, curve))
         });
+        let mut points = 0;
         for (operation, placement, curve) in kinds {
+            points += curve.len();
             for (bytes, times) in curve {
                 let _ = write!(text, "{operation} {} {bytes}", placement.name());
                 for value in times.values() {
@@ -142,6 +147,7 @@ impl Table {
                 text.push('\n');
             }
         }
+        let _ = writeln!(text, "end {points}");
         text
     }
 
@@ -158,7 +164,17 @@ impl Table {
             .next()
             .and_then(|(line, _)| line.strip_prefix("system "));
         let mut table = Table::new(system.ok_or(Error::Line(2))?);
+        let mut points = 0;
+        let mut is_complete = false;
         for (line, number) in lines {
+            if is_complete {
+                return Err(Error::Line(number));
+            }
+            is_complete = line == format!("end {points}");
+            if is_complete {
+                continue;
+            }
+            points += 1;
             let ((operation, placement), bytes, times) = point(line).ok_or(Error::Line(number))?;
             let curve = &mut table.curves[operation as usize][placement as usize];
             if curve.last().is_some_and(|(last, _)| *last >= bytes) {
@@ -168,6 +184,9 @@ impl Table {
                 return Err(Error::Points(number));
             }
             curve.push((bytes, times));
+        }
+        if !is_complete || !text.ends_with('\n') {
+            return Err(Error::End);
         }
         let writes = &table.curves[Operation::Write as usize][Placement::Reference as usize];
         match writes.is_empty() {
@@ -274,9 +293,16 @@ mod tests {
     #[test]
     fn wrong_lines_are_named() {
         let read = |rest: &str| Table::read(&format!("{HEADER}\nsystem x\n{rest}"));
+        let good = "write reference 8 1 2 3 4 5\n";
+        assert!(read(&format!("{good}end 1\n")).is_ok());
+        for cut in ["", "end 1", "end 2\n", "end 0\n"] {
+            assert!(read(&format!("{good}{cut}")).is_err(), "{cut:?}");
+        }
+        assert_eq!(read(&format!("{good}end 1\n{good}")), Err(Error::Line(5)));
         assert_eq!(Table::read("x"), Err(Error::Header));
         assert_eq!(Table::read(HEADER), Err(Error::Line(2)));
-        assert_eq!(read(""), Err(Error::NoWrites));
+        assert_eq!(read("end 0\n"), Err(Error::NoWrites));
+        assert_eq!(read(""), Err(Error::End));
         assert_eq!(read("write reference 8 1 2 3 4"), Err(Error::Line(3)));
         assert_eq!(read("write reference 8 1 2 3 4 5 6"), Err(Error::Line(3)));
         assert_eq!(read("write reference 8 1 2 3 4 NaN"), Err(Error::Line(3)));
@@ -304,7 +330,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_read_with_a_panic(text in ".{0,200}") {
+        fn malformed_tables_do_not_panic(text in ".{0,200}") {
             let _ = Table::read(&text);
             let _ = Table::read(&format!("{HEADER}\nsystem x\n{text}"));
         }

@@ -55,7 +55,10 @@ pub enum Failure {
     Namespace(#[source] io::Error),
 
     /// The identity of the user cannot be kept.
-    #[error("cannot map the user into the new user namespace: {0}")]
+    #[error(
+        "cannot map the user into the new user namespace: {0}; on Ubuntu AppArmor forbids it by \
+         default (sysctl kernel.apparmor_restrict_unprivileged_userns=0 permits it), or run as root"
+    )]
     Identity(#[source] io::Error),
 
     /// There is no TUN device.

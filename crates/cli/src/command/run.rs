@@ -111,8 +111,9 @@ fn supervised(arguments: &Arguments, environment: Environment) -> Result<Exit, F
     if is_counted {
         count(arguments, &counters::read(&statistics))?;
     }
-    if let Some(emulating) = &emulating {
-        emulating.end()?;
+    if let Some(Err(error)) = emulating.map(|emulating| emulating.end()) {
+        // The command's status, and the report of faults, count more.
+        eprintln!("verbena: {error}");
     }
     let exit = Exit::of_child(status);
     match faults {

@@ -148,6 +148,8 @@ pub struct Passages {
     link: Arc<QpLink>,
     /// Arrival of the last request: order is kept.
     last: u64,
+    /// Earliest completion of the last request.
+    least: u64,
     waiting: VecDeque<Passage>,
     /// Those since they were counted last.
     pub losses: Losses,
@@ -165,6 +167,7 @@ impl Passages {
         Passages {
             link,
             last: 0,
+            least: 0,
             waiting: VecDeque::new(),
             losses: Losses::default(),
             wake_at: 0,
@@ -185,6 +188,7 @@ impl Passages {
             }
         };
         self.last = undisturbed;
+        self.least = self.least.max(posted.completion);
         let mut passage = Passage {
             index: posted.index,
             due: undisturbed,
@@ -195,7 +199,7 @@ impl Passages {
             back: Fate::default(),
             answer_bytes: posted.answer_bytes,
             completion: None,
-            least: posted.completion,
+            least: self.least,
             time: posted.time,
             lead: posted.lead,
             work: posted.work,
@@ -323,6 +327,8 @@ impl Passages {
                     && one.begun.is_none()
                     && let Some(emulation) = emulation::own()
                 {
+                    // Not the time that was read for an earlier request.
+                    let now = clock.read().max(now);
                     let (due, lead) = (one.due, one.lead.arrival);
                     let is_off = emulation.note(Side::Arrival, now, due, lead, one.time);
                     one.begun = Some((now, is_off));
@@ -368,6 +374,7 @@ impl Passages {
         let back = match clock.reaches(time) {
             Some(now) => {
                 if let Some(emulation) = emulation::own().filter(|_| one.time > 0) {
+                    let now = clock.read().max(now);
                     let due = match has_rules {
                         false => one.least,
                         true => time,
@@ -399,6 +406,7 @@ impl Passages {
     pub fn forget(&mut self) {
         self.waiting.clear();
         self.last = 0;
+        self.least = 0;
         self.link.restart();
     }
 }

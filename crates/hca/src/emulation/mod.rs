@@ -48,7 +48,10 @@ pub fn begin() -> Result<()> {
         None => None,
         Some(directory) => Some(of(directory.as_ref()).map_err(|error| {
             let directory = Path::new(&directory).display();
-            eprintln!("verbena: cannot emulate as {VARIABLE}={directory} says: {error}");
+            eprintln!(
+                "verbena: cannot use the emulation of {VARIABLE}={directory}: {error}; it lasts \
+                 as long as the `verbena run --as` that made it"
+            );
             Errno::EINVAL
         })?),
     };
@@ -61,7 +64,7 @@ fn of(directory: &Path) -> std::result::Result<Emulation, String> {
     let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let metadata = std::fs::metadata(&path).map_err(|error| describe(&error))?;
     if !metadata.is_file() || metadata.len() > LARGEST {
-        return Err(describe(&"it is no file of at most 1 MiB"));
+        return Err(describe(&"it is not a regular file of at most 1 MiB"));
     }
     let text = std::fs::read_to_string(&path).map_err(|error| describe(&error))?;
     Ok(Emulation {

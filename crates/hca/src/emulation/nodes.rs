@@ -66,7 +66,9 @@ impl Nodes {
         });
         let words = words.inspect_err(|error| {
             eprintln!(
-                "verbena: requests of the emulated adapters do not wait for each other: {error}"
+                "verbena: cannot use {}: {error}; requests of emulated adapters do not wait for \
+                 each other",
+                directory.join(EMULATION).display()
             );
         });
         let mut nodes = Nodes {
@@ -76,7 +78,7 @@ impl Nodes {
         let name = std::env::var(VARIABLE).unwrap_or_default();
         nodes.own = nodes.place(owner(&name, identity));
         let slot = nodes.words.get(identity.slot as usize);
-        slot?.store(nodes.own as u64 + 1, Ordering::Relaxed);
+        slot?.store(word_of(nodes.own, identity), Ordering::Relaxed);
         Some(nodes)
     }
 
@@ -94,8 +96,13 @@ impl Nodes {
                 Err(found) => found == owner,
             }
         });
-        // Two nodes that share a place only wait for each other.
-        mine.next().unwrap_or(first)
+        mine.next().unwrap_or_else(|| {
+            eprintln!(
+                "verbena: this host has emulated more than {NODES} nodes; this one shares the port \
+                 of another"
+            );
+            first
+        })
     }
 
     /// Returns the node of this process.
@@ -106,8 +113,9 @@ impl Nodes {
     /// Returns the node of a process; none if that is not emulated.
     pub fn of(&self, identity: Identity) -> Option<usize> {
         let word = self.words.get(identity.slot as usize)?;
-        let node = word.load(Ordering::Relaxed).checked_sub(1)?;
-        (node < NODES as u64).then_some(node as usize)
+        let word = word.load(Ordering::Relaxed);
+        let node = (word as u32).checked_sub(1)? as usize;
+        (node < NODES && word == word_of(node, identity)).then_some(node)
     }
 
     fn word(&self, node: usize, resource: Resource) -> Option<&AtomicU64> {
@@ -132,6 +140,11 @@ impl Nodes {
         let before = word.fetch_update(order, failure, next).unwrap_or(0);
         (start(before) - now) / PARTS as u64
     }
+}
+
+/// Returns the word of a process on a node: a later process in its slot may be on none.
+fn word_of(node: usize, identity: Identity) -> u64 {
+    u64::from(identity.generation) << 32 | (node as u64 + 1)
 }
 
 /// Returns the word of a node's owner, which is not 0.
@@ -174,6 +187,11 @@ mod tests {
         assert_ne!(nodes.own(), other.own());
         assert_eq!(nodes.of(process(4)), Some(other.own()));
         assert_eq!(nodes.of(process(5)), None);
+        let successor = Identity {
+            slot: 4,
+            generation: 2,
+        };
+        assert_eq!(nodes.of(successor), None);
         let node = other.own();
         assert_eq!(nodes.occupy(node, Resource::In, 1000, 100.5), 0);
         assert_eq!(other.occupy(node, Resource::In, 1000, 100.0), 100);

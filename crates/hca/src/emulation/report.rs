@@ -27,7 +27,10 @@ impl Report {
             Ok(words) => Some(Report(words)),
             Err(error) => {
                 let directory = directory.display();
-                eprintln!("verbena: cannot report the emulation in {directory}: {error}");
+                eprintln!(
+                    "verbena: cannot create a timing report in {directory}: {error}; the summary \
+                     lacks this process"
+                );
                 None
             }
         }

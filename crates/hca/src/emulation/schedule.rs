@@ -63,7 +63,7 @@ impl Emulation {
                 (from, Resource::Out, times.sending),
                 (to, Resource::In, times.sending),
                 (own, Resource::Memory, times.memory),
-                (peer, Resource::Memory, times.memory),
+                (peer.filter(|_| peer != own), Resource::Memory, times.memory),
             ];
             let waits = sides.into_iter().filter_map(|(node, resource, time)| {
                 let node = node.filter(|_| time > 0.0)?;

@@ -33,6 +33,8 @@ pub trait Emulated: Send + Sync + 'static {
 #[derive(Default)]
 pub struct Follower {
     begun: AtomicBool,
+    /// Whether it could not be started.
+    is_absent: AtomicBool,
     /// Whether it sleeps until it is woken.
     sleeps: AtomicBool,
     thread: OnceLock<Thread>,
@@ -41,9 +43,9 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Has the thread look at the deadlines, after one was set.
+    /// Has the thread look at the deadlines, after one was set. Returns whether there is one.
     #[inline]
-    pub fn follow(&self, process: &Arc<impl Emulated>) {
+    pub fn follow(&self, process: &Arc<impl Emulated>) -> bool {
         if !self.begun.load(Ordering::Relaxed) {
             self.begin(process);
         }
@@ -52,6 +54,7 @@ impl Follower {
         {
             thread.unpark();
         }
+        !self.is_absent.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -60,8 +63,8 @@ impl Follower {
             return;
         }
         let process = Arc::downgrade(process);
-        // Without it, the program's own polls and posts look.
-        let _ = start(c"verbena-as", 128 << 10, move || run(&process));
+        let started = start(c"verbena-as", 256 << 10, move || run(&process));
+        self.is_absent.store(started.is_err(), Ordering::Relaxed);
     }
 }
 

@@ -5,7 +5,10 @@ use crate::emulation::thread::{Emulated, Follower};
 
 impl Emulated for Process {
     fn next_due(&self) -> u64 {
-        self.timers.next_quiet()
+        match self.activity.is_stopping() {
+            true => u64::MAX,
+            false => self.timers.next_quiet(),
+        }
     }
 
     fn is_awaited(&self) -> bool {
@@ -13,7 +16,9 @@ impl Emulated for Process {
     }
 
     fn execute_due(&self) {
-        self.progress();
+        if !self.activity.is_stopping() {
+            self.progress();
+        }
     }
 
     fn follower(&self) -> &Follower {

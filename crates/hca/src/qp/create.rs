@@ -116,6 +116,9 @@ impl Qp {
         if self.kind == IBV_QPT_UD {
             self.process.backlog.wait_until_sent(self.number);
         }
+        if let Some(own) = self.process.queue_pairs.find(self.number) {
+            own.execute_soon(&mut own.lock_send());
+        }
         {
             let mut send = self.lock_send();
             self.reset(&mut send);

@@ -82,6 +82,9 @@ impl Qp {
         path: Option<Path>,
     ) {
         let mut send = self.lock_send();
+        if matches!(to, IBV_QPS_ERR | IBV_QPS_RESET) {
+            self.execute_soon(&mut send);
+        }
         match to {
             IBV_QPS_ERR => {
                 self.enter_error(&mut send);

@@ -22,6 +22,9 @@ use verbena_hca_os::clock;
 use verbena_transport::completion::Status;
 use verbena_wire::opcode::Kind;
 
+/// Nanoseconds for which a change of state waits for emulated requests.
+const SOON: u64 = 1_000_000;
+
 impl Qp {
     /// Begins the passage of a request that is posted.
     #[cold]
@@ -43,11 +46,22 @@ impl Qp {
         let (timeout, count) = (send.timeout.nanoseconds(), send.retry_count.value());
         let (port, length) = (send.port, request.length());
         let now = clock::now();
-        let due = emulation::own().map(|emulation| self.schedule(emulation, request, send, now));
+        let leaves = |one: &&Arc<crate::ah::AddressHandle>| leads_elsewhere(one.attributes());
+        let medium = match (self.kind, request.address.filter(leaves)) {
+            (IBV_QPT_UD, Some(_)) => Medium::DatagramPacket,
+            (IBV_QPT_UD, None) => Medium::Datagram,
+            _ => Medium::Request,
+        };
+        let due = emulation::own().and_then(|emulation| match medium {
+            Medium::DatagramPacket => {
+                emulation.note_packets();
+                None
+            }
+            _ => Some(self.schedule(emulation, request, send, now)),
+        });
         let Some(passages) = send.passages() else {
             return;
         };
-        let leaves = |one: &&Arc<crate::ah::AddressHandle>| leads_elsewhere(one.attributes());
         let bytes = match is_answered(request.opcode) {
             false => (length, 0),
             true => (0, length),
@@ -56,11 +70,7 @@ impl Qp {
             index,
             now: due.map_or(now, |due| due.arrival),
             port,
-            medium: match (self.kind, request.address.filter(leaves)) {
-                (IBV_QPT_UD, Some(_)) => Medium::DatagramPacket,
-                (IBV_QPT_UD, None) => Medium::Datagram,
-                _ => Medium::Request,
-            },
+            medium,
             bytes: bytes.0,
             answer_bytes: bytes.1,
             retries: self.is_reliable().then_some(Retries { timeout, count }),
@@ -118,9 +128,12 @@ impl Qp {
         let Some(emulation) = emulation::own() else {
             return;
         };
-        let Some(posting) = send.passages().map(|passages| passages.posting.clone()) else {
+        let passages = send.passages();
+        let posting = passages.map_or(0..0, |passages| std::mem::take(&mut passages.posting));
+        // Empty for a request that the adapter does not send, or sends in packets.
+        if posting.is_empty() {
             return;
-        };
+        }
         let mut now = clock::now();
         if now > posting.end + (posting.end - posting.start) / 2 {
             emulation.note_slow_post();
@@ -138,6 +151,24 @@ impl Qp {
             }
             std::hint::spin_loop();
             now = clock::now();
+        }
+    }
+
+    /// Executes the requests that are due soon, before the queue pair is reset or enters the error
+    /// state: an adapter would have sent them.
+    pub(in crate::qp) fn execute_soon(self: &Arc<Qp>, send: &mut SendQueue) {
+        if emulation::own().is_none() {
+            return;
+        }
+        let end = clock::now() + SOON;
+        while let Backoff::Link(until) = send.backoff
+            && until <= end
+        {
+            while clock::now() < until {
+                std::hint::spin_loop();
+            }
+            send.backoff = Backoff::None;
+            self.transmit(send);
         }
     }
 
@@ -201,7 +232,11 @@ impl Qp {
         }
         if is_emulated {
             self.process.timers.set_quiet(time, self.number);
-            return self.process.follower.follow(&self.process);
+            // Without the thread of the emulation, the progress thread looks.
+            if !self.process.follower.follow(&self.process) {
+                self.set_timer(time);
+            }
+            return;
         }
         let queue_pair = Arc::downgrade(self);
         // If it cannot wait there, polls and the progress thread look at the timer.
@@ -223,6 +258,9 @@ impl Qp {
         tx_batch: &mut TxBatch<'_>,
         length: usize,
     ) {
+        if !link.has_rules {
+            return tx_batch.push(length);
+        }
         if link::is_cut(port) {
             return;
         }
@@ -270,8 +308,8 @@ impl Qp {
     #[inline]
     pub(in crate::qp) fn packets_taken(&self) -> u32 {
         match &self.link {
-            None => 1,
-            Some(link) => self.packets_taken_from(link),
+            Some(link) if link.has_rules => self.packets_taken_from(link),
+            _ => 1,
         }
     }
 
