@@ -1,11 +1,10 @@
 //! Emulation of another adapter's times (`verbena run --as`, [`verbena_emulation`]).
 //!
 //! At each post the times of the request are taken from the table ([`schedule`]). The request then
-//! waits as on a link with rules ([`crate::causes::passage`]): its data arrive, and it completes,
-//! when they are due. Polls and posts look at the deadlines, and a thread looks where the program
-//! does not ([`thread`]). The time that the
-//! software needs from a deadline on is followed ([`lead`]). Each lateness is counted
-//! ([`report`]).
+//! waits as on a link with rules (`causes/passage.rs`): its data arrive, and it completes, when
+//! they are due. Polls and posts look at the deadlines, and a thread looks where the program does
+//! not ([`thread`]). The time that the software needs from a deadline on is followed ([`lead`]),
+//! and that of the work from then on ([`work`]). Each timing error is counted (`report.rs`).
 
 pub mod lead;
 pub mod nodes;

@@ -35,7 +35,7 @@ pub struct Posting {
 pub struct Due {
     /// It is executed.
     pub arrival: u64,
-    /// As [`crate::causes::passage::Posted::lead`].
+    /// Nanoseconds by which both of the others are early.
     pub lead: Lead,
     /// It completes.
     pub completion: u64,

@@ -161,8 +161,10 @@ pub fn close(side: Side) {
     side.region.deregister().unwrap();
 }
 
-/// Returns the completions that come while nothing else is to do.
+/// Returns the completions that come while nothing else is to do. The progress thread may hold the
+/// work that they come from.
 fn drain(side: &Side) -> Vec<ibv_wc> {
+    while side.context.process.progress_before_sleep() {}
     (0..50)
         .filter_map(|_| side.cq.take().map(|completion| completion.wc))
         .collect()
