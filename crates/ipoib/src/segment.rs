@@ -2,7 +2,6 @@
 //! of the MTU, as an adapter with LSO does.
 
 use crate::checksum;
-use crate::ip::IPV4_HEADER;
 use crate::offload::{self, Header, Long};
 use crate::transport::{self, TCP, TCP_CHECKSUM, TCP_HEADER, UDP, UDP_CHECKSUM, UDP_HEADER};
 
@@ -88,7 +87,7 @@ impl Segments {
 impl Cut {
     /// Writes lengths, numbers and checksums of the segment with the data from `at` on.
     fn write_headers(&self, packet: &mut [u8], at: usize, is_last: bool) {
-        if self.ip_header == IPV4_HEADER {
+        if transport::is_ipv4(packet) {
             let first = u16::from_be_bytes([packet[4], packet[5]]);
             let number = first.wrapping_add(self.number);
             packet[4..6].copy_from_slice(&number.to_be_bytes());
@@ -116,8 +115,8 @@ impl Cut {
 
 /// Returns how a long packet is cut.
 fn cut(packet: &[u8], long: Long, length: u16) -> Result<Cut, Invalid> {
-    let (ip_header, protocol) = transport::plain(packet).ok_or(Invalid)?;
-    let is_ipv4 = ip_header == IPV4_HEADER;
+    let (ip_header, protocol) = transport::find(packet).ok_or(Invalid)?;
+    let is_ipv4 = transport::is_ipv4(packet);
     let transport = &packet[ip_header..];
     let own_header = match (long, protocol) {
         (Long::TcpIpv4, TCP) if is_ipv4 => tcp_header(transport),
@@ -268,6 +267,42 @@ pub mod tests {
         };
         assert_eq!(segments(&beyond, &tcp), Err(Invalid));
         assert_eq!(segments(&long(Long::TcpIpv4, 2), &tcp[..30]), Err(Invalid));
+    }
+
+    /// Inserts bytes behind the fixed IP header, and corrects lengths and checksums.
+    fn with_options(mut packet: Vec<u8>, options: &[u8]) -> Vec<u8> {
+        let is_ipv4 = packet[0] >> 4 == 4;
+        let at = if is_ipv4 { 20 } else { 40 };
+        packet.splice(at..at, options.iter().copied());
+        match is_ipv4 {
+            true => packet[0] += (options.len() / 4) as u8,
+            false => packet[6] = 0,
+        }
+        let ip_header = at + options.len();
+        transport::set_length(&mut packet, ip_header);
+        transport::set_checksum(&mut packet, ip_header, TCP, TCP_CHECKSUM);
+        packet
+    }
+
+    #[test]
+    fn packets_with_options_and_extensions_are_cut() {
+        // Padding; a hop-by-hop header, then one of destination options, each with padding.
+        let ipv4 = with_options(packet(false, TCP, 0, &[7; 30]), &[1; 20]);
+        let extensions = [60, 0, 1, 4, 0, 0, 0, 0, TCP, 0, 1, 4, 0, 0, 0, 0];
+        let ipv6 = with_options(packet(true, TCP, 0, &[7; 30]), &extensions);
+        for (kind, whole, ip_header) in [(Long::TcpIpv4, ipv4, 40), (Long::TcpIpv6, ipv6, 56)] {
+            let all = segments(&long(kind, 20), &whole).unwrap();
+            let lengths: Vec<usize> = all.iter().map(|one| one.len() - ip_header).collect();
+            assert_eq!(lengths, [40, 30]);
+            for one in &all {
+                assert!(crate::ip::addresses(one).is_some());
+                assert!(transport::has_right_checksum(one, ip_header, TCP));
+                let is_right = checksum::fold(checksum::add(0, &one[..ip_header])) == 0;
+                assert!(is_right || kind == Long::TcpIpv6);
+            }
+            let cut = segments(&long(kind, 20), &whole[..ip_header - 1]);
+            assert_eq!(cut, Err(Invalid));
+        }
     }
 
     #[test]

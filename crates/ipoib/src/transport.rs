@@ -6,6 +6,9 @@ use crate::ip::{IPV4_HEADER, IPV6_HEADER};
 /// Numbers of the protocols.
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
+/// Extension headers of IPv6 with options.
+const HOP_BY_HOP: u8 = 0;
+const DESTINATION_OPTIONS: u8 = 60;
 /// Lengths of the shortest headers in bytes.
 pub const TCP_HEADER: usize = 20;
 pub const UDP_HEADER: usize = 8;
@@ -27,11 +30,35 @@ pub fn plain(packet: &[u8]) -> Option<(usize, u8)> {
     }
 }
 
+/// Returns the length of a packet's IP header with its options or extensions if it is no fragment,
+/// and the number of its transport protocol. IPv6 packets with a routing header have none: the
+/// checksum covers another destination.
+pub fn find(packet: &[u8]) -> Option<(usize, u8)> {
+    if is_ipv4(packet) {
+        let header = packet.first_chunk::<IPV4_HEADER>()?;
+        let is_fragment = header[6] & 0x3f != 0 || header[7] != 0;
+        let length = usize::from(header[0] & 15) * 4;
+        let is_whole = (IPV4_HEADER..=packet.len()).contains(&length);
+        return (is_whole && !is_fragment).then_some((length, header[9]));
+    }
+    let (mut length, mut protocol) = plain(packet)?;
+    while matches!(protocol, HOP_BY_HOP | DESTINATION_OPTIONS) {
+        let [next, units] = *packet.get(length..)?.first_chunk()?;
+        (length, protocol) = (length + 8 * (usize::from(units) + 1), next);
+    }
+    (length <= packet.len()).then_some((length, protocol))
+}
+
+/// Returns whether a packet states the version 4.
+pub fn is_ipv4(packet: &[u8]) -> bool {
+    packet.first().is_some_and(|first| first >> 4 == 4)
+}
+
 /// Returns the sum of the pseudo header of a packet whose IP header has this length.
 pub fn pseudo_sum(packet: &[u8], ip_header: usize, protocol: u8) -> u64 {
-    let addresses = match ip_header {
-        IPV4_HEADER => &packet[12..20],
-        _ => &packet[8..40],
+    let addresses = match is_ipv4(packet) {
+        true => &packet[12..20],
+        false => &packet[8..40],
     };
     let length = (packet.len() - ip_header) as u64;
     checksum::add(0, addresses) + length + u64::from(protocol)
@@ -40,10 +67,10 @@ pub fn pseudo_sum(packet: &[u8], ip_header: usize, protocol: u8) -> u64 {
 /// Writes the lengths in an IP header, and the checksum of IPv4.
 pub fn set_length(packet: &mut [u8], ip_header: usize) {
     let length = packet.len();
-    if ip_header == IPV4_HEADER {
+    if is_ipv4(packet) {
         packet[2..4].copy_from_slice(&(length as u16).to_be_bytes());
         packet[10..12].fill(0);
-        let sum = checksum::fold(checksum::add(0, &packet[..IPV4_HEADER]));
+        let sum = checksum::fold(checksum::add(0, &packet[..ip_header]));
         packet[10..12].copy_from_slice(&sum.to_be_bytes());
     } else {
         let payload = (length - IPV6_HEADER) as u16;
