@@ -27,6 +27,9 @@ pub enum NotAnAddress {
     /// It is the address of no single interface.
     #[error("an interface cannot have a multicast, broadcast, loopback or unspecified address")]
     Kind,
+    /// It is the last one of its prefix.
+    #[error("it is the broadcast address of its prefix of {0} bits")]
+    Broadcast(u8),
 }
 
 impl FromStr for Prefixed {
@@ -45,7 +48,11 @@ impl FromStr for Prefixed {
         if is_of_none || address.is_unspecified() || is_broadcast {
             return Err(NotAnAddress::Kind);
         }
-        Ok(Prefixed { address, length })
+        let prefixed = Prefixed { address, length };
+        match prefixed.broadcast().map(IpAddr::V4) == Some(address) {
+            true => Err(NotAnAddress::Broadcast(length)),
+            false => Ok(prefixed),
+        }
     }
 }
 
@@ -133,6 +140,16 @@ mod tests {
         }
         assert_eq!(error("10.0.0.1/33"), NotAnAddress::Prefix(32));
         assert_eq!(error("fd00::1/129"), NotAnAddress::Prefix(128));
+        assert_eq!(error("10.0.0.255/24"), NotAnAddress::Broadcast(24));
+        assert_eq!(error("10.0.0.3/30"), NotAnAddress::Broadcast(30));
+        for text in [
+            "10.0.0.255/31",
+            "10.0.0.255/32",
+            "10.0.0.255/16",
+            "fd00::ffff/112",
+        ] {
+            assert_eq!(prefixed(text).to_string(), text);
+        }
         for text in [
             "224.0.0.1/4",
             "0.0.0.0/8",

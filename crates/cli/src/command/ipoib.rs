@@ -95,14 +95,29 @@ pub struct EnterArguments {
 fn interface(name: &str) -> Result<String, String> {
     let is_refused = |byte: u8| byte == b'/' || byte == b':' || !byte.is_ascii_graphic();
     let is_long = name.len() > verbena_ipoib::LONGEST_NAME;
-    match name.is_empty() || is_long || name == "." || name == ".." || name == "lo" {
+    // "all" and "default" are no interfaces in /proc/sys/net.
+    let is_taken = ["", ".", "..", "lo", "all", "default"].contains(&name);
+    match is_taken || is_long {
         false if !name.bytes().any(is_refused) && !name.contains('%') => Ok(name.to_owned()),
         _ => Err(format!(
             "an interface's name has 1 to {} printable characters, without /, : and %, and is not \
-             lo",
+             lo, all or default",
             verbena_ipoib::LONGEST_NAME
         )),
     }
+}
+
+/// Checks that no address is given twice.
+fn check_addresses(addresses: &[Prefixed]) -> Result<(), Failure> {
+    for (at, one) in addresses.iter().enumerate() {
+        let is_repeated = |other: &Prefixed| other.address == one.address;
+        if addresses[..at].iter().any(is_repeated) {
+            return Err(Failure::Input(format!(
+                "--address {one}: the address is given twice"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Runs the command and serves its interface.
@@ -114,6 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     restart_with(&arguments.options.environment()?)?;
     // Refuses a misspelt option before anything starts.
     options::program("ipoib", &arguments.command)?;
+    check_addresses(&arguments.address)?;
     let library = HOST.software_library()?;
     let engine = Engine::open(&library, &arguments.name, &arguments.address)?;
     let (own, inherited) = descriptor::pair().map_err(Failure::system("make a socket"))?;
@@ -219,8 +235,20 @@ mod tests {
             "ib%d",
             "a:b",
             "sixteen-letters-",
+            "all",
+            "default",
         ] {
             assert!(interface(name).is_err(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn an_address_is_given_once() {
+        let all = ["10.0.0.1/24", "10.0.0.2/24", "fd00::1/64", "10.0.0.1/16"];
+        let all = all.map(|text| text.parse::<Prefixed>().unwrap());
+        assert!(check_addresses(&all[..3]).is_ok());
+        let error = check_addresses(&all).unwrap_err();
+        assert_eq!(error.exit(), Exit::WrongInput);
+        assert!(error.to_string().contains("10.0.0.1/16"), "{error}");
     }
 }
