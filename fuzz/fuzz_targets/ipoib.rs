@@ -39,6 +39,10 @@ impl Link for Recorder {
         }
     }
 
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.unicast(to, protocol, packet)
+    }
+
     fn multicast(&mut self, _: Gid, _: Protocol, packet: &[u8]) -> Sent {
         assert!(packet.len() <= MTU);
         Sent::Done

@@ -1,8 +1,10 @@
 //! The adapter's side of an interface: queue pairs, memory, groups.
 //!
 //! Datagrams to groups leave by the queue pair of the interface's hardware address, which receives
-//! everything. Datagrams to a neighbour leave by a queue pair for that neighbour, a *lane*, because
-//! requests to a stopped process wait, and with them all others of their queue pair.
+//! everything. IP packets to a neighbour leave by a queue pair for that neighbour, a *lane*,
+//! because requests to a stopped process wait, and with them all others of their queue pair.
+//! Answers to requests for addresses leave by one lane for all, so that a peer that states many
+//! hardware addresses costs no queue pairs.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,15 +35,16 @@ const ROUTE: usize = 40;
 /// Receives and sends in flight.
 const RECEIVES: usize = 2048;
 const SENDS: usize = 1024;
-/// Most lanes, and most address handles of groups.
+/// Most lanes, and most address handles of groups and of neighbours that are answered.
 const MOST_LANES: usize = 256;
-const MOST_GROUPS: usize = 256;
+const MOST_ADDRESSES: usize = 256;
 /// The bit of a request's id that marks a receive.
 const RECEIVE: u64 = 1 << 63;
 /// Number of completions taken at once.
 pub const BATCH: usize = 16;
-/// Number of the lane to groups.
+/// Numbers of the lane to groups and of the first lane of answers.
 const MAIN: u32 = 0;
+const ANSWERS: u32 = 1;
 
 /// The reason why the adapter cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -82,12 +85,15 @@ pub struct Adapter {
     partition_index: u16,
     /// Receives everything; sends to groups.
     main: Lane,
+    /// Sends answers.
+    answers: Lane,
     lanes: HashMap<u32, ToNeighbour>,
     /// Numbers of the lanes.
     numbers: HashMap<Key, u32>,
     newest_lane: u32,
     clock: u64,
-    groups: HashMap<Gid, Arc<AddressHandle>>,
+    /// Address handles of groups and of neighbours that are answered.
+    addresses: HashMap<(Gid, u16), Arc<AddressHandle>>,
     receives: Region,
     slots: Slots,
     discarded: u64,
@@ -153,6 +159,7 @@ impl Adapter {
             ..PairOptions::new(&domain, PairType::Ud, &completions)
         };
         let pair = options.create()?;
+        let answers = sending_pair(&domain, &completions)?;
         let adapter = Adapter {
             port,
             attributes,
@@ -160,11 +167,12 @@ impl Adapter {
             gid_index,
             partition_index: context.partition(port, PARTITION)?,
             main: Lane::new(MAIN, pair),
+            answers: Lane::new(ANSWERS, answers),
             lanes: HashMap::new(),
             numbers: HashMap::new(),
-            newest_lane: MAIN,
+            newest_lane: ANSWERS,
             clock: 0,
-            groups: HashMap::new(),
+            addresses: HashMap::new(),
             receives: domain.register(receives, AccessFlags::LOCAL)?,
             slots: Slots::new(&domain, SENDS, size)?,
             discarded: 0,
@@ -173,6 +181,7 @@ impl Adapter {
             completions,
         };
         adapter.start(adapter.main.pair())?;
+        adapter.start(adapter.answers.pair())?;
         for index in 0..RECEIVES {
             adapter.post_receive(index);
         }
@@ -246,21 +255,64 @@ impl Adapter {
 
     /// Sends a packet to a group.
     pub fn multicast(&mut self, gid: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
-        if !self.groups.contains_key(&gid) {
-            let path = self.path(group::LID, Some(gid));
-            let Ok(address) = self.domain.address_handle(&path) else {
-                return Sent::Refused;
-            };
-            if self.groups.len() == MOST_GROUPS {
-                self.groups.clear();
-            }
-            self.groups.insert(gid, address);
-        }
-        let target = (&*self.groups[&gid], group::QUEUE_PAIR, QUEUE_KEY);
+        let Ok(address) = self.address(gid, group::LID) else {
+            return Sent::Refused;
+        };
+        let target = (&*address, group::QUEUE_PAIR, QUEUE_KEY);
         self.main.send(&mut self.slots, target, protocol, packet)
     }
 
-    /// Sends a packet to a neighbour.
+    /// Returns the address handle of a port or a group.
+    fn address(&mut self, gid: Gid, lid: u16) -> Result<Arc<AddressHandle>, Failure> {
+        if let Some(known) = self.addresses.get(&(gid, lid)) {
+            return Ok(Arc::clone(known));
+        }
+        let address = self.domain.address_handle(&self.path(lid, Some(gid)))?;
+        if self.addresses.len() == MOST_ADDRESSES {
+            self.addresses.clear();
+        }
+        self.addresses.insert((gid, lid), Arc::clone(&address));
+        Ok(address)
+    }
+
+    /// Sends an answer to a neighbour, whose queue pair may be any. Answers that wait for a stopped
+    /// process are discarded as soon as they delay others.
+    pub fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        if self.slots.are_used_up() {
+            self.discard_stalled();
+        }
+        if self.answers.is_stalled() && self.renew_answers().is_err() {
+            return Sent::Refused;
+        }
+        let Ok(address) = self.address(to.hardware.gid, to.lid) else {
+            return Sent::Refused;
+        };
+        let target = (&*address, to.hardware.queue_pair, QUEUE_KEY);
+        self.answers.send(&mut self.slots, target, protocol, packet)
+    }
+
+    /// Replaces the lane of answers by another without requests.
+    fn renew_answers(&mut self) -> Result<(), Failure> {
+        let lane = self.new_lane()?;
+        let old = std::mem::replace(&mut self.answers, lane);
+        let number = old.number();
+        // The adapter reads no request of a queue pair that has been destroyed.
+        drop(old);
+        self.slots.release_all(number);
+        Ok(())
+    }
+
+    /// Makes a lane with another number than all others.
+    fn new_lane(&mut self) -> Result<Lane, Failure> {
+        let pair = sending_pair(&self.domain, &self.completions)?;
+        self.start(&pair)?;
+        // Ids have 31 bits for it, and a number is free again long before they end.
+        self.newest_lane = (self.newest_lane + 1) & 0x7fff_ffff;
+        self.newest_lane = self.newest_lane.max(ANSWERS + 1);
+        Ok(Lane::new(self.newest_lane, pair))
+    }
+
+    /// Sends an IP packet to a neighbour.
     pub fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
         if self.slots.are_used_up() {
             self.discard_stalled();
@@ -294,17 +346,8 @@ impl Adapter {
         let address = self
             .domain
             .address_handle(&self.path(lid, Some(hardware.gid)))?;
-        let options = PairOptions {
-            send_depth: DEPTH as u32,
-            receive_depth: 0,
-            ..PairOptions::new(&self.domain, PairType::Ud, &self.completions)
-        };
-        let pair = options.create()?;
-        self.start(&pair)?;
-        // Ids have 31 bits for it, and a number is free again long before they end.
-        self.newest_lane = (self.newest_lane + 1) & 0x7fff_ffff;
-        let number = self.newest_lane.max(1);
-        let lane = Lane::new(number, pair);
+        let lane = self.new_lane()?;
+        let number = lane.number();
         let used = self.clock;
         self.lanes.insert(
             number,
@@ -341,7 +384,13 @@ impl Adapter {
         }
     }
 
-    /// Returns the number of datagrams that were discarded after they had been sent, once.
+    /// Returns the number of datagrams that have not been sent completely.
+    pub fn in_flight(&self) -> usize {
+        let to_neighbours = self.lanes.values().map(|found| found.lane.in_flight());
+        self.main.in_flight() + self.answers.in_flight() + to_neighbours.sum::<usize>()
+    }
+
+    /// Returns the number of IP packets that were discarded after they had been sent, once.
     pub fn take_discarded(&mut self) -> u64 {
         std::mem::take(&mut self.discarded)
     }
@@ -362,6 +411,7 @@ impl Adapter {
             let number = (completion.id >> 32) as u32;
             let lane = match number {
                 MAIN => Some(&mut self.main),
+                number if number == self.answers.number() => Some(&mut self.answers),
                 number => self.lanes.get_mut(&number).map(|found| &mut found.lane),
             };
             if let Some(lane) = lane {
@@ -425,6 +475,19 @@ impl Adapter {
     pub fn events(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
     }
+}
+
+/// Makes a queue pair that sends.
+fn sending_pair(
+    domain: &Arc<ProtectionDomain>,
+    completions: &Arc<CompletionQueue>,
+) -> Result<QueuePair, Failure> {
+    let options = PairOptions {
+        send_depth: DEPTH as u32,
+        receive_depth: 0,
+        ..PairOptions::new(domain, PairType::Ud, completions)
+    };
+    Ok(options.create()?)
 }
 
 /// Returns the index of the first IPv6 GID of an Ethernet port.

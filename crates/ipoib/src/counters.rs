@@ -99,6 +99,8 @@ pub struct Counters {
     pub answers: u64,
     /// Messages of another interface with an address of this one.
     pub conflicts: u64,
+    /// Packets that the kernel dropped in front of the interface; none of them is in `taken`.
+    pub dropped_by_kernel: u64,
     drops: [u64; Drop::ALL.len()],
 }
 
@@ -129,6 +131,10 @@ impl fmt::Display for Counters {
             ("address conflicts", self.conflicts),
         ];
         for (name, count) in always {
+            writeln!(f, "  {name:<48} {count:>12}")?;
+        }
+        if self.dropped_by_kernel > 0 {
+            let (name, count) = ("packets dropped by the kernel", self.dropped_by_kernel);
             writeln!(f, "  {name:<48} {count:>12}")?;
         }
         for reason in Drop::ALL {

@@ -25,6 +25,7 @@ use crate::netlink::{Changes, Netlink};
 use crate::offload;
 use crate::segment::Segments;
 use crate::station::{Interface, Link, Sent, Source, Station};
+use crate::unacknowledged::{self, Unacknowledged};
 
 /// Packets taken from the device before the adapter's completions are looked at.
 const TURN: usize = 64;
@@ -39,6 +40,12 @@ const MOST_GROUPS: usize = 1024;
 const WAITING: i64 = 100;
 const BUSY: i64 = 1;
 const IDLE: i64 = 60_000;
+/// Milliseconds between looks at unsent packets after the command has ended.
+const ENDING: i64 = 10;
+/// Longest time in milliseconds for which TCP data that a command has left is sent, and for which
+/// other packets are.
+const LONGEST_FOR_DATA: u64 = 5_000;
+const LONGEST_FOR_PACKETS: u64 = 1_000;
 
 /// The reason why an interface ends.
 #[derive(Debug, thiserror::Error)]
@@ -113,8 +120,8 @@ impl Engine {
     }
 
     /// Serves the interface: receives its TUN device over `control`, reports that it is ready, and
-    /// moves packets until the peer of `control` is closed. Returns the counters; `None` if no
-    /// device came.
+    /// moves packets until the peer of `control` is closed and the packets of the command are sent.
+    /// Returns the counters; `None` if no device came.
     ///
     /// # Errors
     ///
@@ -122,12 +129,10 @@ impl Engine {
     pub fn serve(self, control: &OwnedFd) -> Result<Option<Counters>, Failure> {
         let files = descriptor::receive(control).map_err(system("receive the TUN device"))?;
         let (index, files) = files;
-        let mut files = files.into_iter();
-        let (Some(device), Some(changes), Some(kernel)) =
-            (files.next(), files.next(), files.next())
-        else {
+        let Ok(files) = <[OwnedFd; 7]>::try_from(files) else {
             return Ok(None);
         };
+        let [device, changes, kernel, igmp, igmp6, tcp, tcp6] = files;
         let Engine { adapter, plan } = self;
         let addresses: Vec<Prefixed> = plan
             .addresses
@@ -138,8 +143,8 @@ impl Engine {
         let mut groups = Groups {
             fixed: fixed_groups(&addresses),
             joined: HashSet::new(),
-            files: files.map(File::from).collect(),
-            interface: plan.name,
+            files: [igmp.into(), igmp6.into()],
+            interface: index,
             is_changed: true,
             refused: HashSet::new(),
         };
@@ -161,6 +166,7 @@ impl Engine {
             kernel: kernel.into(),
             index,
             next_hops: HashMap::new(),
+            is_removed: false,
         };
         let mut pump = Pump {
             station,
@@ -171,11 +177,17 @@ impl Engine {
             buffer: vec![0; LONGEST],
             groups,
             changes: changes.into(),
+            connections: [tcp.into(), tcp6.into()],
+            ended: None,
         };
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
         pump.run(&mut wire, control)?;
         pump.station.end(pump.is_pending);
+        // Not known of an interface that a program has removed.
+        if let Ok(Some(dropped)) = wire.kernel.dropped(index) {
+            pump.station.count_dropped_by_kernel(dropped);
+        }
         if !pump.groups.refused.is_empty() {
             eprintln!(
                 "verbena: the interface did not join {} groups",
@@ -203,8 +215,8 @@ fn fixed_groups(addresses: &[Prefixed]) -> HashSet<Gid> {
 struct Groups {
     fixed: HashSet<Gid>,
     joined: HashSet<Gid>,
-    files: Vec<File>,
-    interface: String,
+    files: [File; 2],
+    interface: u32,
     is_changed: bool,
     /// Groups that were not joined: too many, or refused by the adapter.
     refused: HashSet<Gid>,
@@ -216,7 +228,7 @@ impl Groups {
         if !std::mem::take(&mut self.is_changed) {
             return;
         }
-        let of_programs = membership::read(&self.files, &self.interface);
+        let of_programs = membership::read(&self.files, self.interface);
         let of_programs = of_programs.into_iter().map(|one| group::of(one, PARTITION));
         let mut wanted = self.fixed.clone();
         wanted.extend(of_programs);
@@ -254,6 +266,8 @@ struct Wire {
     index: u32,
     /// Neighbours by which distant destinations are reached.
     next_hops: HashMap<IpAddr, IpAddr>,
+    /// Whether a program has removed the interface.
+    is_removed: bool,
 }
 
 impl Wire {
@@ -277,6 +291,10 @@ fn write(mut device: &File, bytes: &[u8], packets: u64) -> u64 {
 impl Link for Wire {
     fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
         self.adapter.unicast(to, protocol, packet)
+    }
+
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.adapter.answer(to, protocol, packet)
     }
 
     fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
@@ -318,6 +336,10 @@ struct Pump {
     is_pending: bool,
     groups: Groups,
     changes: Changes,
+    /// The files with TCP connections.
+    connections: [File; 2],
+    /// When the command's end was noticed.
+    ended: Option<u64>,
 }
 
 impl Pump {
@@ -327,7 +349,7 @@ impl Pump {
         let mut next_tick = 0;
         loop {
             let mut is_idle = !self.receive(wire, &mut datagram)?;
-            if is_readable || self.is_pending {
+            if is_readable || self.is_pending || self.ended.is_some() {
                 let (moved, is_empty) = self.send(wire)?;
                 is_readable = !is_empty;
                 is_idle &= !moved;
@@ -340,7 +362,14 @@ impl Pump {
                 self.station.tick(now, wire);
                 self.groups.is_changed = true;
                 self.use_changes(wire);
-                next_tick = now + WAITING as u64;
+                // Peers can keep the loop from waiting.
+                if self.ended.is_none() && is_closed(control)? {
+                    self.ended = Some(now);
+                }
+                if self.is_over(wire, now)? {
+                    return Ok(());
+                }
+                next_tick = now + self.ended.map_or(WAITING, |_| ENDING) as u64;
             }
             if !is_idle {
                 continue;
@@ -350,12 +379,41 @@ impl Pump {
             if self.receive(wire, &mut datagram)? {
                 continue;
             }
-            let (from_device, is_over) = self.wait(wire, control)?;
-            if is_over {
-                return Ok(());
-            }
+            let (from_device, is_closed) = self.wait(wire, control)?;
             is_readable |= from_device;
+            if is_closed {
+                self.ended = Some(self.now());
+                next_tick = 0;
+            }
         }
+    }
+
+    /// Returns whether the command has ended and nothing is left to send, or the time for it has
+    /// passed.
+    fn is_over(&mut self, wire: &mut Wire, now: u64) -> Result<bool, Failure> {
+        let Some(ended) = self.ended else {
+            return Ok(false);
+        };
+        let left = unacknowledged::read(&self.connections);
+        let longest = match left.bytes {
+            0 => LONGEST_FOR_PACKETS,
+            _ => LONGEST_FOR_DATA,
+        };
+        if now >= ended + longest {
+            if left.bytes > 0 {
+                eprintln!(
+                    "verbena: the interface ends, and peers have not acknowledged {} bytes of TCP \
+                     that the command left",
+                    left.bytes
+                );
+            }
+            return Ok(true);
+        }
+        // The kernel may have acknowledged the end of a peer since the last look at the device.
+        let (moved, is_empty) = self.send(wire)?;
+        let is_sent = !moved && is_empty && self.station.waiting() == 0;
+        let is_sent = is_sent && wire.adapter.in_flight() == 0;
+        Ok(is_sent && left == Unacknowledged::default())
     }
 
     /// Uses changed addresses and routes of the namespace.
@@ -433,40 +491,65 @@ impl Pump {
         Ok((moved, false))
     }
 
-    /// Waits for work. Returns whether the device is readable, and whether the command has ended.
+    /// Waits for work. Returns whether the device is readable, and whether the peer of `control` is
+    /// closed, which is returned once.
     fn wait(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(bool, bool), Failure> {
         let timeout = match (self.is_pending, self.station.is_waiting()) {
             (true, _) => BUSY,
+            _ if self.ended.is_some() => ENDING,
             (false, true) => WAITING,
             (false, false) => IDLE,
-        };
-        let timeout = Timespec {
-            tv_sec: timeout / 1000,
-            tv_nsec: timeout % 1000 * 1_000_000,
         };
         let of_device = match self.is_pending {
             true => PollFlags::empty(),
             false => PollFlags::IN,
         };
-        let events = wire.adapter.events();
-        let changes = self.changes.as_fd();
-        let mut descriptors = [
-            PollFd::new(control, PollFlags::IN),
-            PollFd::from_borrowed_fd(events, PollFlags::IN),
-            PollFd::from_borrowed_fd(wire.device.as_fd(), of_device),
-            PollFd::from_borrowed_fd(changes, PollFlags::IN),
+        let device = PollFd::from_borrowed_fd(wire.device.as_fd(), of_device);
+        // A closed socket and a removed interface are always ready.
+        let (with_control, with_device) = (self.ended.is_none(), !wire.is_removed);
+        let control = with_control.then(|| PollFd::new(control, PollFlags::IN));
+        let mut descriptors = vec![
+            PollFd::from_borrowed_fd(wire.adapter.events(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.changes.as_fd(), PollFlags::IN),
         ];
-        match poll(&mut descriptors, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(system("wait for packets")(error.into())),
-        }
-        let [control, events, device, changes] = descriptors.map(|one| one.revents());
+        descriptors.extend(control.into_iter().chain(with_device.then_some(device)));
+        ready(&mut descriptors, timeout)?;
+        let mut found = descriptors.iter().map(PollFd::revents);
+        let mut next = |is_there: bool| match is_there {
+            true => found.next().unwrap_or(PollFlags::empty()),
+            false => PollFlags::empty(),
+        };
+        let (events, changes) = (next(true), next(true));
+        let (control, device) = (next(with_control), next(with_device));
         if !changes.is_empty() {
             self.use_changes(wire);
         }
         if events.contains(PollFlags::IN) {
             wire.adapter.take_event()?;
         }
+        if device.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+            wire.is_removed = true;
+            eprintln!("verbena: the interface was removed; the command goes on without it");
+        }
         Ok((device.contains(PollFlags::IN), !control.is_empty()))
     }
+}
+
+/// Waits until a descriptor is ready, or for a number of milliseconds.
+fn ready(descriptors: &mut [PollFd<'_>], milliseconds: i64) -> Result<(), Failure> {
+    let timeout = Timespec {
+        tv_sec: milliseconds / 1000,
+        tv_nsec: milliseconds % 1000 * 1_000_000,
+    };
+    match poll(descriptors, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(system("wait for packets")(error.into())),
+    }
+}
+
+/// Returns whether the peer of a socket is closed.
+fn is_closed(control: &OwnedFd) -> Result<bool, Failure> {
+    let mut control = [PollFd::new(control, PollFlags::IN)];
+    ready(&mut control, 0)?;
+    Ok(!control[0].revents().is_empty())
 }

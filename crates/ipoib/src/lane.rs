@@ -73,7 +73,7 @@ impl Slots {
     }
 }
 
-/// A queue pair that sends to one neighbour or to groups.
+/// A queue pair that sends to one neighbour, to groups, or answers to all.
 pub struct Lane {
     number: u32,
     pair: QueuePair,
@@ -91,6 +91,11 @@ impl Lane {
             in_flight: 0,
             blocked_since: None,
         }
+    }
+
+    /// Returns its number.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Returns its queue pair.

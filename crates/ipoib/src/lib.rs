@@ -26,9 +26,11 @@ mod ndp;
 pub mod neighbour;
 mod netlink;
 mod offload;
+mod proc_file;
 mod segment;
 pub mod station;
 mod transport;
 mod tun;
+mod unacknowledged;
 
 pub use tun::LONGEST_NAME;

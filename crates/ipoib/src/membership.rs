@@ -2,14 +2,9 @@
 //! opened in the namespace.
 
 use std::fs::File;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::unix::fs::FileExt;
 
-/// Files with the memberships of a network namespace. The second is not there without IPv6.
-pub const FILES: [&str; 2] = ["/proc/self/net/igmp", "/proc/self/net/igmp6"];
-/// Most bytes read of a file.
-const MOST_BYTES: usize = 1 << 20;
+use crate::proc_file;
 
 /// Returns whether a packet of the kernel may report a changed membership: IGMP, or IPv6 with
 /// hop-by-hop options, as reports of MLD have.
@@ -23,36 +18,24 @@ pub fn is_report(packet: &[u8]) -> bool {
     }
 }
 
-/// Returns the groups of an interface in the files.
-pub fn read(files: &[File], interface: &str) -> Vec<IpAddr> {
-    let texts = files.iter().filter_map(|file| text(file).ok());
-    texts.flat_map(|text| groups(&text, interface)).collect()
+/// Returns the groups of the interface with this index in the files.
+pub fn read(files: &[File], index: u32) -> Vec<IpAddr> {
+    let texts = files.iter().filter_map(|file| proc_file::text(file).ok());
+    texts.flat_map(|text| groups(&text, index)).collect()
 }
 
-/// Reads a file of proc(5) from its beginning.
-fn text(file: &File) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    let mut part = [0; 4096];
-    while bytes.len() < MOST_BYTES {
-        match file.read_at(&mut part, bytes.len() as u64)? {
-            0 => break,
-            length => bytes.extend_from_slice(&part[..length]),
-        }
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// Returns the groups of an interface in the text of either file.
-fn groups(text: &str, interface: &str) -> Vec<IpAddr> {
+/// Returns the groups of an interface in the text of either file. Its name is not compared: a
+/// program can change it, and a long one has no space behind it.
+fn groups(text: &str, index: u32) -> Vec<IpAddr> {
     let mut found = Vec::new();
     let mut is_own = false;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match *words.as_slice() {
             // IPv4: the interface's line precedes those of its groups, which begin with a tab.
-            [_, name, ..] if !line.starts_with(char::is_whitespace) => {
+            [number, ..] if !line.starts_with(char::is_whitespace) => {
                 let of_ipv6 = words.get(2).and_then(|group| ipv6(group));
-                is_own = name == interface;
+                is_own = number.parse() == Ok(index);
                 found.extend(of_ipv6.filter(|_| is_own));
             }
             [group, ..] if is_own => found.extend(ipv4(group)),
@@ -95,22 +78,27 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn ipv4_groups_of_the_interface_are_found() {
-        let found: Vec<String> = groups(IPV4, "ib0")
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> = groups(IPV4, 2).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["224.0.0.251", "224.0.0.1"]);
-        assert_eq!(groups(IPV4, "lo").len(), 1);
-        assert!(groups(IPV4, "ib1").is_empty());
+        assert_eq!(groups(IPV4, 1).len(), 1);
+        assert!(groups(IPV4, 3).is_empty());
     }
 
     #[test]
     fn ipv6_groups_of_the_interface_are_found() {
-        let found: Vec<String> = groups(IPV6, "ib0")
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> = groups(IPV6, 2).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["ff02::fb", "ff02::1"]);
+    }
+
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn groups_of_an_interface_with_a_long_name_are_found() {
+        // The kernel's format is "%d\t%-10s:".
+        let ipv4 = IPV4.replace("ib0       :", "fifteen-letters:");
+        let ipv6 = IPV6.replace("ib0            ", "fifteen-letters");
+        assert_eq!(groups(&ipv4, 2), groups(IPV4, 2));
+        assert_eq!(groups(&ipv6, 2), groups(IPV6, 2));
+        assert_eq!(groups(&ipv4, 2).len() + groups(&ipv6, 2).len(), 4);
     }
 
     #[test]
@@ -129,7 +117,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read(text: String) {
-            let _ = groups(&text, "ib0");
+            let _ = groups(&text, 2);
         }
     }
 }

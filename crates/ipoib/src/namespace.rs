@@ -2,7 +2,7 @@
 //! process serves.
 #![allow(unsafe_code, reason = "unshare(2)")]
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -15,8 +15,8 @@ use rustix::thread::{
 };
 
 use crate::address::Prefixed;
-use crate::membership;
 use crate::netlink::{Changes, Netlink};
+use crate::proc_file;
 use crate::tun;
 
 /// Shortest MTU with which the kernel has IPv6 on an interface.
@@ -48,7 +48,7 @@ pub enum Failure {
     /// Namespaces are forbidden.
     #[error(
         "cannot create a user and network namespace: {0}; allow user namespaces (sysctl \
-         user.max_user_namespaces, kernel.unprivileged_userns_clone, \
+         user.max_user_namespaces, user.max_net_namespaces, kernel.unprivileged_userns_clone, \
          kernel.apparmor_restrict_unprivileged_userns; in a container its seccomp profile), or \
          run as root"
     )]
@@ -96,9 +96,9 @@ pub enum Failure {
 pub struct Made {
     /// Its index.
     pub index: u32,
-    /// Its TUN device, connections with the kernel, and the files with memberships in groups: as
-    /// the process that serves it takes them.
-    pub descriptors: Vec<OwnedFd>,
+    /// Its TUN device, connections with the kernel, the files with memberships in groups, and those
+    /// with TCP connections: as the process that serves it takes them.
+    pub descriptors: [OwnedFd; 7],
 }
 
 /// Moves this process into new namespaces and makes the interface there. The process must have one
@@ -125,14 +125,20 @@ pub fn enter(plan: &Plan) -> Result<Made, Failure> {
         doing: "watch the network namespace".to_owned(),
         source,
     };
+    let file = |name| proc_file::open(name).map(OwnedFd::from).map_err(general);
     let changes = Changes::open().map_err(general)?;
     let kernel = Netlink::open().map_err(general)?;
-    let memberships = membership::FILES.map(File::open).into_iter().flatten();
-    let sockets = [changes.into(), kernel.into()];
-    let descriptors = std::iter::once(node.into()).chain(sockets);
     Ok(Made {
         index,
-        descriptors: descriptors.chain(memberships.map(OwnedFd::from)).collect(),
+        descriptors: [
+            node.into(),
+            changes.into(),
+            kernel.into(),
+            file("igmp")?,
+            file("igmp6")?,
+            file("tcp")?,
+            file("tcp6")?,
+        ],
     })
 }
 

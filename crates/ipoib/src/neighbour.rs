@@ -159,6 +159,14 @@ impl Table {
         (waiting, dropped)
     }
 
+    /// Returns whether a neighbour is known by another hardware address.
+    pub fn contradicts(&self, ip: IpAddr, hardware: &HardwareAddress) -> bool {
+        match self.entries.get(&ip).map(|entry| &entry.state) {
+            Some(State::Known { at, .. } | State::Probing { at, .. }) => at.hardware != *hardware,
+            _ => false,
+        }
+    }
+
     /// Makes space for an entry: removes the one that has not been used for the longest time, and
     /// returns the number of packets that waited in it.
     fn make_space(&mut self) -> u64 {

@@ -12,6 +12,7 @@ use rustix::net::{
 use crate::address::Prefixed;
 
 const NEW_LINK: u16 = 16;
+const GET_LINK: u16 = 18;
 const NEW_ADDRESS: u16 = 20;
 const GET_ADDRESS: u16 = 22;
 const NEW_ROUTE: u16 = 24;
@@ -33,9 +34,10 @@ const CREATE: u16 = 0x605;
 const INTERFACE_UP: u32 = 1;
 const INET: u8 = 2;
 const INET6: u8 = 10;
-/// Attributes: IFLA_MTU, IFLA_AF_SPEC, IFLA_INET6_ADDR_GEN_MODE; IFA_ADDRESS, IFA_LOCAL,
-/// IFA_BROADCAST, IFA_FLAGS.
+/// Attributes: IFLA_MTU, IFLA_STATS64, IFLA_AF_SPEC, IFLA_INET6_ADDR_GEN_MODE; IFA_ADDRESS,
+/// IFA_LOCAL, IFA_BROADCAST, IFA_FLAGS.
 const MTU: u16 = 4;
+const STATISTICS: u16 = 23;
 const FAMILIES: u16 = 26;
 const IPV6_GENERATION: u16 = 8;
 const ADDRESS: u16 = 1;
@@ -216,6 +218,20 @@ impl Netlink {
         }
     }
 
+    /// Returns the number of packets to an interface that the kernel has dropped, as `ip -s link`
+    /// shows it; `None` if there is no such interface.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn dropped(&mut self, index: u32) -> io::Result<Option<u64>> {
+        self.send(GET_LINK, REQUEST, &link(index, 0))?;
+        let mut answer = vec![0; LONGEST_ANSWER];
+        let (length, _) = recv(&self.socket, &mut answer, RecvFlags::empty())?;
+        let mut links = messages(&answer[..length]).filter(|(kind, _)| *kind == NEW_LINK);
+        Ok(links.next().and_then(|(_, body)| dropped(body)))
+    }
+
     /// Returns the gateway to a destination by an interface, if there is one.
     ///
     /// # Errors
@@ -302,6 +318,15 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
         16 => Some(Ipv6Addr::from(*bytes.first_chunk::<16>()?).into()),
         _ => None,
     }
+}
+
+/// Returns `tx_dropped` of `struct rtnl_link_stats64` in a `struct ifinfomsg` with attributes.
+fn dropped(body: &[u8]) -> Option<u64> {
+    const AT: usize = 7 * 8;
+    let mut all = attributes(body.get(16..)?);
+    let (_, statistics) = all.find(|(kind, _)| *kind == STATISTICS)?;
+    let bytes = statistics.get(AT..)?.first_chunk()?;
+    Some(u64::from_ne_bytes(*bytes))
 }
 
 /// Returns the address in a `struct ifaddrmsg` with attributes if it is one of the interface.
@@ -392,11 +417,25 @@ mod tests {
         assert_eq!(messages(&answer[..answer.len() - 1]).count(), 1);
     }
 
+    #[test]
+    fn dropped_packets_of_an_interface_are_read() {
+        let mut body = link(7, 0);
+        attribute(&mut body, MTU, &[0; 4]);
+        let statistics: Vec<u8> = (0..24u64).flat_map(u64::to_ne_bytes).collect();
+        attribute(&mut body, STATISTICS, &statistics);
+        assert_eq!(dropped(&body), Some(7));
+        assert_eq!(dropped(&body[..30]), None);
+        let mut kernel = Netlink::open().unwrap();
+        // The loopback interface.
+        assert!(kernel.dropped(1).unwrap().is_some());
+        assert_eq!(kernel.dropped(u32::MAX >> 1).unwrap(), None);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_split(bytes: Vec<u8>) {
             for (_, body) in messages(&bytes) {
-                let _ = (address(body, 0), attributes(body).count());
+                let _ = (address(body, 0), dropped(body), attributes(body).count());
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The rules of an interface, without I/O and clock: where packets go, and the answers to
 //! messages.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use verbena_verbs::Gid;
@@ -46,8 +47,10 @@ pub enum Sent {
 
 /// The link and the interface, as the rules use them.
 pub trait Link {
-    /// Sends a packet to a neighbour.
+    /// Sends an IP packet to a neighbour.
     fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent;
+    /// Sends an answer to a neighbour that has requested an address. A busy link drops it.
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent;
     /// Sends a packet to a group.
     fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent;
     /// Gives a packet to the interface. Returns whether it was taken.
@@ -73,7 +76,8 @@ pub struct Station {
     interface: Interface,
     table: Table,
     counters: Counters,
-    last_defence: Option<u64>,
+    /// When each address was last defended.
+    defences: HashMap<IpAddr, u64>,
 }
 
 impl Station {
@@ -83,7 +87,7 @@ impl Station {
             interface,
             table: Table::default(),
             counters: Counters::default(),
-            last_defence: None,
+            defences: HashMap::new(),
         }
     }
 
@@ -107,6 +111,8 @@ impl Station {
     /// Replaces the addresses of the interface, and announces the new ones.
     pub fn set_addresses(&mut self, addresses: &[Prefixed], link: &mut impl Link) {
         let old = std::mem::replace(&mut self.interface.addresses, addresses.to_vec());
+        let is_left = |ip: &IpAddr| addresses.iter().any(|one| one.address == *ip);
+        self.defences.retain(|ip, _| is_left(ip));
         for one in addresses {
             if !old.iter().any(|known| known.address == one.address) {
                 self.announce_one(one.address, link);
@@ -114,7 +120,7 @@ impl Station {
         }
     }
 
-    fn announce_one(&self, address: IpAddr, link: &mut impl Link) {
+    fn announce_one(&self, address: IpAddr, link: &mut impl Link) -> Sent {
         match address {
             IpAddr::V4(address) => self.broadcast_request(address, address, link),
             IpAddr::V6(address) => {
@@ -124,7 +130,7 @@ impl Station {
                 };
                 self.advertise(kind, address, group::ALL_IPV6, |group, packet| {
                     link.multicast(group, Protocol::Ipv6, packet)
-                });
+                })
             }
         }
     }
@@ -264,7 +270,9 @@ impl Station {
     /// Asks for the hardware address of a neighbour.
     fn ask(&mut self, to: IpAddr, link: &mut impl Link) {
         match (to, self.source_towards(to)) {
-            (IpAddr::V4(to), Some(IpAddr::V4(source))) => self.broadcast_request(source, to, link),
+            (IpAddr::V4(to), Some(IpAddr::V4(source))) => {
+                self.broadcast_request(source, to, link);
+            }
             (IpAddr::V6(target), Some(IpAddr::V6(source))) => {
                 let destination = group::solicited_node(target);
                 let message = ndp::Message {
@@ -282,7 +290,12 @@ impl Station {
         self.counters.requests += 1;
     }
 
-    fn broadcast_request(&self, sender_ip: Ipv4Addr, target_ip: Ipv4Addr, link: &mut impl Link) {
+    fn broadcast_request(
+        &self,
+        sender_ip: Ipv4Addr,
+        target_ip: Ipv4Addr,
+        link: &mut impl Link,
+    ) -> Sent {
         let message = arp::Message {
             operation: arp::Operation::Request,
             sender: self.interface.hardware,
@@ -291,7 +304,7 @@ impl Station {
             target_ip,
         };
         let group = group::broadcast(self.interface.partition);
-        link.multicast(group, Protocol::Arp, &message.bytes());
+        link.multicast(group, Protocol::Arp, &message.bytes())
     }
 
     /// Sends requests that are due, and drops packets to neighbours that do not answer.
@@ -301,6 +314,16 @@ impl Station {
         for address in due.ask {
             self.ask(address, link);
         }
+    }
+
+    /// Returns the number of packets that wait for an address.
+    pub fn waiting(&self) -> u64 {
+        self.table.waiting()
+    }
+
+    /// Counts packets that the kernel dropped in front of the interface.
+    pub fn count_dropped_by_kernel(&mut self, packets: u64) {
+        self.counters.dropped_by_kernel = packets;
     }
 
     /// Drops the packets that still wait when the interface ends, and one that the link has not
@@ -404,8 +427,8 @@ impl Station {
                 target: message.sender.bytes(),
                 target_ip: message.sender_ip,
             };
-            link.unicast(&neighbour, Protocol::Arp, &answer.bytes());
-            self.counters.answers += 1;
+            let sent = link.answer(&neighbour, Protocol::Arp, &answer.bytes());
+            self.count_answer(sent);
         }
     }
 
@@ -425,7 +448,12 @@ impl Station {
             (Kind::Advertisement { .. }, _) if is_for_this => {
                 self.defend(message.target.into(), now, link);
             }
-            (Kind::Advertisement { .. }, Some(neighbour)) => {
+            (Kind::Advertisement { replaces, .. }, Some(neighbour)) => {
+                let hardware = &neighbour.hardware;
+                if !replaces && self.table.contradicts(message.target.into(), hardware) {
+                    // RFC 4861 section 7.2.5.
+                    return;
+                }
                 self.confirm(message.target.into(), neighbour, false, now, link);
             }
             (Kind::Advertisement { .. }, None) => {}
@@ -436,17 +464,22 @@ impl Station {
                     is_solicited: true,
                     replaces: true,
                 };
-                self.advertise(kind, message.target, message.source, |_, packet| {
-                    link.unicast(&neighbour, Protocol::Ipv6, packet)
+                let sent = self.advertise(kind, message.target, message.source, |_, packet| {
+                    link.answer(&neighbour, Protocol::Ipv6, packet)
                 });
-                self.counters.answers += 1;
+                self.count_answer(sent);
             }
             (Kind::Solicitation, None) => {
                 // A probe for a duplicate, or a sender without an address: all hear the answer.
-                self.announce_one(message.target.into(), link);
-                self.counters.answers += 1;
+                let sent = self.announce_one(message.target.into(), link);
+                self.count_answer(sent);
             }
         }
+    }
+
+    /// Counts an answer if it was sent.
+    fn count_answer(&mut self, sent: Sent) {
+        self.counters.answers += u64::from(sent == Sent::Done);
     }
 
     /// Sends an advertisement of an address by `send`, which gets the destination's group, too.
@@ -456,7 +489,7 @@ impl Station {
         target: Ipv6Addr,
         destination: Ipv6Addr,
         send: impl FnOnce(Gid, &[u8]) -> Sent,
-    ) {
+    ) -> Sent {
         let message = ndp::Message {
             kind,
             source: target,
@@ -465,17 +498,15 @@ impl Station {
             hardware: Some(self.interface.hardware),
         };
         let gid = group::of(destination.into(), self.interface.partition);
-        send(gid, &message.packet());
+        send(gid, &message.packet())
     }
 
     /// Counts a conflict, and announces the address again unless that was done a moment ago.
     fn defend(&mut self, address: IpAddr, now: u64, link: &mut impl Link) {
         self.counters.conflicts += 1;
-        if self
-            .last_defence
-            .is_none_or(|last| last + DEFENCE_PAUSE <= now)
-        {
-            self.last_defence = Some(now);
+        let last = self.defences.get(&address);
+        if last.is_none_or(|last| last + DEFENCE_PAUSE <= now) {
+            self.defences.insert(address, now);
             self.announce_one(address, link);
         }
     }
@@ -504,7 +535,8 @@ enum Route {
 }
 
 /// Checks that a message states the hardware address of its sender: the GID of its route, or
-/// without a route its queue pair. Neighbours cannot divert the packets of others then.
+/// without a route its queue pair. Packets go to no other port then; neighbours can still claim the
+/// IP addresses of others, as with ARP on any link.
 fn is_genuine(hardware: &HardwareAddress, source: Source) -> Result<(), Drop> {
     let is_genuine = match source.gid {
         Some(gid) => hardware.gid == gid,

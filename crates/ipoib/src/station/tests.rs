@@ -66,6 +66,7 @@ fn packet(from: IpAddr, to: IpAddr, length: usize, number: u32) -> Vec<u8> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum To {
     Neighbour(u32, u16),
+    Requester(u32),
     Group(Gid),
 }
 
@@ -83,6 +84,15 @@ impl Link for Recorder {
             return Sent::Busy;
         }
         let to = To::Neighbour(to.hardware.queue_pair, to.lid);
+        self.sent.push((to, protocol, packet.to_vec()));
+        Sent::Done
+    }
+
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        if self.is_busy {
+            return Sent::Busy;
+        }
+        let to = To::Requester(to.hardware.queue_pair);
         self.sent.push((to, protocol, packet.to_vec()));
         Sent::Done
     }
@@ -158,7 +168,7 @@ fn requests_go_to_the_groups_of_the_rfc() {
         .iter()
         .map(|(to, _, _)| match to {
             To::Group(gid) => gid.to_string(),
-            To::Neighbour(..) => String::new(),
+            To::Neighbour(..) | To::Requester(_) => String::new(),
         })
         .collect();
     assert_eq!(
@@ -331,6 +341,40 @@ fn a_flood_of_requests_costs_one_answer_each_and_a_bounded_table() {
 }
 
 #[test]
+fn answers_are_no_packets_of_the_interface_and_count_only_if_sent() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let arp = arp::Message {
+        operation: arp::Operation::Request,
+        sender: hardware(2),
+        sender_ip: Ipv4Addr::new(10, 0, 0, 2),
+        target: [0; 20],
+        target_ip: Ipv4Addr::new(10, 0, 0, 1),
+    };
+    let solicitation = ndp::Message {
+        kind: Kind::Solicitation,
+        source: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+        destination: group::solicited_node(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1)),
+        target: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
+        hardware: Some(hardware(2)),
+    };
+    let requests = [
+        datagram(Protocol::Arp, &arp.bytes()),
+        datagram(Protocol::Ipv6, &solicitation.packet()),
+    ];
+    for request in &requests {
+        station.receive(request, source(2), 0, &mut link);
+        assert_eq!(link.sent.pop().unwrap().0, To::Requester(2));
+    }
+    link.is_busy = true;
+    for request in &requests {
+        station.receive(request, source(2), 0, &mut link);
+    }
+    let counters = station.counters();
+    assert_eq!((counters.answers, counters.unicast), (2, 0));
+}
+
+#[test]
 fn a_conflict_is_counted_and_defended_once_in_ten_seconds() {
     let mut station = station(1);
     let mut link = Recorder::default();
@@ -351,6 +395,60 @@ fn a_conflict_is_counted_and_defended_once_in_ten_seconds() {
     }
     assert_eq!(station.counters().conflicts, 3);
     assert_eq!(link.sent.len(), 2);
+}
+
+#[test]
+fn each_address_is_defended() {
+    let other = Prefixed {
+        address: v4(7),
+        length: 24,
+    };
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    let both = [station.interface.addresses[0], other];
+    station.set_addresses(&both, &mut link);
+    link.sent.clear();
+    for number in [1, 7] {
+        let arp = arp::Message {
+            operation: arp::Operation::Request,
+            sender: hardware(2),
+            sender_ip: Ipv4Addr::new(10, 0, 0, number),
+            target: [0; 20],
+            target_ip: Ipv4Addr::new(10, 0, 0, number),
+        };
+        let bytes = datagram(Protocol::Arp, &arp.bytes());
+        station.receive(&bytes, source(2), 0, &mut link);
+    }
+    assert_eq!(link.sent.len(), 2);
+    station.set_addresses(&both[..1], &mut link);
+    assert_eq!(station.defences.len(), 1);
+}
+
+#[test]
+fn an_advertisement_without_override_replaces_no_known_address() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    station.take(&packet(v6(1), v6(2), 60, 0), 0, &mut link);
+    let mut advertise = |station: &mut Station, number: u8, replaces: bool| {
+        let message = ndp::Message {
+            kind: Kind::Advertisement {
+                is_solicited: false,
+                replaces,
+            },
+            source: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+            destination: group::ALL_IPV6,
+            target: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
+            hardware: Some(hardware(number)),
+        };
+        let bytes = datagram(Protocol::Ipv6, &message.packet());
+        station.receive(&bytes, source(number), 0, &mut link);
+        station.take(&packet(v6(1), v6(2), 60, 0), 0, &mut link);
+        link.sent.last().unwrap().0.clone()
+    };
+    // The first one resolves the address.
+    assert_eq!(advertise(&mut station, 3, false), To::Neighbour(3, 3));
+    assert_eq!(advertise(&mut station, 4, false), To::Neighbour(3, 3));
+    assert_eq!(advertise(&mut station, 5, true), To::Neighbour(5, 5));
 }
 
 #[test]
