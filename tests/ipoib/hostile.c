@@ -1,8 +1,10 @@
 /* Sends datagrams that no interface sends to the broadcast group of IP over InfiniBand: short ones, unknown types, cut IP
- * packets, invalid and forged ARP messages and neighbour messages, random bytes, and requests without end. */
+ * packets, invalid and forged ARP messages and neighbour messages, random bytes, and many requests. With an argument, requests
+ * until there is a file of this name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <infiniband/verbs.h>
 
@@ -88,9 +90,15 @@ static void request(uint32_t sender, int is_genuine)
 	memcpy(arp + 52, (uint8_t[]){10, 0, 0, 1}, 4);
 }
 
-int main(void)
+int main(int count, char **words)
 {
 	open_adapter();
+	for (uint32_t sender = 0; count > 1; sender++) {
+		if (sender % 256 == 0 && access(words[1], F_OK) == 0)
+			return 0;
+		request(sender, 1);
+		send_datagram(60);
+	}
 	for (uint32_t length = 1; length < 4; length++)
 		send_datagram(length);
 	header(0x88cc);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,10 @@ REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ip", "iproute2"), Tool("ping", "iputi
 MTU = 4092
 WRONG_INPUT, ENVIRONMENT, NOT_FOUND = 2, 3, 127
 BYTES = 64 << 20
+# More than the kernel sends at once.
+LEFT = 5_000_000
+# Longest time that an end may take in seconds, and processor time of an idle one in ticks of the clock.
+LONGEST, IDLE = 20, 30
 
 
 def cases() -> list[Case]:
@@ -40,6 +45,7 @@ def cases() -> list[Case]:
         Case("two ends", "TCP", transferred),
         Case("two ends", "iperf3", measured),
         Case("two ends", "UDP segments", segmented),
+        Case("two ends", "a sender that ends", left),
         Case("two ends", "a capture", captured),
         Case("four ends", "all pairs", all_pairs),
         Case("four ends", "groups", grouped),
@@ -47,6 +53,9 @@ def cases() -> list[Case]:
         Case("an end that is stopped", "", stopped),
         Case("an address without an interface", "", unanswered),
         Case("a hostile peer", "", attacked),
+        Case("a hostile peer", "requests while a command ends", flooded),
+        Case("the interface", "that a program removes", removed),
+        Case("the interface", "that is not served for a while", overrun),
         Case("addresses that programs add and remove", "", changed),
         Case("a gateway", "", routed),
         Case("nodes of a fabric", "", on_fabric),
@@ -55,7 +64,7 @@ def cases() -> list[Case]:
         Case("wrong arguments", "", refused),
         Case("no TUN device", "", partial(forbidden, "mount -t tmpfs none /dev/net", "cannot open /dev/net/tun", "tun")),
         Case("no namespaces", "", partial(forbidden, "echo 0 > /proc/sys/user/max_net_namespaces", "user and network namespace",
-                                          "user.max_user_namespaces")),
+                                          "user.max_net_namespaces")),
     ]
 
 
@@ -166,10 +175,23 @@ def segmented(place: Place) -> Outcome:
     for name, text in (("receive.py", receive), ("send.py", send)):
         (place.directory / name).write_text(text)
     other = ends.start(1, f"python3 receive.py; {WAIT}")
-    ended = ends.run(2, "until [ -e ready ]; do sleep 0.02; done; ping -c 1 -w 20 fd00::1; python3 send.py; sleep 0.3")
+    ended = ends.run(2, "until [ -e ready ]; do sleep 0.02; done; ping -c 1 -w 20 fd00::1; python3 send.py")
     [server] = ends.stop(other)
     order = " ".join(map(str, range(20)))
     return unbalanced(ended) or lacks(server, [rf"^{order}$"]) or passed("20 datagrams")
+
+
+def left(place: Place) -> Outcome:
+    """All bytes that a program has sent arrive, although it ends before the peer has acknowledged them."""
+    ends = Ends(place)
+    tool = f"python3 '{HERE / 'transfer.py'}'"
+    for address in ("10.0.0.1", "fd00::1"):
+        other = ends.start(1, f"{tool} count {address}")
+        ended = ends.run(2, f"exec {tool} leave {address} {LEFT}")
+        server = other.finish(time.monotonic() + SECONDS)
+        if failure := unbalanced(ended) or lacks(server, [rf"^{LEFT} bytes arrived$"]):
+            return failure
+    return passed(f"2 x {LEFT} bytes")
 
 
 def captured(place: Place) -> Outcome:
@@ -226,7 +248,7 @@ def grouped(place: Place) -> Outcome:
     started.append(ends.start(3, WAIT))
     wait = "; ".join(f"until [ -e ready-{number}-{at} ]; do sleep 0.02; done" for number in (1, 2) for at in (0, 1))
     send = "; ".join(f"{tool} send {group} 10.0.0.4 to-{at}" for at, group in enumerate(groups))
-    ended = ends.run(4, f"{wait}; {send}; ping -b -c 3 -i 0.1 -W 0.3 10.0.0.255 || :; sleep 0.3")
+    ended = ends.run(4, f"{wait}; {send}; ping -b -c 3 -i 0.1 -W 0.3 10.0.0.255 || :")
     rest = ends.stop(*started)
     for one in (ended, *rest):
         if failure := unbalanced(one):
@@ -319,6 +341,49 @@ def attacked(place: Place) -> Outcome:
     return lacks(ended, [r"3 received"]) or lacks(server, [rf"dropped received: {reason} +[1-9]" for reason in reasons]) or passed()
 
 
+def flooded(place: Place) -> Outcome:
+    """A peer that sends requests without end does not keep a command from ending."""
+    try:
+        program = c_program.compile_program(HERE / "hostile.c", ("-l", "ibverbs"))
+    except c_program.DoesNotCompile as error:
+        return failed("does not compile", str(error))
+    command = [str(VERBENA), "run", "--", str(program), "over"]
+    peers = [place.start(f"flood-{number}", command) for number in range(3)]
+    ends = Ends(place)
+    ended = ends.run(1, "sleep 2")
+    for peer in ends.stop(*peers):
+        if not peer.succeeded or peer.seconds < ended.seconds:
+            return failed(peer.describe(), peer.evidence())
+    if failure := unbalanced(ended):
+        return failure
+    if not (count := counters(ended.output)["address requests answered"]):
+        return failed("no request arrived", ended.evidence())
+    return passed(f"{count} answers") if ended.seconds < LONGEST else failed(f"ended after {ended.seconds:.0f} s", ended.evidence())
+
+
+def removed(place: Place) -> Outcome:
+    """A program removes the interface: a message says so, the command goes on, and the end waits without processor time."""
+    ticks = "cut -d ' ' -f 14,15 /proc/$PPID/stat"
+    ended = Ends(place).run(1, f"ip link delete ib0; sleep 0.5; {ticks}; sleep 2; {ticks}; echo goes on")
+    if failure := lacks(ended, [r"the interface was removed", r"^goes on$"]):
+        return failure
+    first, last = (int(user) + int(system) for user, system in re.findall(r"^(\d+) (\d+)$", ended.output, re.MULTILINE))
+    return passed() if last - first < IDLE else failed(f"{last - first} ticks of the processor in 2 s", ended.evidence())
+
+
+def overrun(place: Place) -> Outcome:
+    """Packets that the kernel drops because nothing takes them from its queue are counted."""
+    flood = ("import socket\nend = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+             "for _ in range(5000): end.sendto(bytes(100), ('10.0.0.77', 9))")
+    (place.directory / "flood.py").write_text(flood)
+    ended = Ends(place).run(1, "kill -STOP $PPID; python3 flood.py; kill -CONT $PPID; ip -s link show ib0")
+    if failure := lacks(ended, [r"packets dropped by the kernel +[1-9]"]):
+        return failure
+    count = counters(ended.output)
+    total = count["packets sent by programs"] + count["packets dropped by the kernel"]
+    return passed(f"{count['packets dropped by the kernel']} dropped") if total >= 5000 else failed(f"{total} packets", ended.evidence())
+
+
 def changed(place: Place) -> Outcome:
     """An end answers for addresses that its programs add, and no longer for those that they remove."""
     ends = Ends(place)
@@ -383,6 +448,9 @@ def refused(place: Place) -> Outcome:
         ("--address", "10.0.0.1", "--", "true"): "10.0.0.1/24",
         ("--address", "10.0.0.1/33", "--", "true"): "32 bits",
         ("--address", "224.0.0.1/4", "--", "true"): "multicast",
+        ("--address", "10.0.0.255/24", "--", "true"): "broadcast address of its prefix",
+        (*good, *good, "--", "true"): "given twice",
+        (*good, "--name", "all", "--", "true"): "all or default",
         (*good, "--name", "a/b", "--", "true"): "printable",
         (*good, "--name", "an-interface-of-17", "--", "true"): "15",
         (*good, "--", "--statistics"): "no option",

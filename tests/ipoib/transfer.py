@@ -1,7 +1,9 @@
 """Sends bytes over TCP and compares their digests: `transfer.py receive ADDRESS`, `transfer.py send ADDRESS BYTES`. The
-receiver's answer is its digest."""
+receiver's answer is its digest. `transfer.py leave ADDRESS BYTES` ends as soon as the kernel has the bytes, and `transfer.py
+count ADDRESS` prints the number of those that arrive."""
 
 import hashlib
+import os
 import random
 import socket
 import sys
@@ -14,29 +16,49 @@ def family(address):
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def receive(address):
+def accept(address):
     with socket.socket(family(address), socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, PORT))
         listener.listen()
-        peer, _ = listener.accept()
-        with peer:
-            digest = hashlib.sha256()
-            while part := peer.recv(1 << 20):
-                digest.update(part)
-            peer.sendall(digest.digest())
+        return listener.accept()[0]
+
+
+def connect(address):
+    while True:
+        try:
+            return socket.create_connection((address, PORT))
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+
+
+def receive(address):
+    with accept(address) as peer:
+        digest = hashlib.sha256()
+        while part := peer.recv(1 << 20):
+            digest.update(part)
+        peer.sendall(digest.digest())
+
+
+def count(address):
+    length = 0
+    with accept(address) as peer:
+        while part := peer.recv(1 << 20):
+            length += len(part)
+    print(length, "bytes arrived", flush=True)
+
+
+def leave(address, length):
+    peer = connect(address)
+    peer.sendall(bytes(length))
+    peer.close()
+    os._exit(0)
 
 
 def send(address, length):
     block = random.Random(length).randbytes(1 << 20)
     digest = hashlib.sha256()
-    while True:
-        try:
-            peer = socket.create_connection((address, PORT))
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.02)
-    with peer:
+    with connect(address) as peer:
         left = length
         while left:
             part = block[:left]
@@ -52,7 +74,5 @@ def send(address, length):
     print("the same bytes" if answer == digest.digest() else "other bytes")
 
 
-if sys.argv[1] == "receive":
-    receive(sys.argv[2])
-else:
-    send(sys.argv[2], int(sys.argv[3]))
+what, address, *rest = sys.argv[1:]
+{"receive": receive, "count": count, "leave": leave, "send": send}[what](address, *map(int, rest))
