@@ -2,10 +2,10 @@
 //! network, and the processes that run on them.
 
 use crate::adapter::{
-    AdapterModel, Carried, Fidelity, Pair, Plan, Plans, ReceiveQueue, Request, Transport,
+    AdapterModel, Carried, Fidelity, Flights, Pair, Plan, Plans, ReceiveQueue, Request, Transport,
 };
 use crate::audit::{Audit, Usage};
-use crate::component::{BusModel, MemoryModel, Network, Port};
+use crate::component::{BusModel, MemoryModel, Network, Port, ReadRecords};
 use crate::kernel::{Occupancy, Server, Sim, Time, Watch};
 use crate::profile::{Adapter, Congestion, CorePair, Cpu, System};
 use crate::stage;
@@ -57,6 +57,8 @@ pub struct Cluster {
     network: Rc<Network>,
     /// Created on first use: a system may have thousands of nodes of which a benchmark uses two.
     nodes: Vec<OnceCell<Rc<Node>>>,
+    /// Where what is under way is, if that is in records and not in tasks.
+    records: Option<(Rc<ReadRecords>, Rc<Flights>)>,
     next_pair: Cell<u32>,
     next_region: Cell<u64>,
     /// All queue pairs; peers hold only weak references to each other.
@@ -66,21 +68,46 @@ pub struct Cluster {
 impl Cluster {
     /// Creates `nodes` nodes of `system`, at rest.
     pub fn new(system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
-        Cluster::within(Sim::new(), system, nodes, fidelity)
+        Cluster::within(Sim::new(), system, nodes, fidelity, true)
+    }
+
+    /// Like [`Cluster::new`], with a task for every packet and read. This is the readable
+    /// reference: slower, with the same results to the picosecond, as a test on random systems
+    /// checks.
+    pub fn of_tasks(system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
+        Cluster::within(Sim::new(), system, nodes, fidelity, false)
     }
 
     /// Creates a cluster of many nodes at message fidelity: every node is a partition of the
     /// simulation. Activities may connect nodes by reliable messages only, and start in their own
     /// partition ([`Sim::start_in`]).
     pub fn of_places(system: &System, nodes: usize) -> Rc<Cluster> {
-        let sim = match &system.switch {
-            Some(switch) => Sim::of_places(Network::lookahead(&system.cable, switch)),
-            None => Sim::new(),
-        };
-        Cluster::within(sim, system, nodes, Fidelity::Message)
+        let sim = Cluster::partitioned(system);
+        Cluster::within(sim, system, nodes, Fidelity::Message, true)
     }
 
-    fn within(sim: Sim, system: &System, nodes: usize, fidelity: Fidelity) -> Rc<Cluster> {
+    /// Like [`Cluster::of_places`], with a task for every packet and read, as in
+    /// [`Cluster::of_tasks`].
+    pub fn of_places_and_tasks(system: &System, nodes: usize) -> Rc<Cluster> {
+        let sim = Cluster::partitioned(system);
+        Cluster::within(sim, system, nodes, Fidelity::Message, false)
+    }
+
+    fn partitioned(system: &System) -> Sim {
+        match &system.switch {
+            Some(switch) => Sim::of_places(Network::lookahead(&system.cable, switch)),
+            None => Sim::new(),
+        }
+    }
+
+    fn within(
+        sim: Sim,
+        system: &System,
+        nodes: usize,
+        fidelity: Fidelity,
+        by_records: bool,
+    ) -> Rc<Cluster> {
+        let records = by_records.then(|| (ReadRecords::new(&sim), Flights::new(&sim)));
         let network = Rc::new(Network::new(&sim, system, nodes));
         Rc::new(Cluster {
             sim,
@@ -92,6 +119,7 @@ impl Cluster {
             fidelity,
             network,
             nodes: (0..nodes).map(|_| OnceCell::new()).collect(),
+            records,
             next_pair: Cell::new(1),
             next_region: Cell::new(1),
             pairs: RefCell::default(),
@@ -118,7 +146,10 @@ impl Cluster {
         self.nodes[number]
             .get_or_init(|| {
                 let memory = Rc::new(MemoryModel::new(&self.system.host.memory));
-                let bus = Rc::new(BusModel::new(&self.sim, &self.system.host, memory.clone()));
+                let reads = self.records.as_ref().map(|(reads, _)| reads.clone());
+                let flights = self.records.as_ref().map(|(_, flights)| flights.clone());
+                let bus = BusModel::new(&self.sim, &self.system.host, memory.clone(), reads);
+                let bus = Rc::new(bus);
                 let adapter = Rc::new(AdapterModel::new(
                     number,
                     &self.sim,
@@ -127,6 +158,7 @@ impl Cluster {
                     self.network.clone(),
                     (self.fidelity, self.congestion.clone()),
                     self.plans.clone(),
+                    flights,
                 ));
                 Rc::new(Node {
                     number,

@@ -1,6 +1,7 @@
 //! Measures the model's speed, one figure per line: events a second at packet level, and the Halo
 //! exchange of up to thousands of nodes at message level. `make bench` runs it and compares the
-//! figures with their targets (benches/suite/model.py).
+//! figures with their targets (benches/suite/model.py). With numbers of nodes as arguments it runs
+//! only these exchanges, once each.
 //!
 //! The cost of a message is the processor time of the whole run, including creation and release of
 //! nodes and queue pairs, divided by the number of messages of its six exchanges; at every size
@@ -75,6 +76,14 @@ fn exchange(nodes: usize, times: u32) {
 }
 
 fn main() {
+    // Sizes as arguments: only these exchanges, once each, for an analysis.
+    let named: Vec<usize> = std::env::args()
+        .skip(1)
+        .map(|nodes| nodes.parse().expect("an argument is a number of nodes"))
+        .collect();
+    if !named.is_empty() {
+        return named.iter().for_each(|&nodes| exchange(nodes, 1));
+    }
     for name in ["connectx-ddr", "infinihost3-ddr"] {
         let figure = name.replace('-', "_");
         println!("packet_{figure}_events_per_s {:.0}", packets(name));

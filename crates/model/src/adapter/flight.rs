@@ -6,22 +6,34 @@
 
 use super::corrections::Plan;
 use super::load::{COMPLETION, Chunk, Held, Left};
+use super::model::Translation;
 use super::operation::Transport;
 use super::pair::{Message, Pair};
 use crate::component::{Flow, Load, Reading};
+use crate::kernel::Time;
 use crate::stage;
 use std::rc::Rc;
 
 pub(super) struct Flight {
-    source: Rc<Pair>,
-    target: Rc<Pair>,
-    message: Rc<Message>,
-    chunk: Chunk,
+    pub source: Rc<Pair>,
+    pub target: Rc<Pair>,
+    pub message: Rc<Message>,
+    pub chunk: Chunk,
     /// Sequence number in `source`'s order.
-    number: u64,
+    pub number: u64,
     /// Time of its packets at the current stage.
-    flow: Flow,
-    left: Left,
+    pub flow: Flow,
+    pub left: Left,
+}
+
+/// A payload that has been placed.
+pub(super) struct Placed {
+    /// When the bus has taken its last byte.
+    pub gone: Time,
+    /// When a processor sees it.
+    pub visible: Time,
+    /// For the last of a message that takes a receive request: when its completion may be written.
+    pub reported: Option<Time>,
 }
 
 impl Flight {
@@ -53,9 +65,19 @@ impl Flight {
 
     /// Waits for its payload, and until all earlier chunks of the queue pair have been sent.
     pub async fn gather(&mut self, reading: Option<Reading>) {
-        if let Some(reading) = reading {
+        let data = match reading {
+            Some(reading) => Some(reading.done().await),
+            None => None,
+        };
+        self.is_gathered(data);
+        self.source.sent.enter(self.number).await;
+    }
+
+    /// Takes over the payload, which has arrived as `data` if it was read.
+    pub fn is_gathered(&mut self, data: Option<Flow>) {
+        if let Some(data) = data {
             let start = self.flow.head;
-            self.flow = reading.done().await;
+            self.flow = data;
             if self.flow.tail > start {
                 self.source
                     .adapter
@@ -67,18 +89,28 @@ impl Flight {
         if side.gathering.get() == 0 {
             side.gathered.changed();
         }
-        self.source.sent.enter(self.number).await;
     }
 
     /// Passes the sending adapter and leaves as soon as possible.
     pub async fn leave(&mut self) {
+        self.pass_sender();
+        self.source.adapter.sim.sleep_until(self.flow.head).await;
+        self.source.leave(&mut self.left, self.flow).await;
+        self.has_left();
+    }
+
+    /// Passes the sending adapter: it may leave when its flow begins.
+    pub fn pass_sender(&mut self) {
         let adapter = &self.source.adapter;
         let pipeline = adapter.profile.engines.pipeline.since(self.plan().sending);
-        self.flow = self.source.book_sending(self.chunk.load, self.flow);
-        self.source.sent.pass_at(self.flow.head);
-        adapter.sim.sleep_until(self.flow.head + pipeline).await;
-        self.flow = self.flow.later(pipeline);
-        self.source.leave(&mut self.left, self.flow).await;
+        let flow = self.source.book_sending(self.chunk.load, self.flow);
+        self.source.sent.pass_at(flow.head);
+        self.flow = flow.later(pipeline);
+    }
+
+    /// Completes a message without acknowledgement whose last packet has left.
+    pub fn has_left(&self) {
+        let adapter = &self.source.adapter;
         if self.source.transport != Transport::Reliable && self.chunk.last {
             // There is no acknowledgement: complete when all of it has left.
             let (own, message) = (self.source.clone(), self.message.clone());
@@ -93,12 +125,39 @@ impl Flight {
         let (flow, held) = self.source.come(&self.target, &mut self.left).await;
         self.flow = flow;
         let target = &self.target;
-        target.adapter.load_context(target.id).await;
-        self.flow = target.book_engine(self.chunk.load, flow);
-        let Some(held) = self.take_turn(held).await else {
-            return;
-        };
-        self.place(held).await;
+        if let Some(missing) = target.adapter.touch_context(target.id) {
+            target.adapter.fetch_context(missing).await;
+        }
+        self.process(held).await;
+    }
+
+    /// Is processed at the receiver, which has its context.
+    pub async fn process(&mut self, held: Held) {
+        self.flow = self.target.book_engine(self.chunk.load, self.flow);
+        self.take_turn_and_place(held).await;
+    }
+
+    pub async fn take_turn_and_place(&mut self, held: Held) {
+        if let Some(held) = self.take_turn(held).await {
+            if let Some(translated) = self.translate() {
+                translated.await;
+            }
+            self.place(held).await;
+        }
+    }
+
+    /// Returns whether no decision is made between engine and pipeline of the receiver. If so, it
+    /// is placed when its flow has passed the pipeline.
+    pub fn is_in_turn(&self) -> bool {
+        let kind = self.message.kind;
+        let takes_receive = self.chunk.first && kind.is_received();
+        !kind.is_answered() && !takes_receive && self.source.delivered.is_open(self.number)
+    }
+
+    /// Returns how long it takes to pass the receiver's pipeline.
+    pub fn pipeline(&self) -> Time {
+        let engines = &self.target.adapter.profile.engines;
+        engines.pipeline.since(self.plan().receiving)
     }
 
     /// Waits for its turn and until it has passed the adapter. Returns the buffer space that it
@@ -114,12 +173,10 @@ impl Flight {
             ..
         } = self;
         let sim = &target.adapter.sim;
-        let engines = &target.adapter.profile.engines;
-        let pipeline = engines.pipeline.since(self.plan().receiving);
+        let pipeline = self.pipeline();
         let is_answered = message.kind.is_answered();
         let takes_receive = chunk.first && message.kind.is_received();
-        if !is_answered && !takes_receive && source.delivered.is_open(*number) {
-            // No decision is made between engine and pipeline.
+        if self.is_in_turn() {
             sim.sleep_until(flow.head + pipeline).await;
             return Some(Some(held));
         }
@@ -154,18 +211,41 @@ impl Flight {
         self.source.delivered.pass();
     }
 
+    /// Translates the address of its payload; returns a wait if the translation is missing.
+    pub fn translate(&self) -> Option<Translation> {
+        let mut place = self.message.remote;
+        place.address += self.chunk.offset;
+        let adapter = &self.target.adapter;
+        adapter.translate(place, self.chunk.load.bytes, self.chunk.first)
+    }
+
     /// Places its payload in memory; the last chunk of a message also triggers acknowledgement,
     /// completion and callbacks.
-    async fn place(&mut self, held: Option<Held>) {
+    pub async fn place(&mut self, held: Option<Held>) {
+        let placed = self.put_down(held);
+        if !self.chunk.last {
+            return;
+        }
+        if self.target.transport == Transport::Reliable {
+            self.start_acknowledgement(placed.gone);
+        }
+        let sim = &self.target.adapter.sim;
+        let mut visible = placed.visible;
+        if let Some(instant) = placed.reported {
+            sim.sleep_until(instant).await;
+            visible = self.report();
+        }
+        sim.sleep_until(visible).await;
+        if let Some(placed) = self.message.placed.borrow_mut().take() {
+            placed();
+        }
+    }
+
+    /// Writes its payload to memory.
+    pub fn put_down(&self, held: Option<Held>) -> Placed {
         let (target, message) = (&self.target, &self.message);
         let adapter = &target.adapter;
         let sim = &adapter.sim;
-        let mut place = message.remote;
-        place.address += self.chunk.offset;
-        if let Some(translated) = adapter.translate(place, self.chunk.load.bytes, self.chunk.first)
-        {
-            translated.await;
-        }
         let delay = sim.now().since(self.flow.head);
         let global = match target.transport {
             Transport::Datagram => adapter.network.link().global_header.0,
@@ -174,38 +254,44 @@ impl Flight {
         let mut load = self.chunk.load;
         load.bytes += global;
         load.first += global;
-        let written = adapter.store(place.home, load, self.flow.later(delay));
+        let written = adapter.store(message.remote.home, load, self.flow.later(delay));
         adapter.count(|c| c.bytes_placed += self.chunk.load.bytes);
         target.let_go(held, written.gone);
         self.source.delivered.pass();
-        if !self.chunk.last {
-            return;
+        let visible = written.visible.tail;
+        if self.chunk.last {
+            message.visible.set(Some(visible));
         }
-        let sooner = self.plan().placement;
-        let mut visible = written.visible.tail;
-        message.visible.set(Some(visible));
-        if target.transport == Transport::Reliable {
-            // Not before the bus has taken the last byte.
-            let (own, source, message) = (target.clone(), self.source.clone(), message.clone());
-            let gone = written.gone;
-            sim.start_at(gone, async move {
-                own.acknowledge(&source, &message, gone).await;
-            });
+        Placed {
+            gone: written.gone,
+            visible: visible.since(self.plan().placement),
+            reported: message
+                .kind
+                .is_received()
+                .then(|| self.flow.tail + delay),
         }
-        if message.kind.is_received() {
-            let request = adapter.profile.receive.request;
-            sim.sleep_until(self.flow.tail + delay).await;
-            visible = adapter
-                .bus
-                .write(Load::single(COMPLETION), Flow::at(sim.now()))
-                .visible
-                .tail;
-            adapter.span(stage::COMPLETION, sim.now(), visible + request);
-            visible += request;
+    }
+
+    /// Starts the acknowledgement of its message, not before the bus has taken the last byte.
+    fn start_acknowledgement(&self, gone: Time) {
+        let (own, source, message) = (&self.target, &self.source, &self.message);
+        let adapter = &own.adapter;
+        if let Some(flights) = &adapter.flights {
+            return flights.acknowledge(self, gone);
         }
-        sim.sleep_until(visible.since(sooner)).await;
-        if let Some(placed) = message.placed.borrow_mut().take() {
-            placed();
-        }
+        let (own, source, message) = (own.clone(), source.clone(), message.clone());
+        adapter.sim.start_at(gone, async move {
+            own.acknowledge(&source, &message, gone).await;
+        });
+    }
+
+    /// Writes the completion of a received message; returns when a processor sees it.
+    pub fn report(&self) -> Time {
+        let adapter = &self.target.adapter;
+        let now = adapter.sim.now();
+        let written = adapter.bus.write(Load::single(COMPLETION), Flow::at(now));
+        let visible = written.visible.tail + adapter.profile.receive.request;
+        adapter.span(stage::COMPLETION, now, visible);
+        visible.since(self.plan().placement)
     }
 }

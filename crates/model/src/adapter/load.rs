@@ -19,6 +19,7 @@ pub(super) enum Work {
 }
 
 /// A packet in flight, or at message fidelity a batch of packets.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk {
     pub load: Load,
     /// Offset in the message.

@@ -11,6 +11,7 @@ mod congestion;
 mod corrections;
 mod engine;
 mod flight;
+mod flights;
 pub mod footprint;
 mod load;
 mod model;
@@ -22,6 +23,7 @@ mod request;
 mod send;
 
 pub use corrections::{Plan, Plans};
+pub use flights::Flights;
 pub use model::{AdapterModel, Counters, Fidelity};
 pub use operation::{Kind, MemoryHome, MemoryLocation, Placement, Transport};
 pub use pair::{Carried, Pair, ReceiveQueue};

@@ -3,6 +3,7 @@
 use super::cache::{Cache, Lookup};
 use super::corrections::{Plan, Plans};
 use super::engine::Engines;
+use super::flights::Flights;
 use super::load::{Held, Outgoing};
 use super::operation::{Kind, MemoryHome, MemoryLocation, Transport};
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
@@ -80,7 +81,19 @@ pub struct AdapterModel {
     translations: RefCell<Cache>,
     counters: Cell<Counters>,
     plans: Rc<Plans>,
+    /// Where its packets in flight are, if they are records and not tasks.
+    pub(super) flights: Option<Rc<Flights>>,
 }
+
+/// A context that has to be fetched.
+#[must_use = "it counts as cached"]
+pub(super) struct MissingContext {
+    /// Whether it evicts another.
+    displaced: bool,
+}
+
+/// A wait for a translation.
+pub(super) type Translation = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Granularity of the simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,6 +115,7 @@ impl AdapterModel {
         network: Rc<Network>,
         (fidelity, congestion): (Fidelity, Option<Rc<Congestion>>),
         plans: Rc<Plans>,
+        flights: Option<Rc<Flights>>,
     ) -> AdapterModel {
         let sending = (network.link().lanes.0, network.link().buffer.0);
         let sides = (0..network.ports_of_adapter()).map(|_| SendingSide::new(sim, sending));
@@ -124,6 +138,7 @@ impl AdapterModel {
             translations: RefCell::new(Cache::new(profile.caches.lines())),
             counters: Cell::new(Counters::default()),
             plans,
+            flights,
             profile: profile.clone(),
         }
     }
@@ -218,16 +233,26 @@ impl AdapterModel {
 
     /// Ensures that the context of queue pair `pair` is cached.
     pub(super) async fn load_context(&self, pair: u32) {
-        let lookup = self.contexts.borrow_mut().touch(u64::from(pair));
-        if let Lookup::Miss { displaced } = lookup {
-            self.count(|c| c.context_misses += 1);
+        if let Some(missing) = self.touch_context(pair) {
             // Boxed: keeps the many activities small that hit the cache.
-            Box::pin(self.fetch_context(displaced)).await;
+            Box::pin(self.fetch_context(missing)).await;
         }
     }
 
-    /// Fetches a context that is not cached; `displaced` states whether it evicts another.
-    async fn fetch_context(&self, displaced: bool) {
+    /// Counts the context of queue pair `pair` as cached; returns its fetch if it was missing.
+    pub(super) fn touch_context(&self, pair: u32) -> Option<MissingContext> {
+        match self.contexts.borrow_mut().touch(u64::from(pair)) {
+            Lookup::Hit => None,
+            Lookup::Miss { displaced } => {
+                self.count(|c| c.context_misses += 1);
+                Some(MissingContext { displaced })
+            }
+        }
+    }
+
+    /// Fetches a context that is not cached.
+    pub(super) async fn fetch_context(&self, missing: MissingContext) {
+        let MissingContext { displaced } = missing;
         let bytes = self.profile.caches.context.0;
         if displaced {
             // The evicted context is dirty: it is written back first, but not waited for.
@@ -261,7 +286,7 @@ impl AdapterModel {
         place: MemoryLocation,
         bytes: u64,
         first: bool,
-    ) -> Option<Pin<Box<impl Future<Output = ()> + use<>>>> {
+    ) -> Option<Translation> {
         if place.home == MemoryHome::Adapter || bytes == 0 {
             return None;
         }

@@ -4,6 +4,7 @@
 use super::load::{COMPLETION, Chunk, FIRST_OF_ENTRY, Held, Work};
 use super::operation::{Kind, MemoryHome, Transport};
 use super::pair::{Message, Pair};
+use super::request::Action;
 use crate::component::{Flow, Load, Reading};
 use crate::kernel::Time;
 use crate::stage;
@@ -88,6 +89,12 @@ impl Pair {
         true
     }
 
+    /// Returns the header bytes of an acknowledgement.
+    pub(super) fn acknowledgement(&self) -> u64 {
+        let link = self.adapter.network.link();
+        link.packet_overhead.0 + link.acknowledgement_header.0
+    }
+
     /// Returns an acknowledgement for a message whose last packet has just been placed.
     pub(super) async fn acknowledge(
         self: &Rc<Self>,
@@ -95,9 +102,7 @@ impl Pair {
         message: &Message,
         tail: Time,
     ) {
-        let link = self.adapter.network.link();
-        let header = link.packet_overhead.0 + link.acknowledgement_header.0;
-        let mut left = self.towards(source, Load::single(0), header);
+        let mut left = self.towards(source, Load::single(0), self.acknowledgement());
         self.leave(&mut left, Flow::at(tail)).await;
         let (_, held) = self.come(source, &mut left).await;
         let adapter = &source.adapter;
@@ -118,7 +123,7 @@ impl Pair {
 
     /// Serial scheduling: an acknowledgement arrives like a packet; retiring the request from the
     /// send queue is work of the sending side.
-    async fn take_acknowledgement(&self, held: Held) {
+    pub(super) async fn take_acknowledgement(&self, held: Held) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
         adapter.load_context(self.id).await;
@@ -138,9 +143,16 @@ impl Pair {
 
     /// Reports a message's completion to the requester's program.
     pub(super) async fn complete(&self, message: &Message) {
-        let Some(completed) = message.completed.borrow_mut().take() else {
-            return;
-        };
+        if let Some((instant, completed)) = self.begin_to_complete(message) {
+            self.adapter.sim.sleep_until(instant).await;
+            completed();
+        }
+    }
+
+    /// Writes the completion of a message, if a program waits for it; returns when the program sees
+    /// it, and the callback.
+    pub(super) fn begin_to_complete(&self, message: &Message) -> Option<(Time, Action)> {
+        let completed = message.completed.borrow_mut().take()?;
         let adapter = &self.adapter;
         let visible = adapter
             .bus
@@ -156,8 +168,7 @@ impl Pair {
             true => adapter.plan(message.kind, self.transport).placement,
             false => Time::ZERO,
         };
-        adapter.sim.sleep_until(visible.tail.since(sooner)).await;
-        completed();
+        Some((visible.tail.since(sooner), completed))
     }
 
     /// Responds to a read or an atomic of `source`.

@@ -169,6 +169,9 @@ impl Pair {
         let side = self.adapter.side(self.port);
         side.gathering.set(side.gathering.get() + 1);
         let mut flight = Flight::new(self, target, message, chunk);
+        if let Some(flights) = &self.adapter.flights {
+            return flights.start(flight, reading);
+        }
         let task = |reading: Option<Reading>| async move {
             flight.gather(reading).await;
             flight.leave().await;

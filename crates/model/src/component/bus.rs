@@ -3,6 +3,7 @@
 use super::load::{Flow, Load};
 use super::memory::MemoryModel;
 use super::pcie::PcieModel;
+use super::pcie_reads::ReadRecords;
 use super::pcix::PcixModel;
 use super::transfer::{Reading, Window, Written};
 use crate::kernel::{Server, Sim, Space, Time};
@@ -18,11 +19,19 @@ pub enum BusModel {
 }
 
 impl BusModel {
-    /// Creates the bus of the host's profile.
-    pub fn new(sim: &Sim, host: &Host, memory: Rc<MemoryModel>) -> BusModel {
+    /// Creates the bus of the host's profile. Its reads are tasks without `records`.
+    pub fn new(
+        sim: &Sim,
+        host: &Host,
+        memory: Rc<MemoryModel>,
+        records: Option<Rc<ReadRecords>>,
+    ) -> BusModel {
         let numa = host.numa.as_ref();
         match &host.bus {
-            Bus::Pcie(pcie) => BusModel::Pcie(Rc::new(PcieModel::new(sim, (pcie, numa), memory))),
+            Bus::Pcie(pcie) => {
+                let pcie = PcieModel::new(sim, (pcie, numa), memory, records);
+                BusModel::Pcie(Rc::new(pcie))
+            }
             Bus::Pcix(pcix) => BusModel::Pcix(Rc::new(PcixModel::new(sim, pcix, memory))),
         }
     }

@@ -75,6 +75,21 @@ impl PacketInFlight {
     }
 }
 
+/// Progress of a load that a record carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passage {
+    /// It waits for buffer space at the far end of its adapter's link.
+    Leaving(u64),
+    /// It has left its adapter.
+    Left,
+    /// It continues in a partition at an instant.
+    Travels(usize, Time),
+    /// It waits for buffer space behind a switch.
+    Waiting(Slot, u64),
+    /// It has passed its last port.
+    Passed,
+}
+
 /// A load that has arrived at an adapter.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
@@ -227,13 +242,18 @@ impl Network {
 
     /// Returns a future that reserves buffer space at the far end of a link, and the reserved slot.
     fn enter(&self, egress: usize, sent: Sent) -> (Take<'_>, Slot) {
-        let buffer = self.buffer(egress, sent.lane);
+        let slot = self.slot(egress, sent);
+        let buffer = &self.buffers[slot.buffer as usize];
+        (buffer.take(&self.sim, u64::from(slot.bytes)), slot)
+    }
+
+    /// Returns the buffer space that a load needs at the far end of a link.
+    fn slot(&self, egress: usize, sent: Sent) -> Slot {
         let bytes = Network::blocks(sent.load, sent.header);
-        let slot = Slot {
-            buffer: buffer as u32,
+        Slot {
+            buffer: self.buffer(egress, sent.lane) as u32,
             bytes: u32::try_from(bytes).expect("a load is shorter than a buffer"),
-        };
-        (self.buffers[buffer].take(&self.sim, bytes), slot)
+        }
     }
 
     /// Releases `slot`, whose load will have left the buffer at `instant`.
@@ -266,10 +286,15 @@ impl Network {
     /// link has buffer space and the port is free. The future completes when the departure time is
     /// known.
     pub async fn depart(&self, in_flight: &mut PacketInFlight, flow: Flow) {
-        let own = in_flight.own as usize;
-        let (room, slot) = self.enter(own, in_flight.sent);
+        let (room, slot) = self.enter(in_flight.own as usize, in_flight.sent);
         in_flight.slot = slot;
         room.await;
+        self.leave(in_flight, flow);
+    }
+
+    /// Sends a load for which the far end of its adapter's link has buffer space.
+    fn leave(&self, in_flight: &mut PacketInFlight, flow: Flow) {
+        let own = in_flight.own as usize;
         let load = in_flight.sent.load;
         in_flight.spans = self.spans(own, in_flight.sent);
         let (span, tail) = in_flight.spans;
@@ -278,24 +303,104 @@ impl Network {
         (in_flight.begin, in_flight.end) = (turn.start, turn.end);
     }
 
+    /// The first half of [`Network::depart`] for a record.
+    pub(crate) fn begin_to_depart(&self, in_flight: &mut PacketInFlight, flow: Flow) -> Passage {
+        in_flight.slot = self.slot(in_flight.own as usize, in_flight.sent);
+        let Slot { buffer, bytes } = in_flight.slot;
+        match self.buffers[buffer as usize].enter(&self.sim, u64::from(bytes)) {
+            Some(ticket) => Passage::Leaving(ticket),
+            None => {
+                self.leave(in_flight, flow);
+                Passage::Left
+            }
+        }
+    }
+
+    /// Returns whether a load that waits for space at the far end of its adapter's link has left.
+    pub(crate) fn departs(
+        &self,
+        in_flight: &mut PacketInFlight,
+        ticket: u64,
+        flow: Flow,
+    ) -> bool {
+        let departs = self.has_room(in_flight.slot, ticket);
+        if departs {
+            self.leave(in_flight, flow);
+        }
+        departs
+    }
+
+    fn has_room(&self, slot: Slot, ticket: u64) -> bool {
+        let buffer = &self.buffers[slot.buffer as usize];
+        buffer.come(&self.sim, ticket, u64::from(slot.bytes))
+    }
+
+    /// Begins [`Network::carry`] for a record.
+    pub(crate) fn begin_to_carry(&self, in_flight: &PacketInFlight) -> Passage {
+        self.note(in_flight, self.stage_of(in_flight.sent));
+        self.continues(in_flight)
+    }
+
+    fn continues(&self, in_flight: &PacketInFlight) -> Passage {
+        match self.next_place(in_flight) {
+            Some((place, due)) => Passage::Travels(place, due),
+            None => Passage::Passed,
+        }
+    }
+
+    /// Lets a load that has come to a switch pass its egress port, if that has space behind it.
+    pub(crate) fn pass(&self, in_flight: &mut PacketInFlight) -> Passage {
+        let (egress, sent) = self.choose(in_flight);
+        let slot = self.slot(egress, sent);
+        let buffer = &self.buffers[slot.buffer as usize];
+        match buffer.enter(&self.sim, u64::from(slot.bytes)) {
+            Some(ticket) => Passage::Waiting(slot, ticket),
+            None => {
+                self.pass_port(in_flight, slot);
+                self.continues(in_flight)
+            }
+        }
+    }
+
+    /// Lets a load that waits for space behind an egress port pass it; `None` if it waits on.
+    pub(crate) fn pass_later(
+        &self,
+        in_flight: &mut PacketInFlight,
+        (slot, ticket): (Slot, u64),
+    ) -> Option<Passage> {
+        self.has_room(slot, ticket).then(|| {
+            self.pass_port(in_flight, slot);
+            self.continues(in_flight)
+        })
+    }
+
     /// Carries a departed load to the destination adapter. The future completes when the head has
     /// arrived.
     pub async fn carry(&self, in_flight: &mut PacketInFlight) -> Arrival {
         self.note(in_flight, self.stage_of(in_flight.sent));
-        while let Some(place) = self.topology.place(&in_flight.way) {
-            // The first byte reaches the switch after the cable delay and may leave after the
-            // switch latency.
-            let due = in_flight.begin + self.cable + self.latency;
+        while let Some((place, due)) = self.next_place(in_flight) {
             self.sim.travel(place, due).await;
-            let (egress, lane) = self.choose(in_flight);
-            let sent = Sent {
-                lane,
-                ..in_flight.sent
-            };
+            let (egress, sent) = self.choose(in_flight);
             let (room, slot) = self.enter(egress, sent);
             room.await;
-            self.pass_port(in_flight, egress, slot);
+            self.pass_port(in_flight, slot);
         }
+        let arrival = self.arrival(in_flight);
+        self.sim.sleep_until(arrival.flow.head).await;
+        arrival
+    }
+
+    /// Returns the partition of the next egress port of a load, and when it may leave there; `None`
+    /// if no port is left.
+    fn next_place(&self, in_flight: &PacketInFlight) -> Option<(usize, Time)> {
+        let place = self.topology.place(&in_flight.way)?;
+        // The first byte reaches the switch after the cable delay and may leave after the switch
+        // latency.
+        Some((place, in_flight.begin + self.cable + self.latency))
+    }
+
+    /// Returns the arrival of a load that has passed its last port.
+    pub(crate) fn arrival(&self, in_flight: &PacketInFlight) -> Arrival {
         let Sent { load, header, .. } = in_flight.sent;
         let egress = in_flight.slot.buffer as usize / self.lanes as usize;
         let first = match self.is_uniform && load.packets == 1 {
@@ -303,7 +408,6 @@ impl Network {
             false => self.span(egress, load.first, 1, header),
         };
         let head = in_flight.begin + first + self.cable;
-        self.sim.sleep_until(head).await;
         let tail = in_flight.end + self.cable;
         Arrival {
             flow: Flow { head, tail },
@@ -312,22 +416,25 @@ impl Network {
         }
     }
 
-    /// Chooses the egress port of the current switch, and the lane there.
-    fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, u64) {
+    /// Chooses the egress port of the current switch; returns it, and what is sent on the lane
+    /// there.
+    fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, Sent) {
         let sent = in_flight.sent;
         let hop = self
             .topology
             .pass(&mut in_flight.way, &Ports { own: self, sent });
         let lane = self.lane_of(sent.lane, hop.class);
+        let sent = Sent { lane, ..sent };
         if let Some(marks) = &self.marks {
-            in_flight.marked |= self.marks(marks, hop.egress, Sent { lane, ..sent });
+            in_flight.marked |= self.marks(marks, hop.egress, sent);
         }
-        (hop.egress, lane)
+        (hop.egress, sent)
     }
 
     /// Passes an egress port that has buffer space behind it: the load moves from its previous
     /// buffer to `slot`.
-    fn pass_port(&self, in_flight: &mut PacketInFlight, egress: usize, slot: Slot) {
+    fn pass_port(&self, in_flight: &mut PacketInFlight, slot: Slot) {
+        let egress = slot.buffer as usize / self.lanes as usize;
         let load = in_flight.sent.load;
         let entered = in_flight.begin + self.cable;
         let (span, tail) = match self.is_uniform {

@@ -10,15 +10,12 @@
 use super::interconnect::Interconnect;
 use super::load::{Flow, Load};
 use super::memory::MemoryModel;
-use super::pcie_reads::Reads;
+use super::pcie_reads::{ReadRecords, Reads, TOGETHER};
 use super::transfer::{Reading, Window, Written};
 use crate::kernel::{Mailbox, Server, Sim, Space, Time};
 use crate::profile::{Numa, Pcie};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Most requests of one record: those of a packet of 2 KiB.
-const TOGETHER: usize = 4;
 
 /// The link between a host's chipset and its adapter.
 pub struct PcieModel {
@@ -37,6 +34,8 @@ pub struct PcieModel {
     /// Times that a read request takes, and that one packet costs the opposite direction.
     pub(super) asks: Time,
     pub(super) answers: Time,
+    /// Where its reads are, if they are records and not tasks.
+    records: Option<Rc<ReadRecords>>,
 }
 
 impl PcieModel {
@@ -45,6 +44,7 @@ impl PcieModel {
         sim: &Sim,
         (profile, numa): (&Arc<Pcie>, Option<&Numa>),
         memory: Rc<MemoryModel>,
+        records: Option<Rc<ReadRecords>>,
     ) -> PcieModel {
         let mut model = PcieModel {
             sim: sim.clone(),
@@ -58,6 +58,7 @@ impl PcieModel {
             profile: profile.clone(),
             asks: Time::ZERO,
             answers: Time::ZERO,
+            records,
         };
         model.asks = model.span(profile.request_overhead.0 as f64);
         model.answers = model.answered(1);
@@ -195,7 +196,14 @@ impl PcieModel {
             let mut reads = Reads::<TOGETHER>::new(self, total, Some(reading.begin()));
             let together = requests.by_ref().take(TOGETHER);
             together.for_each(|bytes| reads.add(bytes, None));
-            self.sim.start(reads);
+            self.start(reads);
+        }
+    }
+
+    fn start(&self, reads: Reads<TOGETHER>) {
+        match &self.records {
+            Some(records) => records.start(reads),
+            None => self.sim.start(reads),
         }
     }
 
@@ -242,7 +250,7 @@ impl PcieModel {
                 };
                 reads.add(bytes, Some(permit));
             }
-            self.sim.start(reads);
+            self.start(reads);
         }
         reading
     }

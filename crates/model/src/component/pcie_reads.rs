@@ -8,7 +8,8 @@
 use super::load::{Flow, Load};
 use super::pcie::PcieModel;
 use super::transfer::Part;
-use crate::kernel::{Permit, Space, Time};
+use crate::kernel::{Machine, MachineNumber, Permit, Sim, Slab, Space, Time, prefetch};
+use std::cell::{OnceCell, RefCell};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -60,6 +61,8 @@ pub(super) struct Reads<const N: usize> {
     total: Rc<Space>,
     requests: [Request; N],
     number: usize,
+    /// Partition of its bus, where all its events are.
+    place: u32,
     /// Ended with them, if they belong to a reading.
     part: Option<Part>,
 }
@@ -81,6 +84,7 @@ impl<const N: usize> Reads<N> {
                 }
             }; N],
             number: 0,
+            place: bus.sim.place(),
             part,
         }
     }
@@ -91,6 +95,16 @@ impl<const N: usize> Reads<N> {
         request.bytes = u32::try_from(bytes).expect("a request is shorter than a packet");
         request.permit = permit;
         self.number += 1;
+    }
+
+    /// Advances all requests for which the current event may have come; ends the part of a reading
+    /// and returns true if all have ended.
+    fn comes(&mut self) -> bool {
+        let has_ended = self.advance();
+        if has_ended && let Some(part) = self.part.take() {
+            part.end(Flow::at(self.bus.sim.now()));
+        }
+        has_ended
     }
 
     /// Advances all requests for which the current event may have come; returns whether all have
@@ -216,12 +230,65 @@ impl Request {
 impl<const N: usize> Future for Reads<N> {
     type Output = ();
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if !self.advance() {
-            return Poll::Pending;
+        match self.comes() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
-        if let Some(part) = self.part.take() {
-            part.end(Flow::at(self.bus.sim.now()));
+    }
+}
+
+/// Most requests of one record: those of a packet of 2 KiB.
+pub(super) const TOGETHER: usize = 4;
+
+/// The reads of all buses.
+#[derive(Default)]
+pub struct ReadRecords {
+    machine: OnceCell<MachineNumber>,
+    records: RefCell<Slab<Reads<TOGETHER>>>,
+}
+
+impl ReadRecords {
+    /// Creates the reads of a simulation.
+    pub fn new(sim: &Sim) -> Rc<ReadRecords> {
+        let records = Rc::new(ReadRecords::default());
+        let number = sim.add_machine(records.clone());
+        let _ = records.machine.set(number);
+        records
+    }
+
+    /// Starts reads after all tasks that are ready.
+    pub(super) fn start(&self, reads: Reads<TOGETHER>) {
+        let sim = reads.bus.sim.clone();
+        let mut records = self.records.borrow_mut();
+        let record = records.add(reads);
+        sim.has_room_for(records.room());
+        if let Some(machine) = self.machine.get() {
+            sim.wake(machine.task(record));
         }
-        Poll::Ready(())
+    }
+}
+
+impl Machine for ReadRecords {
+    fn advance(&self, sim: &Sim, record: u32) {
+        let mut records = self.records.borrow_mut();
+        if let Some(reads) = records.get(record)
+            && reads.place == sim.place()
+            && reads.comes()
+        {
+            records.remove(record);
+        }
+    }
+
+    fn prefetch(&self, record: u32, depth: usize) {
+        let records = self.records.borrow();
+        match (depth, records.slot(record)) {
+            (0, slot) => prefetch::of(slot),
+            (_, Some(reads)) => prefetch::of(&*reads.bus),
+            (_, None) => (),
+        }
+    }
+
+    fn clear(&self) {
+        self.records.take();
     }
 }

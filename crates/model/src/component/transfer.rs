@@ -127,6 +127,13 @@ impl Reading {
         parts.latch.start_then(task(Some(self)));
     }
 
+    /// Returns the times of the load once its head has arrived; until then, wakes `task` at that
+    /// instant. No other task may wait.
+    pub(crate) fn done_or_wakes(&self, task: u32) -> Option<Flow> {
+        let is_over = self.parts.latch.is_over_or_wakes(task);
+        is_over.then(|| self.parts.flow.get())
+    }
+
     /// Waits until the head of the load has arrived.
     pub async fn done(self) -> Flow {
         self.parts.latch.wait().await;

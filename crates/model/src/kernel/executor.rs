@@ -11,9 +11,10 @@
 use super::activity_pool::{Activity, ActivityPool};
 use super::calendar::{Calendar, PartitionNumber, TaskId};
 use super::prefetch;
+use super::records::{Machine, MachineNumber, record_of};
 use super::time::Time;
 use super::trace::Trace;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -67,6 +68,10 @@ struct Inner {
     tasks: RefCell<Vec<Slot>>,
     free: RefCell<Vec<TaskId>>,
     pool: ActivityPool,
+    /// The machines of the tasks that are records.
+    machines: [OnceCell<Rc<dyn Machine>>; MachineNumber::MOST],
+    /// Whether upcoming tasks are prefetched.
+    prefetches: Cell<bool>,
     trace: Trace,
 }
 
@@ -112,6 +117,8 @@ impl Sim {
             tasks: RefCell::new(Vec::new()),
             free: RefCell::new(Vec::new()),
             pool: ActivityPool::default(),
+            machines: [const { OnceCell::new() }; MachineNumber::MOST],
+            prefetches: Cell::new(false),
             trace: Trace::default(),
         }))
     }
@@ -151,7 +158,7 @@ impl Sim {
         }
     }
 
-    fn place_of(&self, place: usize) -> PartitionNumber {
+    pub(crate) fn place_of(&self, place: usize) -> PartitionNumber {
         match self.0.several {
             true => PartitionNumber::try_from(place).expect("places are numbered by 32 bits"),
             false => 0,
@@ -186,6 +193,27 @@ impl Sim {
     pub fn start(&self, future: impl Future<Output = ()> + 'static) {
         let id = self.add(self.0.pool.boxed(future));
         self.0.ready.borrow_mut().push_back(id);
+    }
+
+    /// Adds a machine.
+    ///
+    /// # Panics
+    ///
+    /// If the simulation already has the most that it can have.
+    pub fn add_machine(&self, machine: Rc<dyn Machine>) -> MachineNumber {
+        let machines = &self.0.machines;
+        let index = machines.iter().position(|cell| cell.get().is_none());
+        let number = MachineNumber::at(index.unwrap_or(MachineNumber::MOST));
+        let _ = machines[index.unwrap_or_default()].set(machine);
+        number
+    }
+
+    /// Prefetches upcoming tasks from now on, as the machines have so many records (`room`) that
+    /// they do not stay in the caches.
+    pub fn has_room_for(&self, room: usize) {
+        if room > FETCHED_FROM {
+            self.0.prefetches.set(true);
+        }
     }
 
     /// Adds a task that first runs when it is woken.
@@ -225,6 +253,7 @@ impl Sim {
             }
             None => {
                 tasks.push(slot);
+                self.has_room_for(tasks.len());
                 (tasks.len() - 1) as TaskId
             }
         }
@@ -268,6 +297,8 @@ impl Sim {
         // any more.
         drop(tasks);
         self.0.pool.clear();
+        let machines = self.0.machines.iter().filter_map(OnceCell::get);
+        machines.for_each(|machine| machine.clear());
         self.0.ready.borrow_mut().clear();
     }
 
@@ -275,13 +306,13 @@ impl Sim {
     fn step(&self) -> bool {
         let inner = &*self.0;
         let ready = inner.ready.borrow_mut().pop_front();
-        let mut tasks = inner.tasks.borrow_mut();
+        let is_timed = ready.is_none();
         let id = match ready {
             Some(id) => id,
             None => {
                 let mut calendar = inner.calendar.borrow_mut();
-                let next = match tasks.len() > FETCHED_FROM {
-                    true => calendar.next(|stage, id| fetch(&tasks, stage, id)),
+                let next = match inner.prefetches.get() {
+                    true => calendar.next(|depth, id| inner.prefetch(depth, id)),
                     false => calendar.next(|_, _| ()),
                 };
                 let Some((instant, id)) = next else {
@@ -290,9 +321,6 @@ impl Sim {
                 inner.now.set(instant);
                 let place = calendar.place();
                 inner.place.set(place);
-                if inner.several && tasks[id as usize].waits_in != place {
-                    return true;
-                }
                 id
             }
         };
@@ -301,11 +329,25 @@ impl Sim {
         if events.is_multiple_of(PORTION) {
             EVENTS.fetch_add(PORTION, Ordering::Relaxed);
         }
-        // A task that has ended meanwhile may have been woken twice.
-        let Some(mut task) = tasks[id as usize].task.take() else {
+        if let Some((machine, record)) = record_of(id) {
+            inner.current.set(id);
+            if let Some(machine) = inner.machines[machine].get() {
+                machine.advance(self, record);
+            }
             return true;
+        }
+        let mut task = {
+            let mut tasks = inner.tasks.borrow_mut();
+            let slot = &mut tasks[id as usize];
+            if is_timed && inner.several && slot.waits_in != inner.place.get() {
+                return true;
+            }
+            // A task that has ended meanwhile may have been woken twice.
+            match slot.task.take() {
+                Some(task) => task,
+                None => return true,
+            }
         };
-        drop(tasks);
         inner.current.set(id);
         match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => inner.tasks.borrow_mut()[id as usize].task = Some(task),
@@ -321,20 +363,20 @@ impl Sim {
         &self.0.trace
     }
 
-    pub(super) fn current(&self) -> TaskId {
+    pub(crate) fn current(&self) -> TaskId {
         self.0.current.get()
     }
 
-    pub(super) fn wake(&self, task: TaskId) {
+    pub(crate) fn wake(&self, task: TaskId) {
         self.0.ready.borrow_mut().push_back(task);
     }
 
-    pub(super) fn place(&self) -> PartitionNumber {
+    pub(crate) fn place(&self) -> PartitionNumber {
         self.0.place.get()
     }
 
     /// Wakes a task of `place` at `instant`.
-    pub(super) fn wake_in(&self, place: PartitionNumber, instant: Time, task: TaskId) {
+    pub(crate) fn wake_in(&self, place: PartitionNumber, instant: Time, task: TaskId) {
         if place == self.place() && instant <= self.now() {
             return self.wake(task);
         }
@@ -356,13 +398,22 @@ impl Sim {
     }
 }
 
-/// Prefetches the state of an upcoming task: tasks of other partitions were last used a window ago.
-fn fetch(tasks: &[Slot], stage: usize, id: TaskId) {
-    let slot = &tasks[id as usize];
-    match (stage, &slot.task) {
-        (0, _) => prefetch::of(slot),
-        (_, Some(task)) => prefetch::of(&**task),
-        (_, None) => (),
+impl Inner {
+    /// Prefetches the state of an upcoming task: tasks of other partitions were last used a window
+    /// ago.
+    fn prefetch(&self, depth: usize, id: TaskId) {
+        if let Some((machine, record)) = record_of(id) {
+            if let Some(machine) = self.machines[machine].get() {
+                machine.prefetch(record, depth);
+            }
+            return;
+        }
+        let slot = &self.tasks.borrow()[id as usize];
+        match (depth, &slot.task) {
+            (0, _) => prefetch::of(slot),
+            (_, Some(task)) => prefetch::of(&**task),
+            (_, None) => (),
+        }
     }
 }
 

@@ -46,6 +46,21 @@ impl Gate {
         self.sim.sleep_until(self.from.get()).await;
     }
 
+    /// Returns whether `number` may pass now; if not, the current task, a record, is woken when it
+    /// may.
+    pub fn is_open_or_waits(&self, number: u64) -> bool {
+        if self.next.get() != number {
+            self.waiting.borrow_mut().push((number, self.sim.current()));
+            return false;
+        }
+        let from = self.from.get();
+        let is_open = from <= self.sim.now();
+        if !is_open {
+            self.sim.wake_at(from);
+        }
+        is_open
+    }
+
     /// Admits the next number.
     pub fn pass(&self) {
         self.pass_at(self.sim.now());

@@ -6,7 +6,7 @@ use std::mem::size_of_val;
 const LINE: usize = 64;
 
 /// Prefetches the cache lines of `value` without waiting for them.
-pub(super) fn of<T: ?Sized>(value: &T) {
+pub(crate) fn of<T: ?Sized>(value: &T) {
     let (start, bytes) = (std::ptr::from_ref(value).cast::<u8>(), size_of_val(value));
     let mut offset = 0;
     while offset < bytes {

@@ -197,6 +197,16 @@ impl Latch {
         }
     }
 
+    /// Returns whether no operation is in progress; if there are some, wakes `task` at their end. No
+    /// other task may wait.
+    pub(crate) fn is_over_or_wakes(&self, task: u32) -> bool {
+        let is_over = self.left.get() == 0;
+        if !is_over {
+            self.waiting.set(Some(task));
+        }
+        is_over
+    }
+
     /// Waits until no operation is in progress.
     pub async fn wait(&self) {
         poll_fn(|_| match self.left.get() {

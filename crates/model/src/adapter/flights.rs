@@ -1,0 +1,566 @@
+//! Packets in flight, and acknowledgements, as records: the stages of [`Flight`] as a state machine.
+//!
+//! A record does at each instant the same as the task of a [`Flight`] (`flight`) does, in the same
+//! order, so both give the same results to the picosecond. Stages that are rare or long (a missing
+//! context, a receive request, a response) remain futures: the record becomes one, and the rest of
+//! its way is that of the task.
+
+use super::flight::Flight;
+use super::load::{Chunk, Held, Left};
+use super::operation::Transport;
+use super::request::Action;
+use crate::component::{Flow, Load, Passage, Reading, Slot};
+use crate::kernel::{Machine, MachineNumber, Sim, Slab, Time, prefetch};
+use std::cell::{OnceCell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+/// The stage of a record: the event that it waits for.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// Its payload.
+    Gathers,
+    /// Its turn to be sent.
+    InOrder,
+    /// An acknowledgement's start.
+    Starts,
+    /// The end of the sending pipeline.
+    Leaves,
+    /// Space at the far end of the adapter's link, by ticket.
+    AtPort(u64),
+    /// Its arrival at a switch.
+    Travels,
+    /// Space behind a switch, by ticket.
+    AtSwitch(Slot, u64),
+    /// Its arrival at an adapter.
+    Arrives,
+    /// The end of the receiving pipeline.
+    Passes(Held),
+    /// The end of the write before its completion.
+    Written,
+    /// The instant at which a processor sees it.
+    Seen,
+    /// The end of an acknowledgement's processing.
+    Acknowledged,
+    /// The end of its future.
+    Rest,
+}
+
+impl Stage {
+    /// Returns whether it ends at a known instant.
+    fn is_timed(self) -> bool {
+        matches!(
+            self,
+            Stage::Starts
+                | Stage::Leaves
+                | Stage::Travels
+                | Stage::Arrives
+                | Stage::Passes(_)
+                | Stage::Written
+                | Stage::Seen
+                | Stage::Acknowledged
+        )
+    }
+}
+
+/// The rest of a record's way, if it is not by stages.
+type Rest = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Record {
+    stage: Stage,
+    /// Partition in which it waits.
+    place: u32,
+    is_acknowledgement: bool,
+    /// End of a timed stage.
+    due: Time,
+    /// `None` once a future has it.
+    flight: Option<Flight>,
+    reading: Option<Reading>,
+    /// Callback at the end of the last stage.
+    action: Option<Action>,
+    rest: Option<Rest>,
+}
+
+/// Result of a record's advance.
+enum Advance {
+    /// It waits for another event.
+    Waits,
+    /// Its message is to be acknowledged at an instant; then it goes on.
+    Acknowledges(Time),
+    /// It has ended.
+    Ended,
+    /// Its rest is to be polled.
+    Polls,
+}
+
+/// All packets in flight of a system.
+#[derive(Default)]
+pub struct Flights {
+    machine: OnceCell<MachineNumber>,
+    records: RefCell<Slab<Record>>,
+}
+
+impl Flights {
+    /// Creates the flights of a simulation.
+    pub fn new(sim: &Sim) -> Rc<Flights> {
+        let flights = Rc::new(Flights::default());
+        let number = sim.add_machine(flights.clone());
+        let _ = flights.machine.set(number);
+        flights
+    }
+
+    /// Starts the flight of a chunk that waits for its payload.
+    pub(super) fn start(&self, flight: Flight, reading: Option<Reading>) {
+        let sim = flight.source.adapter.sim.clone();
+        let mut record = Record::new(&sim, Stage::Gathers, flight);
+        record.reading = reading;
+        let task = self.add(&sim, record);
+        let mut records = self.records.borrow_mut();
+        let record = records.get(task.1);
+        let reading = record.and_then(|record| record.reading.as_ref());
+        let is_gathered = reading.is_none_or(|reading| reading.done_or_wakes(task.0).is_some());
+        if is_gathered {
+            sim.wake(task.0);
+        }
+    }
+
+    /// Starts the acknowledgement of a flight's message at `instant`.
+    pub(super) fn acknowledge(&self, flight: &Flight, instant: Time) {
+        let sim = &flight.target.adapter.sim;
+        let record = Record::acknowledgement(sim, flight, instant);
+        let (task, _) = self.add(sim, record);
+        sim.wake_in(sim.place(), instant, task);
+    }
+
+    /// Adds a record; returns its number as a task and its own.
+    fn add(&self, sim: &Sim, record: Record) -> (u32, u32) {
+        let mut records = self.records.borrow_mut();
+        let number = records.add(record);
+        sim.has_room_for(records.room());
+        (self.task(number), number)
+    }
+
+    fn task(&self, record: u32) -> u32 {
+        let machine = self.machine.get().expect("set when created");
+        machine.task(record)
+    }
+
+    /// Polls the rest of a record.
+    fn poll(&self, number: u32) {
+        let taken = |record: &mut Record| record.rest.take();
+        let rest = self.records.borrow_mut().get(number).and_then(taken);
+        let Some(mut rest) = rest else { return };
+        let mut context = Context::from_waker(Waker::noop());
+        let has_ended = rest.as_mut().poll(&mut context).is_ready();
+        let mut records = self.records.borrow_mut();
+        match has_ended {
+            true => records.remove(number),
+            false => {
+                if let Some(record) = records.get(number) {
+                    record.rest = Some(rest);
+                }
+            }
+        }
+    }
+}
+
+impl Machine for Flights {
+    fn advance(&self, sim: &Sim, number: u32) {
+        let mut records = self.records.borrow_mut();
+        let Some(record) = records.get(number) else {
+            return;
+        };
+        let is_early = record.stage.is_timed() && sim.now() < record.due;
+        if is_early || record.place != sim.place() {
+            return;
+        }
+        let mut advance = record.advance(sim);
+        loop {
+            let Some(record) = records.get(number) else {
+                return;
+            };
+            match advance {
+                Advance::Waits => return,
+                Advance::Acknowledges(instant) => {
+                    let Some(flight) = &record.flight else { return };
+                    let acknowledgement = Record::acknowledgement(sim, flight, instant);
+                    let task = self.task(records.add(acknowledgement));
+                    sim.has_room_for(records.room());
+                    sim.wake_in(sim.place(), instant, task);
+                    let Some(record) = records.get(number) else {
+                        return;
+                    };
+                    advance = record.awaits_due(sim);
+                }
+                Advance::Ended => {
+                    let action = record.action.take();
+                    records.remove(number);
+                    drop(records);
+                    if let Some(action) = action {
+                        action();
+                    }
+                    return;
+                }
+                Advance::Polls => {
+                    drop(records);
+                    return self.poll(number);
+                }
+            }
+        }
+    }
+
+    fn prefetch(&self, number: u32, depth: usize) {
+        let records = self.records.borrow();
+        match (depth, records.slot(number)) {
+            (0, slot) => prefetch::of(slot),
+            (_, Some(_)) | (_, None) => (),
+        }
+    }
+
+    fn clear(&self) {
+        self.records.take();
+    }
+}
+
+impl Record {
+    fn new(sim: &Sim, stage: Stage, flight: Flight) -> Record {
+        Record {
+            stage,
+            place: sim.place(),
+            is_acknowledgement: false,
+            due: Time::ZERO,
+            flight: Some(flight),
+            reading: None,
+            action: None,
+            rest: None,
+        }
+    }
+
+    /// Creates the acknowledgement of a flight's message, which starts at `instant`.
+    fn acknowledgement(sim: &Sim, of: &Flight, instant: Time) -> Record {
+        let load = Load::single(0);
+        let (own, source) = (&of.target, &of.source);
+        let flight = Flight {
+            source: own.clone(),
+            target: source.clone(),
+            message: of.message.clone(),
+            chunk: Chunk {
+                load,
+                offset: 0,
+                first: true,
+                last: true,
+            },
+            number: 0,
+            flow: Flow::at(instant),
+            left: own.towards(source, load, own.acknowledgement()),
+        };
+        Record {
+            is_acknowledgement: true,
+            due: instant,
+            ..Record::new(sim, Stage::Starts, flight)
+        }
+    }
+
+    /// Advances as far as it gets now.
+    fn advance(&mut self, sim: &Sim) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Polls;
+        };
+        match self.stage {
+            Stage::Gathers => {
+                let data = match &self.reading {
+                    None => None,
+                    Some(reading) => match reading.done_or_wakes(sim.current()) {
+                        None => return Advance::Waits,
+                        some => some,
+                    },
+                };
+                self.reading = None;
+                flight.is_gathered(data);
+                self.stage = Stage::InOrder;
+                match flight.source.sent.is_open_or_waits(flight.number) {
+                    true => self.pass_sender(sim),
+                    false => Advance::Waits,
+                }
+            }
+            Stage::InOrder => match flight.source.sent.is_open(flight.number) {
+                true => self.pass_sender(sim),
+                false => Advance::Waits,
+            },
+            Stage::Starts | Stage::Leaves => self.leave(sim),
+            Stage::AtPort(ticket) => {
+                let Left::Over(in_flight) = &mut flight.left else {
+                    return Advance::Waits;
+                };
+                let network = &flight.source.adapter.network;
+                match network.departs(in_flight, ticket, flight.flow) {
+                    true => self.has_left(sim),
+                    false => Advance::Waits,
+                }
+            }
+            Stage::Travels => {
+                let Left::Over(in_flight) = &mut flight.left else {
+                    return Advance::Waits;
+                };
+                let passage = flight.source.adapter.network.pass(in_flight);
+                self.goes_on(sim, passage)
+            }
+            Stage::AtSwitch(slot, ticket) => {
+                let Left::Over(in_flight) = &mut flight.left else {
+                    return Advance::Waits;
+                };
+                let network = &flight.source.adapter.network;
+                match network.pass_later(in_flight, (slot, ticket)) {
+                    Some(passage) => self.goes_on(sim, passage),
+                    None => Advance::Waits,
+                }
+            }
+            Stage::Arrives => {
+                let Left::Over(in_flight) = &flight.left else {
+                    return Advance::Waits;
+                };
+                let arrival = flight.source.adapter.network.arrival(in_flight);
+                if arrival.marked {
+                    flight.target.take_mark(&flight.source);
+                }
+                flight.flow = arrival.flow;
+                self.has_arrived(sim, Held::Slot(arrival.slot))
+            }
+            Stage::Passes(held) => self.place(sim, held),
+            Stage::Written => {
+                let visible = flight.report();
+                self.is_seen_at(sim, visible)
+            }
+            Stage::Seen => {
+                self.action = flight.message.placed.borrow_mut().take();
+                Advance::Ended
+            }
+            Stage::Acknowledged => match self.action.is_some() {
+                true => Advance::Ended,
+                false => self.complete(sim),
+            },
+            Stage::Rest => Advance::Polls,
+        }
+    }
+
+    /// Goes on to a stage that ends at `instant`; returns whether that lies ahead.
+    fn sleeps(&mut self, sim: &Sim, stage: Stage, instant: Time) -> bool {
+        (self.stage, self.due) = (stage, instant);
+        let sleeps = instant > sim.now();
+        if sleeps {
+            sim.wake_at(instant);
+        }
+        sleeps
+    }
+
+    fn pass_sender(&mut self, sim: &Sim) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        flight.pass_sender();
+        let head = flight.flow.head;
+        match self.sleeps(sim, Stage::Leaves, head) {
+            true => Advance::Waits,
+            false => self.leave(sim),
+        }
+    }
+
+    fn leave(&mut self, sim: &Sim) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        match &mut flight.left {
+            Left::Within(within, _) => *within = flight.flow,
+            Left::Over(in_flight) => {
+                let network = &flight.source.adapter.network;
+                if let Passage::Leaving(ticket) = network.begin_to_depart(in_flight, flight.flow) {
+                    self.stage = Stage::AtPort(ticket);
+                    return Advance::Waits;
+                }
+            }
+        }
+        self.has_left(sim)
+    }
+
+    fn has_left(&mut self, sim: &Sim) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        let adapter = &flight.source.adapter;
+        if let Left::Over(in_flight) = &flight.left {
+            let outgoing = flight.source.outgoing(in_flight.load());
+            adapter.has_left(outgoing, in_flight.left());
+        }
+        if !self.is_acknowledgement {
+            flight.has_left();
+        }
+        match &flight.left {
+            Left::Within(flow, outgoing) => {
+                let held = Held::Sending(*outgoing);
+                flight.flow = *flow;
+                self.has_arrived(sim, held)
+            }
+            Left::Over(in_flight) => {
+                let passage = adapter.network.begin_to_carry(in_flight);
+                self.goes_on(sim, passage)
+            }
+        }
+    }
+
+    /// Goes on through the network.
+    fn goes_on(&mut self, sim: &Sim, passage: Passage) -> Advance {
+        let mut passage = passage;
+        loop {
+            let Some(flight) = &mut self.flight else {
+                return Advance::Waits;
+            };
+            let Left::Over(in_flight) = &mut flight.left else {
+                return Advance::Waits;
+            };
+            let network = &flight.source.adapter.network;
+            match passage {
+                Passage::Leaving(_) | Passage::Left => return Advance::Waits,
+                Passage::Travels(place, due) => {
+                    let place = sim.place_of(place);
+                    if due > sim.now() || place != sim.place() {
+                        (self.stage, self.due, self.place) = (Stage::Travels, due, place);
+                        sim.wake_in(place, due, sim.current());
+                        return Advance::Waits;
+                    }
+                    passage = network.pass(in_flight);
+                }
+                Passage::Waiting(slot, ticket) => {
+                    self.stage = Stage::AtSwitch(slot, ticket);
+                    return Advance::Waits;
+                }
+                Passage::Passed => {
+                    let head = network.arrival(in_flight).flow.head;
+                    return match self.sleeps(sim, Stage::Arrives, head) {
+                        true => Advance::Waits,
+                        false => self.advance(sim),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Is processed at the adapter that it has come to.
+    fn has_arrived(&mut self, sim: &Sim, held: Held) -> Advance {
+        if self.is_acknowledgement {
+            return self.take_acknowledgement(sim, held);
+        }
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        let target = &flight.target;
+        if let Some(missing) = target.adapter.touch_context(target.id) {
+            return self.become_task(|mut flight| async move {
+                flight.target.adapter.fetch_context(missing).await;
+                flight.process(held).await;
+            });
+        }
+        flight.flow = target.book_engine(flight.chunk.load, flight.flow);
+        if !flight.is_in_turn() {
+            return self.become_task(|mut flight| async move {
+                flight.take_turn_and_place(held).await;
+            });
+        }
+        let instant = flight.flow.head + flight.pipeline();
+        match self.sleeps(sim, Stage::Passes(held), instant) {
+            true => Advance::Waits,
+            false => self.place(sim, held),
+        }
+    }
+
+    fn place(&mut self, sim: &Sim, held: Held) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        if let Some(translated) = flight.translate() {
+            return self.become_task(|mut flight| async move {
+                translated.await;
+                flight.place(Some(held)).await;
+            });
+        }
+        let placed = flight.put_down(Some(held));
+        if !flight.chunk.last {
+            return Advance::Ended;
+        }
+        // The acknowledgement is scheduled before the record's own next event.
+        let is_reliable = flight.target.transport == Transport::Reliable;
+        (self.stage, self.due) = match placed.reported {
+            Some(instant) => (Stage::Written, instant),
+            None => (Stage::Seen, placed.visible),
+        };
+        match is_reliable {
+            true => Advance::Acknowledges(placed.gone),
+            false => self.awaits_due(sim),
+        }
+    }
+
+    /// Schedules the end of its timed stage, if that lies ahead.
+    fn awaits_due(&mut self, sim: &Sim) -> Advance {
+        match self.sleeps(sim, self.stage, self.due) {
+            true => Advance::Waits,
+            false => self.advance(sim),
+        }
+    }
+
+    fn is_seen_at(&mut self, sim: &Sim, instant: Time) -> Advance {
+        (self.stage, self.due) = (Stage::Seen, instant);
+        self.awaits_due(sim)
+    }
+
+    /// Processes an acknowledgement at the requester.
+    fn take_acknowledgement(&mut self, sim: &Sim, held: Held) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        let (target, message) = (&flight.target, &flight.message);
+        let adapter = &target.adapter;
+        if adapter.serial() {
+            return self.become_task(|flight| async move {
+                flight.target.take_acknowledgement(held).await;
+                flight.target.complete(&flight.message).await;
+            });
+        }
+        let packet = adapter.profile.engines.packet;
+        let done = adapter.receive_engines.reserve(sim.now(), packet);
+        adapter.let_go(held, done);
+        if message.completed.borrow().is_none() {
+            return Advance::Ended;
+        }
+        match self.sleeps(sim, Stage::Acknowledged, done) {
+            true => Advance::Waits,
+            false => self.complete(sim),
+        }
+    }
+
+    /// Completes the acknowledged message.
+    fn complete(&mut self, sim: &Sim) -> Advance {
+        let Some(flight) = &mut self.flight else {
+            return Advance::Waits;
+        };
+        let Some((instant, action)) = flight.target.begin_to_complete(&flight.message) else {
+            return Advance::Ended;
+        };
+        self.action = Some(action);
+        match self.sleeps(sim, Stage::Acknowledged, instant) {
+            true => Advance::Waits,
+            false => Advance::Ended,
+        }
+    }
+
+    /// Continues as a future, which is polled at once.
+    fn become_task<F>(&mut self, rest: impl FnOnce(Flight) -> F) -> Advance
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        if let Some(flight) = self.flight.take() {
+            self.rest = Some(Box::pin(rest(flight)));
+        }
+        self.stage = Stage::Rest;
+        Advance::Polls
+    }
+}
