@@ -107,8 +107,8 @@ impl Cluster {
         fidelity: Fidelity,
         by_records: bool,
     ) -> Rc<Cluster> {
-        let records = by_records.then(|| (ReadRecords::new(&sim), Flights::new(&sim)));
         let network = Rc::new(Network::new(&sim, system, nodes));
+        let records = by_records.then(|| (ReadRecords::new(&sim), Flights::new(&sim, &network)));
         Rc::new(Cluster {
             sim,
             system: system.clone(),

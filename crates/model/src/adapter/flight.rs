@@ -125,7 +125,7 @@ impl Flight {
         let (flow, held) = self.source.come(&self.target, &mut self.left).await;
         self.flow = flow;
         let target = &self.target;
-        if let Some(missing) = target.adapter.touch_context(target.id) {
+        if let Some(missing) = target.adapter.touch_context(target) {
             target.adapter.fetch_context(missing).await;
         }
         self.process(held).await;
@@ -265,10 +265,7 @@ impl Flight {
         Placed {
             gone: written.gone,
             visible: visible.since(self.plan().placement),
-            reported: message
-                .kind
-                .is_received()
-                .then(|| self.flow.tail + delay),
+            reported: message.kind.is_received().then(|| self.flow.tail + delay),
         }
     }
 

@@ -9,7 +9,7 @@ use super::flight::Flight;
 use super::load::{Chunk, Held, Left};
 use super::operation::Transport;
 use super::request::Action;
-use crate::component::{Flow, Load, Passage, Reading, Slot};
+use crate::component::{Flow, Load, Network, Passage, Reading, Slot};
 use crate::kernel::{Machine, MachineNumber, Sim, Slab, Time, prefetch};
 use std::cell::{OnceCell, RefCell};
 use std::pin::Pin;
@@ -99,12 +99,15 @@ enum Advance {
 pub struct Flights {
     machine: OnceCell<MachineNumber>,
     records: RefCell<Slab<Record>>,
+    /// The network that they pass, until the end of the simulation.
+    network: RefCell<Option<Rc<Network>>>,
 }
 
 impl Flights {
-    /// Creates the flights of a simulation.
-    pub fn new(sim: &Sim) -> Rc<Flights> {
+    /// Creates the flights of a simulation over its network.
+    pub fn new(sim: &Sim, network: &Rc<Network>) -> Rc<Flights> {
         let flights = Rc::new(Flights::default());
+        flights.network.replace(Some(network.clone()));
         let number = sim.add_machine(flights.clone());
         let _ = flights.machine.set(number);
         flights
@@ -175,7 +178,10 @@ impl Machine for Flights {
         if is_early || record.place != sim.place() {
             return;
         }
-        let mut advance = record.advance(sim);
+        let network = self.network.borrow();
+        let Some(network) = &*network else { return };
+        let at = &Place { sim, network };
+        let mut advance = record.advance(at);
         loop {
             let Some(record) = records.get(number) else {
                 return;
@@ -191,7 +197,7 @@ impl Machine for Flights {
                     let Some(record) = records.get(number) else {
                         return;
                     };
-                    advance = record.awaits_due(sim);
+                    advance = record.awaits_due(at);
                 }
                 Advance::Ended => {
                     let action = record.action.take();
@@ -214,16 +220,61 @@ impl Machine for Flights {
         let records = self.records.borrow();
         match (depth, records.slot(number)) {
             (0, slot) => prefetch::of(slot),
-            (_, Some(_)) | (_, None) => (),
+            (_, Some(record)) => {
+                if let Some(network) = &*self.network.borrow() {
+                    record.prefetch(network, depth);
+                }
+            }
+            (_, None) => (),
         }
     }
 
     fn clear(&self) {
         self.records.take();
+        self.network.take();
     }
 }
 
+/// A record's surroundings.
+struct Place<'a> {
+    sim: &'a Sim,
+    network: &'a Network,
+}
+
 impl Record {
+    /// Prefetches the state that its next event needs: first what it points to (`depth` 1), then
+    /// what that points to (2).
+    fn prefetch(&self, network: &Network, depth: usize) {
+        let Some(flight) = &self.flight else { return };
+        let pair = match self.stage {
+            Stage::Travels | Stage::AtSwitch(..) => {
+                if let Left::Over(in_flight) = &flight.left
+                    && depth == 1
+                {
+                    network.prefetch(in_flight);
+                }
+                return;
+            }
+            Stage::Gathers | Stage::InOrder | Stage::Starts | Stage::Leaves | Stage::AtPort(_) => {
+                &flight.source
+            }
+            Stage::Arrives | Stage::Passes(_) | Stage::Written | Stage::Acknowledged => {
+                &flight.target
+            }
+            Stage::Seen => return prefetch::of(&*flight.message),
+            Stage::Rest => return,
+        };
+        match depth {
+            1 => prefetch::of(&**pair),
+            _ => prefetch::of(&*pair.adapter),
+        }
+        // Its order of delivery is kept where it comes from.
+        if let (1, Stage::Arrives | Stage::Passes(_)) = (depth, self.stage) {
+            prefetch::of(&flight.source.delivered);
+            prefetch::of(&*flight.message);
+        }
+    }
+
     fn new(sim: &Sim, stage: Stage, flight: Flight) -> Record {
         Record {
             stage,
@@ -263,7 +314,7 @@ impl Record {
     }
 
     /// Advances as far as it gets now.
-    fn advance(&mut self, sim: &Sim) -> Advance {
+    fn advance(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Polls;
         };
@@ -271,7 +322,7 @@ impl Record {
             Stage::Gathers => {
                 let data = match &self.reading {
                     None => None,
-                    Some(reading) => match reading.done_or_wakes(sim.current()) {
+                    Some(reading) => match reading.done_or_wakes(at.sim.current()) {
                         None => return Advance::Waits,
                         some => some,
                     },
@@ -280,22 +331,21 @@ impl Record {
                 flight.is_gathered(data);
                 self.stage = Stage::InOrder;
                 match flight.source.sent.is_open_or_waits(flight.number) {
-                    true => self.pass_sender(sim),
+                    true => self.pass_sender(at),
                     false => Advance::Waits,
                 }
             }
             Stage::InOrder => match flight.source.sent.is_open(flight.number) {
-                true => self.pass_sender(sim),
+                true => self.pass_sender(at),
                 false => Advance::Waits,
             },
-            Stage::Starts | Stage::Leaves => self.leave(sim),
+            Stage::Starts | Stage::Leaves => self.leave(at),
             Stage::AtPort(ticket) => {
                 let Left::Over(in_flight) = &mut flight.left else {
                     return Advance::Waits;
                 };
-                let network = &flight.source.adapter.network;
-                match network.departs(in_flight, ticket, flight.flow) {
-                    true => self.has_left(sim),
+                match at.network.departs(in_flight, ticket, flight.flow) {
+                    true => self.has_left(at),
                     false => Advance::Waits,
                 }
             }
@@ -303,16 +353,15 @@ impl Record {
                 let Left::Over(in_flight) = &mut flight.left else {
                     return Advance::Waits;
                 };
-                let passage = flight.source.adapter.network.pass(in_flight);
-                self.goes_on(sim, passage)
+                let passage = at.network.pass(in_flight);
+                self.goes_on(at, passage)
             }
             Stage::AtSwitch(slot, ticket) => {
                 let Left::Over(in_flight) = &mut flight.left else {
                     return Advance::Waits;
                 };
-                let network = &flight.source.adapter.network;
-                match network.pass_later(in_flight, (slot, ticket)) {
-                    Some(passage) => self.goes_on(sim, passage),
+                match at.network.pass_later(in_flight, (slot, ticket)) {
+                    Some(passage) => self.goes_on(at, passage),
                     None => Advance::Waits,
                 }
             }
@@ -320,17 +369,17 @@ impl Record {
                 let Left::Over(in_flight) = &flight.left else {
                     return Advance::Waits;
                 };
-                let arrival = flight.source.adapter.network.arrival(in_flight);
+                let arrival = at.network.arrival(in_flight);
                 if arrival.marked {
                     flight.target.take_mark(&flight.source);
                 }
                 flight.flow = arrival.flow;
-                self.has_arrived(sim, Held::Slot(arrival.slot))
+                self.has_arrived(at, Held::Slot(arrival.slot))
             }
-            Stage::Passes(held) => self.place(sim, held),
+            Stage::Passes(held) => self.place(at, held),
             Stage::Written => {
                 let visible = flight.report();
-                self.is_seen_at(sim, visible)
+                self.is_seen_at(at, visible)
             }
             Stage::Seen => {
                 self.action = flight.message.placed.borrow_mut().take();
@@ -338,52 +387,52 @@ impl Record {
             }
             Stage::Acknowledged => match self.action.is_some() {
                 true => Advance::Ended,
-                false => self.complete(sim),
+                false => self.complete(at),
             },
             Stage::Rest => Advance::Polls,
         }
     }
 
     /// Goes on to a stage that ends at `instant`; returns whether that lies ahead.
-    fn sleeps(&mut self, sim: &Sim, stage: Stage, instant: Time) -> bool {
+    fn sleeps(&mut self, at: &Place<'_>, stage: Stage, instant: Time) -> bool {
         (self.stage, self.due) = (stage, instant);
-        let sleeps = instant > sim.now();
+        let sleeps = instant > at.sim.now();
         if sleeps {
-            sim.wake_at(instant);
+            at.sim.wake_at(instant);
         }
         sleeps
     }
 
-    fn pass_sender(&mut self, sim: &Sim) -> Advance {
+    fn pass_sender(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
         flight.pass_sender();
         let head = flight.flow.head;
-        match self.sleeps(sim, Stage::Leaves, head) {
+        match self.sleeps(at, Stage::Leaves, head) {
             true => Advance::Waits,
-            false => self.leave(sim),
+            false => self.leave(at),
         }
     }
 
-    fn leave(&mut self, sim: &Sim) -> Advance {
+    fn leave(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
         match &mut flight.left {
             Left::Within(within, _) => *within = flight.flow,
             Left::Over(in_flight) => {
-                let network = &flight.source.adapter.network;
-                if let Passage::Leaving(ticket) = network.begin_to_depart(in_flight, flight.flow) {
+                if let Passage::Leaving(ticket) = at.network.begin_to_depart(in_flight, flight.flow)
+                {
                     self.stage = Stage::AtPort(ticket);
                     return Advance::Waits;
                 }
             }
         }
-        self.has_left(sim)
+        self.has_left(at)
     }
 
-    fn has_left(&mut self, sim: &Sim) -> Advance {
+    fn has_left(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
@@ -399,17 +448,17 @@ impl Record {
             Left::Within(flow, outgoing) => {
                 let held = Held::Sending(*outgoing);
                 flight.flow = *flow;
-                self.has_arrived(sim, held)
+                self.has_arrived(at, held)
             }
             Left::Over(in_flight) => {
-                let passage = adapter.network.begin_to_carry(in_flight);
-                self.goes_on(sim, passage)
+                let passage = at.network.begin_to_carry(in_flight);
+                self.goes_on(at, passage)
             }
         }
     }
 
     /// Goes on through the network.
-    fn goes_on(&mut self, sim: &Sim, passage: Passage) -> Advance {
+    fn goes_on(&mut self, at: &Place<'_>, passage: Passage) -> Advance {
         let mut passage = passage;
         loop {
             let Some(flight) = &mut self.flight else {
@@ -418,27 +467,26 @@ impl Record {
             let Left::Over(in_flight) = &mut flight.left else {
                 return Advance::Waits;
             };
-            let network = &flight.source.adapter.network;
             match passage {
                 Passage::Leaving(_) | Passage::Left => return Advance::Waits,
                 Passage::Travels(place, due) => {
-                    let place = sim.place_of(place);
-                    if due > sim.now() || place != sim.place() {
+                    let place = at.sim.place_of(place);
+                    if due > at.sim.now() || place != at.sim.place() {
                         (self.stage, self.due, self.place) = (Stage::Travels, due, place);
-                        sim.wake_in(place, due, sim.current());
+                        at.sim.wake_in(place, due, at.sim.current());
                         return Advance::Waits;
                     }
-                    passage = network.pass(in_flight);
+                    passage = at.network.pass(in_flight);
                 }
                 Passage::Waiting(slot, ticket) => {
                     self.stage = Stage::AtSwitch(slot, ticket);
                     return Advance::Waits;
                 }
                 Passage::Passed => {
-                    let head = network.arrival(in_flight).flow.head;
-                    return match self.sleeps(sim, Stage::Arrives, head) {
+                    let head = at.network.arrival(in_flight).flow.head;
+                    return match self.sleeps(at, Stage::Arrives, head) {
                         true => Advance::Waits,
-                        false => self.advance(sim),
+                        false => self.advance(at),
                     };
                 }
             }
@@ -446,15 +494,15 @@ impl Record {
     }
 
     /// Is processed at the adapter that it has come to.
-    fn has_arrived(&mut self, sim: &Sim, held: Held) -> Advance {
+    fn has_arrived(&mut self, at: &Place<'_>, held: Held) -> Advance {
         if self.is_acknowledgement {
-            return self.take_acknowledgement(sim, held);
+            return self.take_acknowledgement(at, held);
         }
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
         let target = &flight.target;
-        if let Some(missing) = target.adapter.touch_context(target.id) {
+        if let Some(missing) = target.adapter.touch_context(target) {
             return self.become_task(|mut flight| async move {
                 flight.target.adapter.fetch_context(missing).await;
                 flight.process(held).await;
@@ -467,13 +515,13 @@ impl Record {
             });
         }
         let instant = flight.flow.head + flight.pipeline();
-        match self.sleeps(sim, Stage::Passes(held), instant) {
+        match self.sleeps(at, Stage::Passes(held), instant) {
             true => Advance::Waits,
-            false => self.place(sim, held),
+            false => self.place(at, held),
         }
     }
 
-    fn place(&mut self, sim: &Sim, held: Held) -> Advance {
+    fn place(&mut self, at: &Place<'_>, held: Held) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
@@ -495,25 +543,25 @@ impl Record {
         };
         match is_reliable {
             true => Advance::Acknowledges(placed.gone),
-            false => self.awaits_due(sim),
+            false => self.awaits_due(at),
         }
     }
 
     /// Schedules the end of its timed stage, if that lies ahead.
-    fn awaits_due(&mut self, sim: &Sim) -> Advance {
-        match self.sleeps(sim, self.stage, self.due) {
+    fn awaits_due(&mut self, at: &Place<'_>) -> Advance {
+        match self.sleeps(at, self.stage, self.due) {
             true => Advance::Waits,
-            false => self.advance(sim),
+            false => self.advance(at),
         }
     }
 
-    fn is_seen_at(&mut self, sim: &Sim, instant: Time) -> Advance {
+    fn is_seen_at(&mut self, at: &Place<'_>, instant: Time) -> Advance {
         (self.stage, self.due) = (Stage::Seen, instant);
-        self.awaits_due(sim)
+        self.awaits_due(at)
     }
 
     /// Processes an acknowledgement at the requester.
-    fn take_acknowledgement(&mut self, sim: &Sim, held: Held) -> Advance {
+    fn take_acknowledgement(&mut self, at: &Place<'_>, held: Held) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
@@ -526,19 +574,19 @@ impl Record {
             });
         }
         let packet = adapter.profile.engines.packet;
-        let done = adapter.receive_engines.reserve(sim.now(), packet);
+        let done = adapter.receive_engines.reserve(at.sim.now(), packet);
         adapter.let_go(held, done);
         if message.completed.borrow().is_none() {
             return Advance::Ended;
         }
-        match self.sleeps(sim, Stage::Acknowledged, done) {
+        match self.sleeps(at, Stage::Acknowledged, done) {
             true => Advance::Waits,
-            false => self.complete(sim),
+            false => self.complete(at),
         }
     }
 
     /// Completes the acknowledged message.
-    fn complete(&mut self, sim: &Sim) -> Advance {
+    fn complete(&mut self, at: &Place<'_>) -> Advance {
         let Some(flight) = &mut self.flight else {
             return Advance::Waits;
         };
@@ -546,7 +594,7 @@ impl Record {
             return Advance::Ended;
         };
         self.action = Some(action);
-        match self.sleeps(sim, Stage::Acknowledged, instant) {
+        match self.sleeps(at, Stage::Acknowledged, instant) {
             true => Advance::Waits,
             false => Advance::Ended,
         }

@@ -6,6 +6,7 @@ use super::engine::Engines;
 use super::flights::Flights;
 use super::load::{Held, Outgoing};
 use super::operation::{Kind, MemoryHome, MemoryLocation, Transport};
+use super::pair::Pair;
 use crate::component::{BusModel, Flow, Load, Network, Port, Window, Written};
 use crate::kernel::{Semaphore, Server, Sim, Space, Time, Watch};
 use crate::profile::{Adapter, Congestion, ContextHome, Scheduling};
@@ -232,7 +233,7 @@ impl AdapterModel {
     }
 
     /// Ensures that the context of queue pair `pair` is cached.
-    pub(super) async fn load_context(&self, pair: u32) {
+    pub(super) async fn load_context(&self, pair: &Pair) {
         if let Some(missing) = self.touch_context(pair) {
             // Boxed: keeps the many activities small that hit the cache.
             Box::pin(self.fetch_context(missing)).await;
@@ -240,8 +241,9 @@ impl AdapterModel {
     }
 
     /// Counts the context of queue pair `pair` as cached; returns its fetch if it was missing.
-    pub(super) fn touch_context(&self, pair: u32) -> Option<MissingContext> {
-        match self.contexts.borrow_mut().touch(u64::from(pair)) {
+    pub(super) fn touch_context(&self, pair: &Pair) -> Option<MissingContext> {
+        let mut contexts = self.contexts.borrow_mut();
+        match contexts.touch_near(u64::from(pair.id), &pair.context) {
             Lookup::Hit => None,
             Lookup::Miss { displaced } => {
                 self.count(|c| c.context_misses += 1);

@@ -78,6 +78,8 @@ pub(super) struct Queued {
 pub struct Pair {
     pub(super) id: u32,
     pub(super) adapter: Rc<AdapterModel>,
+    /// Where the adapter's cache last had its context.
+    pub(super) context: Cell<u32>,
     pub(super) port: Port,
     pub(super) transport: Transport,
     /// Virtual lane of its packets.
@@ -124,6 +126,7 @@ impl Pair {
         Rc::new(Pair {
             id,
             adapter: adapter.clone(),
+            context: Cell::default(),
             port,
             transport,
             lane: Cell::new(0),

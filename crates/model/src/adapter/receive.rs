@@ -126,7 +126,7 @@ impl Pair {
     pub(super) async fn take_acknowledgement(&self, held: Held) {
         let adapter = &self.adapter;
         let sim = &adapter.sim;
-        adapter.load_context(self.id).await;
+        adapter.load_context(self).await;
         let flow = self.book_engine(Load::single(0), Flow::at(sim.now()));
         sim.sleep_until(flow.head).await;
         // The completed request is known by now. Keeping the packet in the port's buffer until the
@@ -260,7 +260,7 @@ impl Pair {
         let sooner = adapter.plan(message.kind, self.transport).receiving;
         let pipeline = engines.pipeline.since(sooner);
         let mut held = Some(held);
-        adapter.load_context(self.id).await;
+        adapter.load_context(self).await;
         let flow = self.book_engine(chunk.load, flow);
         if adapter.network.reorders() {
             sim.sleep_until(flow.head).await;

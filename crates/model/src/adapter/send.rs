@@ -47,7 +47,7 @@ impl Pair {
     pub(super) async fn take_turn(&self, work: Work) -> Option<Turn> {
         let adapter = &self.adapter;
         if !adapter.serial() {
-            adapter.load_context(self.id).await;
+            adapter.load_context(self).await;
             return None;
         }
         let side = adapter.side(self.port);
@@ -60,7 +60,7 @@ impl Pair {
             if work == Work::Queued {
                 side.gathered.until(|| side.gathering.get() == 0).await;
             }
-            adapter.load_context(self.id).await;
+            adapter.load_context(self).await;
             adapter.sim.sleep(adapter.change()).await;
         }
         Some(Turn {

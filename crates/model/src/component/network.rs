@@ -18,6 +18,7 @@ use super::port::Port;
 use super::topology::outlook::{Choice, Outlook};
 use super::topology::{PathPosition, Share, Topology};
 use crate::congestion;
+use crate::kernel::prefetch;
 use crate::kernel::{Draws, Occupancy, Server, Sim, Space, Take, Time};
 use crate::profile::{Cable, Link, Marking, Rate, Switch, System};
 use crate::stage;
@@ -317,12 +318,7 @@ impl Network {
     }
 
     /// Returns whether a load that waits for space at the far end of its adapter's link has left.
-    pub(crate) fn departs(
-        &self,
-        in_flight: &mut PacketInFlight,
-        ticket: u64,
-        flow: Flow,
-    ) -> bool {
+    pub(crate) fn departs(&self, in_flight: &mut PacketInFlight, ticket: u64, flow: Flow) -> bool {
         let departs = self.has_room(in_flight.slot, ticket);
         if departs {
             self.leave(in_flight, flow);
@@ -333,6 +329,16 @@ impl Network {
     fn has_room(&self, slot: Slot, ticket: u64) -> bool {
         let buffer = &self.buffers[slot.buffer as usize];
         buffer.come(&self.sim, ticket, u64::from(slot.bytes))
+    }
+
+    /// Prefetches the next egress port of a load and the buffer behind it.
+    pub(crate) fn prefetch(&self, in_flight: &PacketInFlight) {
+        if let Some(egress) = self.topology.next_on_route(&in_flight.way) {
+            prefetch::of(&self.egresses[egress]);
+            let lane = self.lane_of(in_flight.sent.lane, 0);
+            prefetch::of(&self.buffers[self.buffer(egress, lane)]);
+            prefetch::of(&self.buffers[in_flight.slot.buffer as usize]);
+        }
     }
 
     /// Begins [`Network::carry`] for a record.

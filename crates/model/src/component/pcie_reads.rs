@@ -61,6 +61,8 @@ pub(super) struct Reads<const N: usize> {
     total: Rc<Space>,
     requests: [Request; N],
     number: usize,
+    /// Requests that have ended; they end in order.
+    ended: usize,
     /// Partition of its bus, where all its events are.
     place: u32,
     /// Ended with them, if they belong to a reading.
@@ -84,6 +86,7 @@ impl<const N: usize> Reads<N> {
                 }
             }; N],
             number: 0,
+            ended: 0,
             place: bus.sim.place(),
             part,
         }
@@ -112,12 +115,12 @@ impl<const N: usize> Reads<N> {
     fn advance(&mut self) -> bool {
         let now = self.bus.sim.now();
         let is_due = |request: &Request| request.step.is_timed() && request.at <= now.0;
-        let timer = self.requests[..self.number].iter().any(is_due);
+        let timer = self.requests[self.ended..self.number].iter().any(is_due);
         // Entries of one record for the same instant are one event.
         let mut last = None;
         // Requests wait in order: behind one that waits on, others of its stage do so too.
         let mut waits = Step::Ended;
-        for number in 0..self.number {
+        for number in self.ended..self.number {
             let request = &self.requests[number];
             let skipped = match timer {
                 true => !is_due(request),
@@ -132,8 +135,11 @@ impl<const N: usize> Reads<N> {
                 self.bus.sim.wake_at(instant);
             }
             waits = self.requests[number].step;
+            if waits == Step::Ended && number == self.ended {
+                self.ended += 1;
+            }
         }
-        self.requests[self.number - 1].step == Step::Ended
+        self.ended == self.number
     }
 
     /// Advances a request as far as it gets now; returns the end of its stage if that is known.

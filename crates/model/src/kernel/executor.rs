@@ -176,15 +176,10 @@ impl Sim {
             shared: shared.clone(),
         };
         let sim = self.clone();
-        // Boxed: an activity that holds its awaited future by value takes twice its size.
-        let future = Box::pin(future);
-        self.start(async move {
-            let value = future.await;
-            let mut joined = shared.borrow_mut();
-            joined.value = Some(value);
-            if let Some(task) = joined.waiting.take() {
-                sim.wake(task);
-            }
+        self.start(Joining {
+            future,
+            sim,
+            shared,
         });
         handle
     }
@@ -443,6 +438,31 @@ impl Future for Sleep {
 struct Joined<T> {
     value: Option<T>,
     waiting: Option<TaskId>,
+}
+
+/// A spawned task. An async block that awaited its future would hold it twice.
+struct Joining<F: Future> {
+    future: F,
+    sim: Sim,
+    shared: Rc<RefCell<Joined<F::Output>>>,
+}
+
+impl<F: Future> Future for Joining<F> {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut own = self;
+        #[expect(unsafe_code, reason = "a pinned field has no safe projection")]
+        // SAFETY: the future is never moved out of its pinned owner, which has no destructor of its
+        // own and is unpinned only if the future is.
+        let future = unsafe { own.as_mut().map_unchecked_mut(|own| &mut own.future) };
+        future.poll(context).map(|value| {
+            let mut joined = own.shared.borrow_mut();
+            joined.value = Some(value);
+            if let Some(task) = joined.waiting.take() {
+                own.sim.wake(task);
+            }
+        })
+    }
 }
 
 /// Yields the value of a spawned task once it has finished. Dropping it lets the task run on.

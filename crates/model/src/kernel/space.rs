@@ -10,8 +10,7 @@ use super::calendar::TaskId;
 use super::executor::Sim;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -25,8 +24,8 @@ struct Waiting {
 /// The state of a space that has been crowded.
 #[derive(Default)]
 struct Crowd {
-    /// Amounts that become free, by instant, after the first.
-    returns: BinaryHeap<Reverse<(Time, u64)>>,
+    /// Amounts that become free, by instant, after the first. Most are added at the end.
+    returns: VecDeque<(Time, u64)>,
     queue: VecDeque<Waiting>,
     next_ticket: u64,
     /// The partition of the waiting tasks.
@@ -79,8 +78,8 @@ impl Space {
     /// Adds all amounts returned by `now` to the free space.
     fn take_back(&self, crowd: &mut Option<Box<Crowd>>, now: Time) {
         while self.first.get().0 <= now {
-            let next = crowd.as_mut().and_then(|crowd| crowd.returns.pop());
-            let (_, returned) = self.first.replace(next.map_or(NEVER, |next| next.0));
+            let next = crowd.as_mut().and_then(|crowd| crowd.returns.pop_front());
+            let (_, returned) = self.first.replace(next.unwrap_or(NEVER));
             self.free.set(self.free.get() + returned);
         }
     }
@@ -162,8 +161,7 @@ impl Space {
             if sooner {
                 self.first.set(returned);
             }
-            let crowd = crowd.get_or_insert_default();
-            crowd.returns.push(Reverse(later));
+            crowd.get_or_insert_default().returns(later);
         }
         if let Some(crowd) = &mut *crowd {
             crowd.wake_first(sim, instant);
@@ -193,12 +191,22 @@ impl Space {
     pub fn taken(&self) -> u64 {
         let crowd = self.crowd.borrow();
         let others = crowd.iter().flat_map(|crowd| &crowd.returns);
-        let returned = self.first.get().1 + others.map(|r| r.0.1).sum::<u64>();
+        let returned = self.first.get().1 + others.map(|(_, amount)| amount).sum::<u64>();
         self.size - self.free.get() - returned
     }
 }
 
 impl Crowd {
+    /// Adds an amount that becomes free after the first.
+    fn returns(&mut self, later: (Time, u64)) {
+        let behind = self.returns.iter().rev();
+        let behind = behind.take_while(|other| other.0 > later.0).count();
+        match behind {
+            0 => self.returns.push_back(later),
+            _ => self.returns.insert(self.returns.len() - behind, later),
+        }
+    }
+
     /// Clears a check that is due. Called only in the waiters' partition: the time of another
     /// partition does not tell whether the check has happened.
     fn forget_past_look(&mut self, now: Time) {

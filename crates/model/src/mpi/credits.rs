@@ -15,8 +15,11 @@ use std::rc::Rc;
 impl World {
     /// Returns credits to a rank: `receiver` has emptied `emptied` buffers.
     pub(super) fn credits_back(&self, rank: usize, receiver: usize, emptied: u64, cause: Cause) {
+        if emptied == 0 {
+            return;
+        }
         let accounts = self.relations[rank].accounts.at.borrow();
-        if let Some(credits) = accounts.get(&receiver).filter(|_| emptied > 0) {
+        if let Some(credits) = accounts.get(&receiver) {
             credits.back.set(Some(cause));
             credits.spent.borrow_mut().drain(..emptied as usize);
         }

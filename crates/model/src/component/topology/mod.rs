@@ -236,6 +236,17 @@ impl Topology {
         }
     }
 
+    /// Returns the next egress port of a known route.
+    pub fn next_on_route(&self, way: &PathPosition) -> Option<usize> {
+        match &way.stage {
+            Stage::Along(route, passed) => {
+                let passed = usize::from(*passed);
+                (passed < route.length()).then(|| route.hop(passed).egress())
+            }
+            _ => None,
+        }
+    }
+
     /// Passes the next egress port and returns it: among alternatives the one with the shortest
     /// queue, on a tie the first in the order that begins with the destination's own.
     pub fn pass(&self, way: &mut PathPosition, outlook: &impl Outlook) -> Choice {
