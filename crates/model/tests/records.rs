@@ -1,6 +1,7 @@
 //! Records and tasks (`Cluster::of_tasks`) give the same results to the picosecond: random traffic
 //! on random systems has the same events, in the same order, at the same times.
 
+#[expect(dead_code, reason = "traffic of other tests")]
 mod joined;
 
 use joined::shape;

@@ -2,7 +2,8 @@
 //! its payload until it has been processed at the receiver.
 //!
 //! A large system has many of them, each accessed rarely; so the state is one record that the
-//! stages borrow instead of copying parts of it.
+//! stages borrow instead of copying parts of it. The futures here are the readable reference; by
+//! default `flights` runs the same stages as a state machine.
 
 use super::corrections::Plan;
 use super::load::{COMPLETION, Chunk, Held, Left};

@@ -122,8 +122,7 @@ impl Flights {
         let mut records = self.records.borrow_mut();
         let record = records.get(task.1);
         let reading = record.and_then(|record| record.reading.as_ref());
-        let is_gathered = reading.is_none_or(|reading| reading.done_or_wakes(task.0).is_some());
-        if is_gathered {
+        if reading.is_none_or(|reading| reading.done_or_wakes(task.0).is_some()) {
             sim.wake(task.0);
         }
     }
@@ -182,36 +181,30 @@ impl Machine for Flights {
         let Some(network) = &*network else { return };
         let at = &Place { sim, network };
         let mut advance = record.advance(at);
-        loop {
+        if let Advance::Acknowledges(instant) = advance {
+            let Some(flight) = &record.flight else { return };
+            let acknowledgement = Record::acknowledgement(sim, flight, instant);
+            let task = self.task(records.add(acknowledgement));
+            sim.has_room_for(records.room());
+            sim.wake_in(sim.place(), instant, task);
             let Some(record) = records.get(number) else {
                 return;
             };
-            match advance {
-                Advance::Waits => return,
-                Advance::Acknowledges(instant) => {
-                    let Some(flight) = &record.flight else { return };
-                    let acknowledgement = Record::acknowledgement(sim, flight, instant);
-                    let task = self.task(records.add(acknowledgement));
-                    sim.has_room_for(records.room());
-                    sim.wake_in(sim.place(), instant, task);
-                    let Some(record) = records.get(number) else {
-                        return;
-                    };
-                    advance = record.awaits_due(at);
+            advance = record.awaits_due(at);
+        }
+        match advance {
+            Advance::Waits | Advance::Acknowledges(_) => (),
+            Advance::Ended => {
+                let action = records.get(number).and_then(|record| record.action.take());
+                records.remove(number);
+                drop(records);
+                if let Some(action) = action {
+                    action();
                 }
-                Advance::Ended => {
-                    let action = record.action.take();
-                    records.remove(number);
-                    drop(records);
-                    if let Some(action) = action {
-                        action();
-                    }
-                    return;
-                }
-                Advance::Polls => {
-                    drop(records);
-                    return self.poll(number);
-                }
+            }
+            Advance::Polls => {
+                drop(records);
+                self.poll(number);
             }
         }
     }
@@ -261,7 +254,16 @@ impl Record {
             Stage::Arrives | Stage::Passes(_) | Stage::Written | Stage::Acknowledged => {
                 &flight.target
             }
-            Stage::Seen => return prefetch::of(&*flight.message),
+            Stage::Seen => {
+                let message = &*flight.message;
+                if depth == 1 {
+                    return prefetch::of(message);
+                }
+                if let Some(placed) = &*message.placed.borrow() {
+                    prefetch::of(&**placed);
+                }
+                return;
+            }
             Stage::Rest => return,
         };
         match depth {

@@ -70,6 +70,24 @@ pub(super) struct Reads<const N: usize> {
 }
 
 impl<const N: usize> Reads<N> {
+    /// Prefetches the state that its next event needs: first what it points to (`depth` 1), then
+    /// what that points to (2).
+    fn prefetch(&self, depth: usize) {
+        let part = self.part.as_ref();
+        if depth == 1 {
+            prefetch::of(&*self.bus);
+            prefetch::of(&*self.total);
+            part.inspect(|part| part.prefetch());
+            return;
+        }
+        self.total.prefetch();
+        self.bus.slots.prefetch();
+        prefetch::of(&*self.bus.memory);
+        if let Some(task) = part.and_then(Part::waiting) {
+            self.bus.sim.prefetch(task);
+        }
+    }
+
     /// Creates a record without requests. `total` limits the adapter's reads.
     pub fn new(bus: &Rc<PcieModel>, total: &Rc<Space>, part: Option<Part>) -> Reads<N> {
         Reads {
@@ -289,7 +307,7 @@ impl Machine for ReadRecords {
         let records = self.records.borrow();
         match (depth, records.slot(record)) {
             (0, slot) => prefetch::of(slot),
-            (_, Some(reads)) => prefetch::of(&*reads.bus),
+            (_, Some(reads)) => reads.prefetch(depth),
             (_, None) => (),
         }
     }

@@ -1,6 +1,7 @@
 //! Transfers between adapter and memory, as every kind of bus performs them.
 
 use super::load::Flow;
+use crate::kernel::prefetch;
 use crate::kernel::{Latch, Mailbox, Semaphore, Server, Sim, Time};
 use crate::profile::Pcie;
 use std::cell::{Cell, OnceCell};
@@ -75,6 +76,16 @@ struct Parts {
 pub(super) struct Part(Rc<Parts>);
 
 impl Part {
+    /// Prefetches the state of its reading.
+    pub(super) fn prefetch(&self) {
+        prefetch::of(&*self.0);
+    }
+
+    /// Returns the task that waits for its reading.
+    pub(super) fn waiting(&self) -> Option<u32> {
+        self.0.latch.waiting()
+    }
+
     /// Ends the request: its data have arrived.
     pub(super) fn end(self, data: Flow) {
         let flow = self.0.flow.get();

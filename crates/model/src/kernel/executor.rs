@@ -354,6 +354,11 @@ impl Sim {
         true
     }
 
+    /// Prefetches the state of a task.
+    pub(crate) fn prefetch(&self, task: u32) {
+        self.0.prefetch(0, task);
+    }
+
     pub(super) fn trace(&self) -> &Trace {
         &self.0.trace
     }

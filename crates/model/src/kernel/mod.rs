@@ -3,8 +3,9 @@
 //! Virtual time is a whole number of picoseconds. Activities are futures on one thread: an activity
 //! suspends by sleeping until an instant or by waiting for another activity, and all events of one
 //! instant run in the order of scheduling. The same program therefore produces the same history, to
-//! the picosecond. A large simulation may be divided into partitions (`place` in the code) that run
-//! in turn, see `calendar`.
+//! the picosecond. Activities of which there are many may be plain records instead, see
+//! [`Machine`]. A large simulation may be divided into partitions (`place` in the code) that run in
+//! turn, see `calendar`.
 
 mod activity_pool;
 mod calendar;

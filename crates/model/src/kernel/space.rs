@@ -8,6 +8,7 @@
 
 use super::calendar::TaskId;
 use super::executor::Sim;
+use super::prefetch;
 use super::time::Time;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -165,6 +166,13 @@ impl Space {
         }
         if let Some(crowd) = &mut *crowd {
             crowd.wake_first(sim, instant);
+        }
+    }
+
+    /// Prefetches the state that it has if it has been crowded.
+    pub(crate) fn prefetch(&self) {
+        if let Some(crowd) = &*self.crowd.borrow() {
+            prefetch::of(&**crowd);
         }
     }
 

@@ -207,6 +207,11 @@ impl Latch {
         is_over
     }
 
+    /// Returns the waiting task.
+    pub(crate) fn waiting(&self) -> Option<u32> {
+        self.waiting.get()
+    }
+
     /// Waits until no operation is in progress.
     pub async fn wait(&self) {
         poll_fn(|_| match self.left.get() {
