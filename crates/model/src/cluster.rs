@@ -57,7 +57,7 @@ pub struct Cluster {
     network: Rc<Network>,
     /// Created on first use: a system may have thousands of nodes of which a benchmark uses two.
     nodes: Vec<OnceCell<Rc<Node>>>,
-    /// Where what is under way is, if that is in records and not in tasks.
+    /// The reads and packets under way, if they are records and not tasks.
     records: Option<(Rc<ReadRecords>, Rc<Flights>)>,
     next_pair: Cell<u32>,
     next_region: Cell<u64>,

@@ -1,4 +1,5 @@
-//! Packets in flight, and acknowledgements, as records: the stages of [`Flight`] as a state machine.
+//! Packets in flight, and acknowledgements, as records: the stages of [`Flight`] as a state
+//! machine.
 //!
 //! A record does at each instant the same as the task of a [`Flight`] (`flight`) does, in the same
 //! order, so both give the same results to the picosecond. Stages that are rare or long (a missing
@@ -235,8 +236,8 @@ struct Place<'a> {
 }
 
 impl Record {
-    /// Prefetches the state that its next event needs: first what it points to (`depth` 1), then
-    /// what that points to (2).
+    /// Prefetches the state that its next event needs: its own pointers' targets (`depth` 1), then
+    /// those of their pointers (2).
     fn prefetch(&self, network: &Network, depth: usize) {
         let Some(flight) = &self.flight else { return };
         let pair = match self.stage {

@@ -422,8 +422,8 @@ impl Network {
         }
     }
 
-    /// Chooses the egress port of the current switch; returns it, and what is sent on the lane
-    /// there.
+    /// Chooses the egress port of the current switch; returns it, and the transmission with the
+    /// lane there.
     fn choose(&self, in_flight: &mut PacketInFlight) -> (usize, Sent) {
         let sent = in_flight.sent;
         let hop = self

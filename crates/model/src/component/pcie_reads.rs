@@ -70,8 +70,8 @@ pub(super) struct Reads<const N: usize> {
 }
 
 impl<const N: usize> Reads<N> {
-    /// Prefetches the state that its next event needs: first what it points to (`depth` 1), then
-    /// what that points to (2).
+    /// Prefetches the state that its next event needs: its own pointers' targets (`depth` 1), then
+    /// those of their pointers (2).
     fn prefetch(&self, depth: usize) {
         let part = self.part.as_ref();
         if depth == 1 {

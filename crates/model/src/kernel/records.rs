@@ -1,5 +1,4 @@
-//! Tasks whose state is a plain record: cheaper than futures, for what a large simulation has many
-//! of.
+//! Tasks whose state is a plain record: cheaper than futures where a large simulation has many.
 //!
 //! The records of one type are in a [`Slab`], which their [`Machine`] owns. An event names a record
 //! by the number of its machine and its own. Everything that wakes a task wakes records alike, so

@@ -197,8 +197,8 @@ impl Latch {
         }
     }
 
-    /// Returns whether no operation is in progress; if there are some, wakes `task` at their end. No
-    /// other task may wait.
+    /// Returns whether no operation is in progress; if there are some, wakes `task` at their end.
+    /// No other task may wait.
     pub(crate) fn is_over_or_wakes(&self, task: u32) -> bool {
         let is_over = self.left.get() == 0;
         if !is_over {
