@@ -157,8 +157,7 @@ impl Cluster {
                     bus.clone(),
                     self.network.clone(),
                     (self.fidelity, self.congestion.clone()),
-                    self.plans.clone(),
-                    flights,
+                    (self.plans.clone(), flights),
                 ));
                 Rc::new(Node {
                     number,

@@ -107,7 +107,7 @@ pub enum Fidelity {
 }
 
 impl AdapterModel {
-    /// Creates the adapter of a profile.
+    /// Creates the adapter of a profile. Its packets in flight are tasks without `flights`.
     pub fn new(
         node: usize,
         sim: &Sim,
@@ -115,8 +115,7 @@ impl AdapterModel {
         bus: Rc<BusModel>,
         network: Rc<Network>,
         (fidelity, congestion): (Fidelity, Option<Rc<Congestion>>),
-        plans: Rc<Plans>,
-        flights: Option<Rc<Flights>>,
+        (plans, flights): (Rc<Plans>, Option<Rc<Flights>>),
     ) -> AdapterModel {
         let sending = (network.link().lanes.0, network.link().buffer.0);
         let sides = (0..network.ports_of_adapter()).map(|_| SendingSide::new(sim, sending));
