@@ -16,12 +16,15 @@ use verbena_verbs::qp::attributes::{Change, Connection, Path};
 use verbena_verbs::qp::builder::PairOptions;
 use verbena_verbs::{
     AccessFlags, AddressHandle, Buffer, Channel, CompletionQueue, Context, Gid, Library,
-    PortAttributes, ProtectionDomain, QueuePair, Region, WorkCompletion,
+    PortAttributes, ProtectionDomain, QueuePair, Region, SendTarget, WorkCompletion,
 };
 
+use crate::connected::{self, Completed, Connected};
+use crate::connection::message::Message;
+use crate::connection::{End, Pairs};
 use crate::encapsulation::{self, Protocol};
 use crate::group;
-use crate::hardware_address::HardwareAddress;
+use crate::hardware_address::{self, HardwareAddress};
 use crate::lane::{DEPTH, Lane, Slots};
 use crate::neighbour::Neighbour;
 use crate::station::{Sent, Source};
@@ -39,7 +42,7 @@ const SENDS: usize = 1024;
 const MOST_LANES: usize = 256;
 const MOST_ADDRESSES: usize = 256;
 /// The bit of a request's id that marks a receive.
-const RECEIVE: u64 = 1 << 63;
+pub const RECEIVE: u64 = 1 << 63;
 /// Number of completions taken at once.
 pub const BATCH: usize = 16;
 /// Numbers of the lane to groups and of the first lane of answers.
@@ -97,6 +100,8 @@ pub struct Adapter {
     receives: Region,
     slots: Slots,
     discarded: u64,
+    /// In connected mode.
+    connected: Option<Connected>,
 }
 
 /// A lane, its destination and the time of its last use.
@@ -105,6 +110,16 @@ struct ToNeighbour {
     address: Arc<AddressHandle>,
     key: Key,
     used: u64,
+}
+
+/// The effect of a completion.
+pub enum Completion {
+    /// Nothing was received.
+    Nothing,
+    /// A datagram was received.
+    Datagram(Received),
+    /// A connection has received or failed.
+    Connected(Completed),
 }
 
 /// A received datagram, of which the buffer has a copy.
@@ -118,18 +133,18 @@ pub struct Received {
 }
 
 impl Adapter {
-    /// Opens the first device of a library, and its first active port.
+    /// Opens the first device of a library, and its first active port, with connections or without.
     ///
     /// # Errors
     ///
     /// No port is active, or a verbs call fails.
-    pub fn open(library: &Arc<Library>) -> Result<Adapter, Failure> {
+    pub fn open(library: &Arc<Library>, has_connections: bool) -> Result<Adapter, Failure> {
         let context = library.device(None)?.open()?;
         let ports = context.attributes()?.ports;
         for port in 1..=ports {
             let attributes = context.port(port)?;
             if attributes.active {
-                return Adapter::on_port(&context, port, attributes);
+                return Adapter::on_port(&context, port, attributes, has_connections);
             }
         }
         Err(Failure::NoPort(context.name().to_owned()))
@@ -139,6 +154,7 @@ impl Adapter {
         context: &Arc<Context>,
         port: u8,
         attributes: PortAttributes,
+        has_connections: bool,
     ) -> Result<Adapter, Failure> {
         let gid_index = match attributes.ethernet {
             false => 0,
@@ -149,7 +165,8 @@ impl Adapter {
         };
         let domain = context.protection_domain()?;
         let channel = context.channel()?;
-        let depth = (RECEIVES + SENDS) as u32;
+        let of_connections = if has_connections { connected::COMPLETIONS } else { 0 };
+        let depth = (RECEIVES + SENDS + of_connections) as u32;
         let completions = context.completion_queue(depth, Some(&channel))?;
         let size = attributes.mtu as usize;
         let receives = Buffer::allocate(RECEIVES * (ROUTE + size))?;
@@ -174,8 +191,12 @@ impl Adapter {
             clock: 0,
             addresses: HashMap::new(),
             receives: domain.register(receives, AccessFlags::LOCAL)?,
-            slots: Slots::new(&domain, SENDS, size)?,
+            slots: Slots::new(&domain, SENDS, size, (0, DEPTH))?,
             discarded: 0,
+            connected: match has_connections {
+                true => Some(Connected::new(&domain, &completions)?),
+                false => None,
+            },
             domain,
             channel,
             completions,
@@ -224,13 +245,21 @@ impl Adapter {
     /// Returns the hardware address of the interface.
     pub fn hardware(&self) -> HardwareAddress {
         HardwareAddress {
-            flags: 0,
+            flags: match self.connected {
+                Some(_) => hardware_address::RC,
+                None => 0,
+            },
             queue_pair: self.main.pair().number(),
             gid: self.gid,
         }
     }
 
-    /// Returns the MTU of the interface: a datagram without its header.
+    /// Returns the code of the port's MTU.
+    pub fn path_mtu(&self) -> u8 {
+        self.attributes.mtu_code as u8
+    }
+
+    /// Returns the longest IP packet in a datagram.
     pub fn mtu(&self) -> u32 {
         self.attributes.mtu - encapsulation::LENGTH as u32
     }
@@ -258,8 +287,9 @@ impl Adapter {
         let Ok(address) = self.address(gid, group::LID) else {
             return Sent::Refused;
         };
-        let target = (&*address, group::QUEUE_PAIR, QUEUE_KEY);
-        self.main.send(&mut self.slots, target, protocol, packet)
+        let target = SendTarget::Datagram(&address, group::QUEUE_PAIR, QUEUE_KEY);
+        self.main
+            .send(&mut self.slots, target, protocol.header(), packet)
     }
 
     /// Returns the address handle of a port or a group.
@@ -287,8 +317,9 @@ impl Adapter {
         let Ok(address) = self.address(to.hardware.gid, to.lid) else {
             return Sent::Refused;
         };
-        let target = (&*address, to.hardware.queue_pair, QUEUE_KEY);
-        self.answers.send(&mut self.slots, target, protocol, packet)
+        let target = SendTarget::Datagram(&address, to.hardware.queue_pair, QUEUE_KEY);
+        self.answers
+            .send(&mut self.slots, target, protocol.header(), packet)
     }
 
     /// Replaces the lane of answers by another without requests.
@@ -306,8 +337,8 @@ impl Adapter {
     fn new_lane(&mut self) -> Result<Lane, Failure> {
         let pair = sending_pair(&self.domain, &self.completions)?;
         self.start(&pair)?;
-        // Ids have 31 bits for it, and a number is free again long before they end.
-        self.newest_lane = (self.newest_lane + 1) & 0x7fff_ffff;
+        // Ids have 30 bits for it, and a number is free again long before they end.
+        self.newest_lane = (self.newest_lane + 1) & 0x3fff_ffff;
         self.newest_lane = self.newest_lane.max(ANSWERS + 1);
         Ok(Lane::new(self.newest_lane, pair))
     }
@@ -323,8 +354,10 @@ impl Adapter {
         let Some(found) = self.lanes.get_mut(&number) else {
             return Sent::Refused;
         };
-        let target = (&*found.address, to.hardware.queue_pair, QUEUE_KEY);
-        found.lane.send(&mut self.slots, target, protocol, packet)
+        let target = SendTarget::Datagram(&found.address, to.hardware.queue_pair, QUEUE_KEY);
+        found
+            .lane
+            .send(&mut self.slots, target, protocol.header(), packet)
     }
 
     /// Returns the number of the lane to a neighbour, which is made if there is none.
@@ -387,7 +420,8 @@ impl Adapter {
     /// Returns the number of datagrams that have not been sent completely.
     pub fn in_flight(&self) -> usize {
         let to_neighbours = self.lanes.values().map(|found| found.lane.in_flight());
-        self.main.in_flight() + self.answers.in_flight() + to_neighbours.sum::<usize>()
+        let connected = self.connected.as_ref().map_or(0, Connected::in_flight);
+        self.main.in_flight() + self.answers.in_flight() + to_neighbours.sum::<usize>() + connected
     }
 
     /// Returns the number of IP packets that were discarded after they had been sent, once.
@@ -404,9 +438,19 @@ impl Adapter {
         Ok(self.completions.poll(into, |completion| *completion)?)
     }
 
-    /// Uses a completion. Returns the datagram of a receive, and copies it into `buffer`, which is
-    /// as long as the port's MTU.
-    pub fn complete(&mut self, completion: &WorkCompletion, buffer: &mut [u8]) -> Option<Received> {
+    /// Returns the queue pairs of connections, in connected mode.
+    pub fn connected(&mut self) -> Option<&mut Connected> {
+        self.connected.as_mut()
+    }
+
+    /// Uses a completion. Copies the datagram of a receive into `buffer`, which is not shorter than
+    /// the port's MTU.
+    pub fn complete(&mut self, completion: &WorkCompletion, buffer: &mut [u8]) -> Completion {
+        if completion.id & connected::CONNECTED != 0 {
+            let connected = self.connected.as_mut();
+            let completed = connected.map(|connected| connected.complete(completion));
+            return completed.map_or(Completion::Nothing, Completion::Connected);
+        }
         if completion.id & RECEIVE == 0 {
             let number = (completion.id >> 32) as u32;
             let lane = match number {
@@ -417,7 +461,7 @@ impl Adapter {
             if let Some(lane) = lane {
                 lane.complete(&mut self.slots, completion.id);
             }
-            return None;
+            return Completion::Nothing;
         }
         let index = (completion.id & !RECEIVE) as usize;
         let at = index * (ROUTE + self.attributes.mtu as usize);
@@ -432,7 +476,7 @@ impl Adapter {
                 .read(at + ROUTE, &mut buffer[..length])
                 .is_ok();
         self.post_receive(index);
-        Some(Received {
+        Completion::Datagram(Received {
             source: Source {
                 queue_pair: completion.source,
                 lid: completion.source_lid,
@@ -471,9 +515,55 @@ impl Adapter {
         Ok(())
     }
 
+    /// Destroys queue pairs that have ended.
+    pub fn tick(&mut self) {
+        if let Some(connected) = &mut self.connected {
+            connected.tick();
+        }
+    }
+
     /// Returns the descriptor that is readable when there is an event.
     pub fn events(&self) -> BorrowedFd<'_> {
         self.channel.as_fd()
+    }
+}
+
+impl Pairs for Adapter {
+    fn create(&mut self, id: u32) -> Option<u32> {
+        let (port, partition) = (self.port, self.partition_index);
+        self.connected.as_mut()?.create(id, port, partition)
+    }
+
+    fn connect(&mut self, id: u32, peer: &Neighbour, end: &End, psn: u32, is_sender: bool) -> bool {
+        // The receiver of a request accepts no longer packets than its port has.
+        if !is_sender && end.path_mtu > self.path_mtu() {
+            return false;
+        }
+        let code = match is_sender {
+            true => self.attributes.mtu_code,
+            false => end.path_mtu.into(),
+        };
+        let path = self.path(peer.lid, Some(peer.hardware.gid));
+        let connected = self.connected.as_ref();
+        connected.is_some_and(|connected| connected.connect(id, path, code, end, psn))
+    }
+
+    fn destroy(&mut self, id: u32) {
+        if let Some(connected) = &mut self.connected {
+            self.discarded += connected.destroy(id) as u64;
+        }
+    }
+
+    fn send(&mut self, id: u32, protocol: Protocol, packet: &[u8]) -> Sent {
+        match &mut self.connected {
+            Some(connected) => connected.send(id, protocol.header(), packet),
+            None => Sent::Refused,
+        }
+    }
+
+    fn tell(&mut self, to: &Neighbour, message: &Message) {
+        // Messages that are lost are sent again, or their connections found to be unused.
+        let _ = self.answer(to, Protocol::Connection, &message.bytes());
     }
 }
 

@@ -11,6 +11,8 @@ pub enum Drop {
     NoSource,
     /// From the interface: longer than the MTU.
     TooLong,
+    /// From the interface: longer than the neighbour's MTU, and not to be cut; answered by ICMP.
+    TooLongForNeighbour,
     /// From the interface: too many packets wait for the address of one neighbour, or of all.
     QueueFull,
     /// From the interface: the neighbour does not answer.
@@ -29,6 +31,8 @@ pub enum Drop {
     BadArp,
     /// From the link: an invalid neighbour solicitation or advertisement.
     BadNeighbour,
+    /// From the link: an invalid message of the connection manager.
+    BadConnection,
     /// From the link: the hardware address in a message is not its sender's.
     Forged,
     /// From the link: the receive failed.
@@ -39,10 +43,11 @@ pub enum Drop {
 
 impl Drop {
     /// All reasons, in the order of the counters.
-    const ALL: [Drop; 15] = [
+    const ALL: [Drop; 17] = [
         Drop::NotIp,
         Drop::NoSource,
         Drop::TooLong,
+        Drop::TooLongForNeighbour,
         Drop::QueueFull,
         Drop::Unresolved,
         Drop::Stalled,
@@ -52,6 +57,7 @@ impl Drop {
         Drop::BadIp,
         Drop::BadArp,
         Drop::BadNeighbour,
+        Drop::BadConnection,
         Drop::Forged,
         Drop::Failed,
         Drop::Interface,
@@ -62,6 +68,7 @@ impl Drop {
             Drop::NotIp => "sent: no IP packet",
             Drop::NoSource => "sent: no address of this IP version",
             Drop::TooLong => "sent: longer than the MTU",
+            Drop::TooLongForNeighbour => "sent: longer than the neighbour's MTU",
             Drop::QueueFull => "sent: queue of an unresolved neighbour full",
             Drop::Unresolved => "sent: neighbour does not answer",
             Drop::Stalled => "sent: neighbour takes no datagrams",
@@ -71,6 +78,7 @@ impl Drop {
             Drop::BadIp => "received: no IP packet",
             Drop::BadArp => "received: invalid ARP",
             Drop::BadNeighbour => "received: invalid neighbour message",
+            Drop::BadConnection => "received: invalid connection message",
             Drop::Forged => "received: forged hardware address",
             Drop::Failed => "received: receive failed",
             Drop::Interface => "received: refused by the interface",
@@ -87,11 +95,11 @@ pub struct Counters {
     pub unicast: u64,
     /// IP packets sent to a group.
     pub multicast: u64,
-    /// Datagrams from the link, without copies of those sent.
+    /// Datagrams and messages of connections from the link, without copies of those sent.
     pub received: u64,
     /// IP packets given to the interface.
     pub delivered: u64,
-    /// ARP and neighbour messages received.
+    /// ARP, neighbour and connection messages received.
     pub messages: u64,
     /// Requests for addresses sent.
     pub requests: u64,

@@ -2,6 +2,10 @@
 
 /// Length in bytes.
 pub const LENGTH: usize = 4;
+/// A reserved byte and its bit which say that the checksum of the transport covers the pseudo
+/// header only, as a TUN device gives it. Only connections of ends that agreed on it have it.
+const OFFLOADS: usize = 3;
+const PARTIAL: u8 = 1;
 
 /// The protocol of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -12,14 +16,25 @@ pub enum Protocol {
     Arp,
     /// IPv6.
     Ipv6,
+    /// Messages that set connections up.
+    Connection,
 }
 
 impl Protocol {
+    const ALL: [Protocol; 4] = [
+        Protocol::Ipv4,
+        Protocol::Arp,
+        Protocol::Ipv6,
+        Protocol::Connection,
+    ];
+
     fn ether_type(self) -> u16 {
         match self {
             Protocol::Ipv4 => 0x0800,
             Protocol::Arp => 0x0806,
             Protocol::Ipv6 => 0x86dd,
+            // IEEE 802's EtherType for local experiments.
+            Protocol::Connection => 0x88b5,
         }
     }
 
@@ -28,6 +43,18 @@ impl Protocol {
         let [high, low] = self.ether_type().to_be_bytes();
         [high, low, 0, 0]
     }
+}
+
+/// Returns a header with the mark of a partial checksum.
+pub fn marked(header: [u8; LENGTH]) -> [u8; LENGTH] {
+    let mut header = header;
+    header[OFFLOADS] |= PARTIAL;
+    header
+}
+
+/// Returns whether a message has the mark of a partial checksum.
+pub fn is_marked(message: &[u8]) -> bool {
+    message.get(OFFLOADS).is_some_and(|byte| byte & PARTIAL != 0)
 }
 
 /// The reason why a datagram has no usable header.
@@ -49,7 +76,7 @@ pub fn parse(datagram: &[u8]) -> Result<(Protocol, &[u8]), Unusable> {
         return Err(Unusable::Short);
     };
     let ether_type = u16::from_be_bytes([header[0], header[1]]);
-    [Protocol::Ipv4, Protocol::Arp, Protocol::Ipv6]
+    Protocol::ALL
         .into_iter()
         .find(|protocol| protocol.ether_type() == ether_type)
         .map(|protocol| (protocol, packet))
@@ -81,8 +108,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_header_is_read_as_it_was_written(packet: Vec<u8>, number in 0usize..3) {
-            let protocol = [Protocol::Ipv4, Protocol::Arp, Protocol::Ipv6][number];
+        fn a_header_is_read_as_it_was_written(packet: Vec<u8>, number in 0usize..4) {
+            let protocol = Protocol::ALL[number];
             let mut datagram = protocol.header().to_vec();
             datagram.extend_from_slice(&packet);
             prop_assert_eq!(parse(&datagram), Ok((protocol, &packet[..])));

@@ -1,6 +1,6 @@
 //! The process of an interface: moves packets between its TUN device and the adapter.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
@@ -11,26 +11,32 @@ use std::time::Instant;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use verbena_verbs::{Gid, Library, WorkCompletion};
 
-use crate::adapter::{Adapter, BATCH, Failure as AdapterFailure, PARTITION};
+use crate::adapter::{Adapter, BATCH, Completion, Failure as AdapterFailure, PARTITION};
 use crate::address::{Prefixed, link_local};
+use crate::connected::{Completed, LONGEST_MTU, Message};
+use crate::connection::{Connections, Pairs, Way};
 use crate::counters::Counters;
 use crate::descriptor;
-use crate::encapsulation::Protocol;
+use crate::encapsulation::{self, Protocol};
+use crate::fragment;
 use crate::group;
 use crate::join::Joiner;
 use crate::membership;
 use crate::namespace::{IPV6_MTU, Plan};
 use crate::neighbour::Neighbour;
 use crate::netlink::{Changes, Netlink};
-use crate::offload;
+use crate::offload::{self, Header, Partial};
 use crate::segment::Segments;
-use crate::station::{Interface, Link, Sent, Source, Station};
+use crate::station::{Front, Interface, Link, Sent, Source, Station, Taken};
+use crate::transport;
 use crate::unacknowledged::{self, Unacknowledged};
 
 /// Packets taken from the device before the adapter's completions are looked at.
 const TURN: usize = 64;
 /// Bytes of the longest packet, with a header.
 const LONGEST: usize = offload::LENGTH + (1 << 16);
+/// Bytes of a packet that have its headers, with those of the link.
+const FRONT: usize = 192;
 /// Most distant destinations whose neighbours are known.
 const MOST_NEXT_HOPS: usize = 1024;
 /// Most groups of an interface.
@@ -64,6 +70,17 @@ pub enum Failure {
         mtu: u32,
     },
 
+    /// The wanted MTU is longer than packets can be.
+    #[error("the longest MTU of this port in {mode} mode is {longest}, and {mtu} is longer")]
+    LargeMtu {
+        /// The mode.
+        mode: &'static str,
+        /// The longest MTU.
+        longest: u32,
+        /// The wanted one.
+        mtu: u32,
+    },
+
     /// The adapter refuses the groups that every interface is a member of.
     #[error("the adapter refuses multicast groups; `VERBENA_LOG=info` explains it")]
     NoGroups,
@@ -82,6 +99,16 @@ fn system(doing: &'static str) -> impl Fn(io::Error) -> Failure {
     move |source| Failure::System { doing, source }
 }
 
+/// How packets reach neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// As datagrams (RFC 4391).
+    #[default]
+    Datagram,
+    /// By reliable connections if the neighbour has this mode, too (RFC 4755), else as datagrams.
+    Connected,
+}
+
 /// An interface before its namespace exists.
 pub struct Engine {
     adapter: Adapter,
@@ -89,15 +116,30 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens the adapter for an interface of this name and these addresses.
+    /// Opens the adapter for an interface of this name and these addresses, with the longest MTU of
+    /// its mode unless another is given.
     ///
     /// # Errors
     ///
     /// The adapter cannot be used, or the addresses do not fit its MTU.
-    pub fn open(library: &Path, name: &str, addresses: &[Prefixed]) -> Result<Engine, Failure> {
+    pub fn open(
+        library: &Path,
+        name: &str,
+        addresses: &[Prefixed],
+        mode: Mode,
+        mtu: Option<u32>,
+    ) -> Result<Engine, Failure> {
         let library = Library::open(library).map_err(AdapterFailure::from)?;
-        let adapter = Adapter::open(&library)?;
-        let (mtu, hardware) = (adapter.mtu(), adapter.hardware());
+        let adapter = Adapter::open(&library, mode == Mode::Connected)?;
+        let hardware = adapter.hardware();
+        let (mode, longest) = match mode {
+            Mode::Datagram => ("datagram", adapter.mtu()),
+            Mode::Connected => ("connected", LONGEST_MTU),
+        };
+        let mtu = mtu.unwrap_or(longest);
+        if mtu > longest {
+            return Err(Failure::LargeMtu { mode, longest, mtu });
+        }
         let has_ipv6 = mtu >= IPV6_MTU;
         if !has_ipv6 && addresses.iter().any(|one| one.address.is_ipv6()) {
             return Err(Failure::SmallMtu { mtu });
@@ -156,9 +198,14 @@ impl Engine {
             hardware: adapter.hardware(),
             partition: PARTITION,
             mtu: plan.mtu as usize,
+            datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
             addresses,
         });
+        let connections = Connections::new(adapter.hardware(), plan.mtu, adapter.path_mtu());
         let mut wire = Wire {
+            connections,
+            datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
+            now: 0,
             adapter,
             device: device.into(),
             joiner: Joiner::default(),
@@ -172,6 +219,8 @@ impl Engine {
             station,
             start: Instant::now(),
             segments: Segments::default(),
+            pieces: VecDeque::new(),
+            fragments: 0,
             packet: Vec::new(),
             is_pending: false,
             buffer: vec![0; LONGEST],
@@ -183,6 +232,8 @@ impl Engine {
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
         pump.run(&mut wire, control)?;
+        wire.connections.close_all(&mut wire.adapter);
+        pump.station.discard(wire.take_discarded());
         pump.station.end(pump.is_pending);
         // Not known of an interface that a program has removed.
         if let Ok(Some(dropped)) = wire.kernel.dropped(index) {
@@ -255,6 +306,11 @@ impl Groups {
 
 /// The adapter and the TUN device.
 struct Wire {
+    connections: Connections,
+    /// Longest IP packet in a datagram.
+    datagram_mtu: usize,
+    /// The time, as the pump has read it last.
+    now: u64,
     adapter: Adapter,
     device: File,
     /// Segments that have been received.
@@ -288,9 +344,73 @@ fn write(mut device: &File, bytes: &[u8], packets: u64) -> u64 {
     }
 }
 
+impl Wire {
+    /// Returns the number of packets that were dropped after they had been taken for a neighbour,
+    /// since the last call.
+    fn take_discarded(&mut self) -> u64 {
+        self.adapter.take_discarded() + self.connections.take_dropped()
+    }
+
+    /// Closes connections whose peers take nothing, so that others have slots.
+    fn close_stalled(&mut self) {
+        let connected = self.adapter.connected();
+        let stalled = connected.filter(|connected| connected.are_slots_used_up());
+        for id in stalled.map(|connected| connected.stalled()).unwrap_or_default() {
+            self.connections.fail(id, &mut self.adapter);
+        }
+    }
+
+    /// Gives the device the message of a connection. Returns `false` if its checksum is partial and
+    /// its headers are not understood.
+    fn deliver_message(&mut self, message: &Message, front: &[u8]) -> Option<bool> {
+        let packet = &front[encapsulation::LENGTH..];
+        let header = match encapsulation::is_marked(front) {
+            true => partial(packet)?,
+            false => Header::default(),
+        };
+        let (region, at) = self.adapter.connected()?.message(message);
+        let length = message.length - encapsulation::LENGTH;
+        let at = at + encapsulation::LENGTH;
+        let written = region.write_vectored(self.device.as_fd(), &header.bytes(), at, length);
+        Some(written.is_ok_and(|written| written == offload::LENGTH + length))
+    }
+}
+
+/// Returns the header of a packet whose checksum is partial, if its headers are understood.
+fn partial(packet: &[u8]) -> Option<Header> {
+    let (ip_header, protocol) = transport::find(packet)?;
+    let offset = match protocol {
+        transport::TCP => transport::TCP_CHECKSUM,
+        transport::UDP => transport::UDP_CHECKSUM,
+        _ => return None,
+    };
+    Some(Header {
+        partial: Some(Partial {
+            start: ip_header as u16,
+            offset: offset as u16,
+        }),
+        ..Header::default()
+    })
+}
+
 impl Link for Wire {
     fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.adapter.unicast(to, protocol, packet)
+        self.close_stalled();
+        match self.connections.way(to, self.now, &mut self.adapter) {
+            Way::Connection(_, end) if packet.len() > end.mtu as usize => {
+                Sent::TooLong(end.mtu as usize)
+            }
+            Way::Connection(id, _) => Pairs::send(&mut self.adapter, id, protocol, packet),
+            Way::Waits if self.connections.wait(to, protocol, packet) => Sent::Done,
+            Way::Waits => Sent::Stalled,
+            Way::Datagram if packet.len() > self.datagram_mtu => Sent::TooLong(self.datagram_mtu),
+            Way::Datagram => self.adapter.unicast(to, protocol, packet),
+        }
+    }
+
+    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
+        self.connections
+            .receive(message, source, now, &mut self.adapter)
     }
 
     fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
@@ -331,6 +451,10 @@ struct Pump {
     /// Bytes read from the device, and the segments that are left of it.
     buffer: Vec<u8>,
     segments: Segments,
+    /// Fragments of a packet that has been cut, and packets that have to be sent again.
+    pieces: VecDeque<Vec<u8>>,
+    /// Number of packets of IPv6 that have been cut.
+    fragments: u32,
     /// The last segment, which the link has not taken yet if it is pending.
     packet: Vec<u8>,
     is_pending: bool,
@@ -344,22 +468,27 @@ struct Pump {
 
 impl Pump {
     fn run(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(), Failure> {
-        let mut datagram = vec![0; wire.adapter.mtu() as usize + 4];
+        let mut datagram = vec![0; LONGEST];
         let mut is_readable = true;
         let mut next_tick = 0;
         loop {
+            wire.now = self.now();
             let mut is_idle = !self.receive(wire, &mut datagram)?;
-            if is_readable || self.is_pending || self.ended.is_some() {
+            self.use_connections(wire);
+            let is_left = self.is_pending || !self.pieces.is_empty();
+            if is_readable || is_left || self.ended.is_some() {
                 let (moved, is_empty) = self.send(wire)?;
                 is_readable = !is_empty;
                 is_idle &= !moved;
             }
-            let discarded = wire.adapter.take_discarded();
+            let discarded = wire.take_discarded();
             self.station.discard(discarded);
             self.groups.update(&wire.adapter);
             let now = self.now();
             if now >= next_tick {
                 self.station.tick(now, wire);
+                wire.connections.tick(now, &mut wire.adapter);
+                wire.adapter.tick();
                 self.groups.is_changed = true;
                 self.use_changes(wire);
                 // Peers can keep the loop from waiting.
@@ -412,7 +541,7 @@ impl Pump {
         // The kernel may have acknowledged the end of a peer since the last look at the device.
         let (moved, is_empty) = self.send(wire)?;
         let is_sent = !moved && is_empty && self.station.waiting() == 0;
-        let is_sent = is_sent && wire.adapter.in_flight() == 0;
+        let is_sent = is_sent && wire.adapter.in_flight() + wire.connections.waiting() == 0;
         Ok(is_sent && left == Unacknowledged::default())
     }
 
@@ -442,8 +571,13 @@ impl Pump {
             let count = wire.adapter.poll(&mut completions)?;
             are_some |= count > 0;
             for completion in &completions[..count] {
-                let Some(received) = wire.adapter.complete(completion, datagram) else {
-                    continue;
+                let received = match wire.adapter.complete(completion, datagram) {
+                    Completion::Nothing | Completion::Connected(Completed::Nothing) => continue,
+                    Completion::Connected(completed) => {
+                        self.receive_connected(wire, completed, datagram);
+                        continue;
+                    }
+                    Completion::Datagram(received) => received,
                 };
                 if !received.is_success {
                     self.station.receive_failed();
@@ -463,13 +597,151 @@ impl Pump {
         Ok(are_some)
     }
 
+    /// Uses a completion of a connection.
+    fn receive_connected(&mut self, wire: &mut Wire, completed: Completed, buffer: &mut [u8]) {
+        match completed {
+            Completed::Failed(id) => wire.connections.fail(id, &mut wire.adapter),
+            Completed::Received(message) => {
+                if let Some(source) = wire.connections.source(message.id, wire.now) {
+                    self.receive_message(wire, &message, source, buffer);
+                }
+                if let Some(connected) = wire.adapter.connected() {
+                    connected.post_receive(message.buffer);
+                }
+            }
+            Completed::Sent | Completed::Nothing => {}
+        }
+    }
+
+    /// Delivers a message of a connection; `buffer` gets it if it is not for programs.
+    fn receive_message(
+        &mut self,
+        wire: &mut Wire,
+        message: &Message,
+        source: Source,
+        buffer: &mut [u8],
+    ) {
+        let Some(connected) = wire.adapter.connected() else {
+            return;
+        };
+        let (region, at) = connected.message(message);
+        let mut front = [0; FRONT];
+        let front = &mut front[..message.length.min(FRONT)];
+        if region.read(at, front).is_err() {
+            return;
+        }
+        match self.station.receive_front(front, message.length) {
+            Front::Deliver => {
+                // Datagrams of the same connection of TCP that came before.
+                let refused = wire.flush();
+                self.station.undeliver(refused);
+                match wire.deliver_message(message, front) {
+                    Some(true) => {}
+                    _ => self.station.undeliver(1),
+                }
+            }
+            Front::Whole => {
+                let whole = &mut buffer[..message.length];
+                if region.read(at, whole).is_ok() {
+                    self.station.receive(whole, source, wire.now, wire);
+                }
+            }
+        }
+    }
+
+    /// Sends what waits for connections, and takes back the packets of those that were refused.
+    fn use_connections(&mut self, wire: &mut Wire) {
+        wire.connections.flush(&mut wire.adapter);
+        let returned = wire.connections.take_returned();
+        self.station.take_back(returned.len() as u64);
+        self.pieces.extend(returned);
+    }
+
+    /// Takes a packet from the device into the memory of a request, and sends it by a connection if
+    /// its neighbour has one. Else the packet is in the buffer. Returns the bytes in the buffer.
+    fn read(&mut self, wire: &mut Wire, now: u64) -> io::Result<usize> {
+        let slot = wire.adapter.connected().and_then(|connected| {
+            let (slot, region, at) = connected.next_slot()?;
+            let (header, _) = self.buffer.split_at_mut(offload::LENGTH);
+            let at = at + encapsulation::LENGTH;
+            // As long as a slot; packets have at most this length.
+            let longest = (1 << 16) - encapsulation::LENGTH;
+            Some((slot, region.read_vectored(wire.device.as_fd(), header, at, longest)))
+        });
+        let Some((slot, length)) = slot else {
+            return wire.device.read(&mut self.buffer);
+        };
+        let length = length?;
+        if self.send_slot(wire, slot, length, now) {
+            return Ok(0);
+        }
+        let connected = wire.adapter.connected();
+        if let Some((_, region, at)) = connected.and_then(|connected| connected.next_slot())
+            && length > offload::LENGTH
+        {
+            let into = &mut self.buffer[offload::LENGTH..length];
+            region.read(at + encapsulation::LENGTH, into).map_err(io::Error::other)?;
+        }
+        Ok(length)
+    }
+
+    /// Sends a packet that stands in a slot by a connection, if its neighbour has one. `length` is
+    /// that of the device's header, which is in the buffer, and the packet.
+    fn send_slot(&mut self, wire: &mut Wire, slot: u32, length: usize, now: u64) -> bool {
+        let header = self.buffer.first_chunk().and_then(Header::parse);
+        let header = header.filter(|header| header.long.is_none());
+        let (Some(header), Some(length)) = (header, length.checked_sub(offload::LENGTH)) else {
+            return false;
+        };
+        let mut front = [0; FRONT];
+        let front = &mut front[..length.min(FRONT)];
+        let Some((_, region, at)) = wire.adapter.connected().and_then(|one| one.next_slot()) else {
+            return false;
+        };
+        if region.read(at + encapsulation::LENGTH, front).is_err() {
+            return false;
+        }
+        let Some((protocol, to)) = self.station.known(front, length, now, wire) else {
+            return false;
+        };
+        let way = wire.connections.way(&to, now, &mut wire.adapter);
+        let Way::Connection(id, end) = way else {
+            return false;
+        };
+        let is_partial = header.partial.is_some();
+        if length > end.mtu as usize || is_partial && !(end.offloads && partial(front).is_some_and(|one| one.partial == header.partial)) {
+            return false;
+        }
+        let own = match is_partial {
+            true => encapsulation::marked(protocol.header()),
+            false => protocol.header(),
+        };
+        let Some(connected) = wire.adapter.connected() else {
+            return false;
+        };
+        let Some((_, region, at)) = connected.next_slot() else {
+            return false;
+        };
+        if region.write(at, &own).is_err() {
+            return false;
+        }
+        let length = encapsulation::LENGTH + length;
+        let is_sent = connected.send_slot(id, slot, length) == Sent::Done;
+        if is_sent {
+            self.station.count_sent();
+        }
+        is_sent
+    }
+
     /// Takes packets from the device. Returns whether there were any, and whether it is empty now.
     fn send(&mut self, wire: &mut Wire) -> Result<(bool, bool), Failure> {
         let mut moved = false;
         let now = self.now();
         for _ in 0..TURN {
-            if !self.is_pending && !self.segments.next(&mut self.packet) {
-                match wire.device.read(&mut self.buffer) {
+            if !self.is_pending && !self.next_piece() && !self.segments.next(&mut self.packet) {
+                match self.read(wire, now) {
+                    // A connection has it.
+                    Ok(0) => moved = true,
                     Ok(length) => {
                         if self.segments.take(&self.buffer[..length]).is_err() {
                             self.station.take_invalid();
@@ -482,19 +754,38 @@ impl Pump {
                 continue;
             }
             self.groups.is_changed |= membership::is_report(&self.packet);
-            self.is_pending = !self.station.take(&self.packet, now, wire);
-            if self.is_pending {
-                return Ok((moved, false));
+            let taken = self.station.take(&self.packet, now, wire);
+            self.is_pending = taken == Taken::Busy;
+            match taken {
+                Taken::Done => {}
+                Taken::Busy => return Ok((moved, false)),
+                Taken::Cut(mtu) => {
+                    self.fragments = self.fragments.wrapping_add(1);
+                    match fragment::cut(&self.packet, mtu, self.fragments) {
+                        Some(fragments) => self.pieces.extend(fragments),
+                        None => self.station.take_uncuttable(),
+                    }
+                }
             }
             moved = true;
         }
         Ok((moved, false))
     }
 
+    /// Takes a fragment of a packet, or one that has to be sent again.
+    fn next_piece(&mut self) -> bool {
+        let piece = self.pieces.pop_front();
+        let is_there = piece.is_some();
+        self.packet = piece.unwrap_or_else(|| std::mem::take(&mut self.packet));
+        is_there
+    }
+
     /// Waits for work. Returns whether the device is readable, and whether the peer of `control` is
     /// closed, which is returned once.
     fn wait(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(bool, bool), Failure> {
-        let timeout = match (self.is_pending, self.station.is_waiting()) {
+        let is_waiting = self.station.is_waiting() || wire.connections.is_waiting();
+        let is_busy = self.is_pending || wire.connections.waiting() > 0;
+        let timeout = match (is_busy, is_waiting) {
             (true, _) => BUSY,
             _ if self.ended.is_some() => ENDING,
             (false, true) => WAITING,

@@ -6,6 +6,9 @@ use verbena_verbs::Gid;
 /// Length in bytes.
 pub const LENGTH: usize = 20;
 
+/// The flag of an interface that accepts reliable connections.
+pub const RC: u8 = 0x80;
+
 /// The hardware address of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HardwareAddress {

@@ -18,20 +18,25 @@ pub struct Addresses {
 /// Returns the addresses of a packet, or `None` if it is no whole IP packet: shorter than its
 /// header states, or of another version.
 pub fn addresses(packet: &[u8]) -> Option<Addresses> {
-    match packet.first()? >> 4 {
+    addresses_of(packet, packet.len())
+}
+
+/// Returns the addresses of a packet of this length, of which `front` has the first bytes.
+pub fn addresses_of(front: &[u8], length: usize) -> Option<Addresses> {
+    match front.first()? >> 4 {
         4 => {
-            let header = packet.first_chunk::<IPV4_HEADER>()?;
+            let header = front.first_chunk::<IPV4_HEADER>()?;
             let header_length = usize::from(header[0] & 15) * 4;
             let total = usize::from(u16::from_be_bytes([header[2], header[3]]));
             let is_whole = IPV4_HEADER <= header_length && header_length <= total;
             let at = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|i| header[at + i]));
-            (is_whole && total <= packet.len()).then(|| Addresses {
+            (is_whole && total <= length).then(|| Addresses {
                 source: at(12).into(),
                 destination: at(16).into(),
             })
         }
         6 => {
-            let header = packet.first_chunk::<IPV6_HEADER>()?;
+            let header = front.first_chunk::<IPV6_HEADER>()?;
             let payload = usize::from(u16::from_be_bytes([header[4], header[5]]));
             let at = |at: usize| {
                 let octets = header[at..].first_chunk::<16>();
@@ -41,7 +46,7 @@ pub fn addresses(packet: &[u8]) -> Option<Addresses> {
                 source: at(8)?.into(),
                 destination: at(24)?.into(),
             };
-            (IPV6_HEADER + payload <= packet.len()).then_some(addresses)
+            (IPV6_HEADER + payload <= length).then_some(addresses)
         }
         _ => None,
     }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use verbena_verbs::{
-    AccessFlags, AddressHandle, Buffer, Opcode, ProtectionDomain, QueuePair, Region, Scratch,
+    AccessFlags, Buffer, Opcode, ProtectionDomain, QueuePair, Region, Scratch,
     SendFlags, SendTarget,
 };
 
-use crate::encapsulation::{self, Protocol};
+use crate::encapsulation;
 use crate::station::Sent;
 
 /// Requests in flight of one queue pair.
@@ -21,6 +21,10 @@ const FREE: u32 = u32::MAX;
 /// Memory of requests in flight: slots of equal size.
 pub struct Slots {
     region: Region,
+    /// A bit of the ids of requests.
+    mark: u64,
+    /// Requests in flight of one queue pair.
+    depth: usize,
     size: usize,
     free: Vec<u32>,
     /// The lane of each slot.
@@ -38,10 +42,13 @@ impl Slots {
         domain: &Arc<ProtectionDomain>,
         count: usize,
         size: usize,
+        (mark, depth): (u64, usize),
     ) -> verbena_verbs::Result<Slots> {
         let buffer = Buffer::allocate(count * size)?;
         Ok(Slots {
             region: domain.register(buffer, AccessFlags::LOCAL)?,
+            mark,
+            depth,
             size,
             free: (0..count as u32).rev().collect(),
             owners: vec![FREE; count],
@@ -52,6 +59,16 @@ impl Slots {
     /// Returns whether every slot is in use.
     pub fn are_used_up(&self) -> bool {
         self.free.is_empty()
+    }
+
+    /// Returns the next free slot. It is free until its request is posted.
+    pub fn next_free(&self) -> Option<u32> {
+        self.free.last().copied()
+    }
+
+    /// Returns the memory, and where a slot starts.
+    pub fn place(&self, slot: u32) -> (&Region, usize) {
+        (&self.region, slot as usize * self.size)
     }
 
     fn release(&mut self, slot: u32) {
@@ -73,7 +90,7 @@ impl Slots {
     }
 }
 
-/// A queue pair that sends to one neighbour, to groups, or answers to all.
+/// A queue pair that sends to one neighbour, to groups, or answers to all; of datagrams or connected.
 pub struct Lane {
     number: u32,
     pair: QueuePair,
@@ -103,6 +120,11 @@ impl Lane {
         &self.pair
     }
 
+    /// Returns its queue pair alone.
+    pub fn into_pair(self) -> QueuePair {
+        self.pair
+    }
+
     /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
@@ -114,38 +136,59 @@ impl Lane {
             .is_some_and(|since| since.elapsed() >= PATIENCE)
     }
 
-    /// Sends a packet to a queue pair.
+    /// Sends a packet.
     pub fn send(
         &mut self,
         slots: &mut Slots,
-        (address, queue_pair, queue_key): (&AddressHandle, u32, u32),
-        protocol: Protocol,
+        target: SendTarget<'_>,
+        header: [u8; encapsulation::LENGTH],
         packet: &[u8],
     ) -> Sent {
         let length = encapsulation::LENGTH + packet.len();
         if length > slots.size {
             return Sent::Refused;
         }
-        if self.in_flight == DEPTH || slots.are_used_up() {
-            self.blocked_since.get_or_insert_with(Instant::now);
-            return if self.is_stalled() {
-                Sent::Stalled
-            } else {
-                Sent::Busy
-            };
-        }
-        let Some(&slot) = slots.free.last() else {
-            return Sent::Busy;
+        let Some(slot) = self.slot(slots) else {
+            return self.blocked();
         };
+        let (region, at) = slots.place(slot);
+        let written = region.write(at, &header);
+        let written = written.and_then(|()| region.write(at + encapsulation::LENGTH, packet));
+        match written {
+            Ok(()) => self.post(slots, target, slot, length),
+            Err(_) => Sent::Refused,
+        }
+    }
+
+    /// Returns the slot for the next request, if the queue pair takes one.
+    pub fn slot(&self, slots: &Slots) -> Option<u32> {
+        slots.next_free().filter(|_| self.in_flight < slots.depth)
+    }
+
+    fn blocked(&mut self) -> Sent {
+        self.blocked_since.get_or_insert_with(Instant::now);
+        if self.is_stalled() {
+            Sent::Stalled
+        } else {
+            Sent::Busy
+        }
+    }
+
+    /// Sends the first bytes of a slot that [`Lane::slot`] has returned.
+    pub fn post(
+        &mut self,
+        slots: &mut Slots,
+        target: SendTarget<'_>,
+        slot: u32,
+        length: usize,
+    ) -> Sent {
         let at = slot as usize * slots.size;
-        let written = slots.region.write(at, &protocol.header());
-        let written = written.and_then(|()| slots.region.write(at + encapsulation::LENGTH, packet));
-        let (Ok(()), Some(segment)) = (written, slots.region.part(at, length)) else {
+        let segment = slots.region.part(at, length);
+        let Some(segment) = segment.filter(|_| slots.next_free() == Some(slot)) else {
             return Sent::Refused;
         };
-        let id = u64::from(self.number) << 32 | u64::from(slot);
+        let id = slots.mark | u64::from(self.number) << 32 | u64::from(slot);
         let work = (id, Opcode::Send, SendFlags::SIGNALED);
-        let target = SendTarget::Datagram(address, queue_pair, queue_key);
         match self
             .pair
             .post_one(&mut slots.scratch, work, segment, target)

@@ -26,7 +26,7 @@ pub const REQUESTS: u32 = 3;
 pub const UNUSED: u64 = 300_000;
 
 /// The address of a neighbour on the link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Neighbour {
     /// Its hardware address.
     pub hardware: HardwareAddress,
@@ -128,6 +128,18 @@ impl Table {
         self.waiting_bytes += packet.len();
         entry.waiting.push_back(packet.to_vec());
         (decision, dropped)
+    }
+
+    /// Returns the address of a neighbour if it is known and need not be asked for.
+    pub fn known(&mut self, to: IpAddr, now: u64) -> Option<Neighbour> {
+        let entry = self.entries.get_mut(&to)?;
+        let State::Known { at, confirmed } = entry.state else {
+            return None;
+        };
+        (now < confirmed + LIFETIME).then(|| {
+            entry.used = now;
+            at
+        })
     }
 
     /// Enters the address that a neighbour has stated, and returns the packets that waited for it,

@@ -12,9 +12,11 @@ use crate::counters::{Counters, Drop};
 use crate::encapsulation::{self, Protocol, Unusable};
 use crate::group;
 use crate::hardware_address::{self, HardwareAddress};
+use crate::fragment;
 use crate::ip;
 use crate::ndp::{self, Kind, Parsed};
 use crate::neighbour::{Decision, Neighbour, Table};
+use crate::too_long;
 
 /// Pause between announcements that defend an address (RFC 5227 section 2.4), in milliseconds.
 const DEFENCE_PAUSE: u64 = 10_000;
@@ -28,6 +30,8 @@ pub struct Interface {
     pub partition: u16,
     /// Longest IP packet.
     pub mtu: usize,
+    /// Longest IP packet in a datagram.
+    pub datagram_mtu: usize,
     /// Its IP addresses, with the link-local one.
     pub addresses: Vec<Prefixed>,
 }
@@ -43,6 +47,28 @@ pub enum Sent {
     Stalled,
     /// The adapter refused it.
     Refused,
+    /// It was not sent: the way to the receiver takes packets of this length at most.
+    TooLong(usize),
+}
+
+/// The result of taking a packet from the interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It was sent, stored or dropped.
+    Done,
+    /// It must be offered again, because the link is busy.
+    Busy,
+    /// It must be offered in fragments of at most this length.
+    Cut(usize),
+}
+
+/// The decision on a message of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Front {
+    /// An IP packet for programs; it is counted as delivered.
+    Deliver,
+    /// The whole message has to be given to [`Station::receive`].
+    Whole,
 }
 
 /// The link and the interface, as the rules use them.
@@ -55,6 +81,8 @@ pub trait Link {
     fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent;
     /// Gives a packet to the interface. Returns whether it was taken.
     fn deliver(&mut self, packet: &[u8]) -> bool;
+    /// Gives a message to the connections. Returns `false` if it is invalid.
+    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool;
     /// Returns the neighbour by which a destination outside of the interface's prefixes is reached.
     fn next_hop(&mut self, to: IpAddr) -> IpAddr;
 }
@@ -135,26 +163,67 @@ impl Station {
         }
     }
 
-    /// Takes an IP packet from the interface. Returns `false` if it must be offered again, because
-    /// the link is busy.
-    pub fn take(&mut self, packet: &[u8], now: u64, link: &mut impl Link) -> bool {
-        let is_taken = match self.route(packet) {
+    /// Takes an IP packet from the interface.
+    pub fn take(&mut self, packet: &[u8], now: u64, link: &mut impl Link) -> Taken {
+        let taken = match self.route(packet, packet.len()) {
             Err(reason) => {
                 self.counters.drop(reason, 1);
-                true
+                Taken::Done
+            }
+            Ok((_, Route::Group(_))) if packet.len() > self.interface.datagram_mtu => {
+                Taken::Cut(self.interface.datagram_mtu)
             }
             Ok((protocol, Route::Group(group))) => {
                 let sent = link.multicast(group, protocol, packet);
                 self.count(sent, |counters| &mut counters.multicast)
             }
             Ok((protocol, Route::Neighbour(to))) => {
-                let is_near = self.interface.addresses.iter().any(|one| one.contains(to));
-                let to = if is_near { to } else { link.next_hop(to) };
+                let to = self.next_hop(to, link);
                 self.take_to(to, protocol, packet, now, link)
             }
         };
-        self.counters.taken += u64::from(is_taken);
-        is_taken
+        self.counters.taken += u64::from(taken == Taken::Done);
+        taken
+    }
+
+    fn next_hop(&self, to: IpAddr, link: &mut impl Link) -> IpAddr {
+        let is_near = self.interface.addresses.iter().any(|one| one.contains(to));
+        if is_near { to } else { link.next_hop(to) }
+    }
+
+    /// Returns the neighbour that gets an IP packet with these first bytes and this length, if its
+    /// hardware address is known and need not be asked for.
+    pub fn known(
+        &mut self,
+        front: &[u8],
+        length: usize,
+        now: u64,
+        link: &mut impl Link,
+    ) -> Option<(Protocol, Neighbour)> {
+        let Ok((protocol, Route::Neighbour(to))) = self.route(front, length) else {
+            return None;
+        };
+        let to = self.next_hop(to, link);
+        let at = self.table.known(to, now)?;
+        Some((protocol, at))
+    }
+
+    /// Counts a packet as sent that was not given to [`Station::take`].
+    pub fn count_sent(&mut self) {
+        self.counters.taken += 1;
+        self.counters.unicast += 1;
+    }
+
+    /// Counts packets no longer that were sent: they will be taken again.
+    pub fn take_back(&mut self, packets: u64) {
+        self.counters.taken = self.counters.taken.saturating_sub(packets);
+        self.counters.unicast = self.counters.unicast.saturating_sub(packets);
+    }
+
+    /// Counts a packet as dropped that cannot be cut.
+    pub fn take_uncuttable(&mut self) {
+        self.counters.taken += 1;
+        self.counters.drop(Drop::TooLong, 1);
     }
 
     /// Counts something from the interface that is no packet.
@@ -182,47 +251,63 @@ impl Station {
         packet: &[u8],
         now: u64,
         link: &mut impl Link,
-    ) -> bool {
+    ) -> Taken {
         let (decision, dropped) = self.table.send(to, packet, now);
         self.counters.drop(Drop::QueueFull, dropped);
         match decision {
-            Decision::Waits => true,
+            Decision::Waits => Taken::Done,
             Decision::WaitsAndAsk => {
                 self.ask(to, link);
-                true
+                Taken::Done
             }
             Decision::QueueFull => {
                 self.counters.drop(Drop::QueueFull, 1);
-                true
+                Taken::Done
             }
             Decision::Failed => {
                 self.counters.drop(Drop::Unresolved, 1);
-                true
+                Taken::Done
             }
             Decision::Send(at) | Decision::SendAndAsk(at) => {
                 if matches!(decision, Decision::SendAndAsk(_)) {
                     self.ask(to, link);
                 }
-                let sent = link.unicast(&at, protocol, packet);
-                self.count(sent, |counters| &mut counters.unicast)
+                match link.unicast(&at, protocol, packet) {
+                    Sent::TooLong(mtu) => self.take_too_long(packet, mtu, link),
+                    sent => self.count(sent, |counters| &mut counters.unicast),
+                }
             }
         }
     }
 
-    /// Counts the result of sending a packet. Returns `false` if it must be sent again.
-    fn count(&mut self, sent: Sent, counter: impl Fn(&mut Counters) -> &mut u64) -> bool {
+    /// Has a packet cut that is longer than a neighbour takes, or answers it by ICMP.
+    fn take_too_long(&mut self, packet: &[u8], mtu: usize, link: &mut impl Link) -> Taken {
+        if fragment::is_permitted(packet) {
+            return Taken::Cut(mtu);
+        }
+        if let Some(answer) = too_long::answer(packet, mtu) {
+            link.deliver(&answer);
+        }
+        self.counters.drop(Drop::TooLongForNeighbour, 1);
+        Taken::Done
+    }
+
+    /// Counts the result of sending a packet.
+    fn count(&mut self, sent: Sent, counter: impl Fn(&mut Counters) -> &mut u64) -> Taken {
         match sent {
             Sent::Done => *counter(&mut self.counters) += 1,
             Sent::Refused => self.counters.drop(Drop::Refused, 1),
             Sent::Stalled => self.counters.drop(Drop::Stalled, 1),
-            Sent::Busy => return false,
+            Sent::TooLong(_) => self.counters.drop(Drop::TooLongForNeighbour, 1),
+            Sent::Busy => return Taken::Busy,
         }
-        true
+        Taken::Done
     }
 
-    fn route(&self, packet: &[u8]) -> Result<(Protocol, Route), Drop> {
-        let addresses = ip::addresses(packet).ok_or(Drop::NotIp)?;
-        if packet.len() > self.interface.mtu {
+    /// Returns where an IP packet with these first bytes and this length goes.
+    fn route(&self, front: &[u8], length: usize) -> Result<(Protocol, Route), Drop> {
+        let addresses = ip::addresses_of(front, length).ok_or(Drop::NotIp)?;
+        if length > self.interface.mtu {
             return Err(Drop::TooLong);
         }
         let to = addresses.destination;
@@ -355,6 +440,33 @@ impl Station {
         }
     }
 
+    /// Decides on a message of a connection with these first bytes and this length. The first bytes
+    /// have the headers of IP.
+    pub fn receive_front(&mut self, front: &[u8], length: usize) -> Front {
+        let (protocol, packet) = match encapsulation::parse(front) {
+            Ok((protocol @ (Protocol::Ipv4 | Protocol::Ipv6), packet)) => (protocol, packet),
+            _ => return Front::Whole,
+        };
+        let length = length.saturating_sub(encapsulation::LENGTH);
+        match ip::addresses_of(packet, length) {
+            Some(addresses) if addresses.destination.is_ipv4() == (protocol == Protocol::Ipv4) => {
+                if protocol == Protocol::Ipv6 && ndp::parse(packet) != Parsed::Other {
+                    return Front::Whole;
+                }
+                self.counters.received += 1;
+                self.counters.delivered += 1;
+                Front::Deliver
+            }
+            _ => Front::Whole,
+        }
+    }
+
+    /// Counts a message of a connection as dropped that cannot be delivered.
+    pub fn receive_undeliverable(&mut self) {
+        self.counters.received += 1;
+        self.counters.drop(Drop::BadIp, 1);
+    }
+
     fn dispatch(
         &mut self,
         datagram: &[u8],
@@ -371,6 +483,13 @@ impl Station {
             is_genuine(&message.sender, source)?;
             self.counters.messages += 1;
             self.receive_arp(&message, source, now, link);
+            return Ok(());
+        }
+        if protocol == Protocol::Connection {
+            if !link.connect(packet, source, now) {
+                return Err(Drop::BadConnection);
+            }
+            self.counters.messages += 1;
             return Ok(());
         }
         let addresses = ip::addresses(packet).ok_or(Drop::BadIp)?;
@@ -520,8 +639,34 @@ impl Station {
             Protocol::Ipv6
         };
         for packet in waiting {
-            let sent = link.unicast(&at, protocol, &packet);
-            if !self.count(sent, |counters| &mut counters.unicast) {
+            let taken = match link.unicast(&at, protocol, &packet) {
+                Sent::TooLong(mtu) => self.take_too_long(&packet, mtu, link),
+                sent => self.count(sent, |counters| &mut counters.unicast),
+            };
+            match taken {
+                Taken::Done => {}
+                Taken::Busy => self.counters.drop(Drop::Stalled, 1),
+                Taken::Cut(mtu) => self.send_cut(&at, protocol, &packet, mtu, link),
+            }
+        }
+    }
+
+    /// Sends the fragments of a packet that has been taken.
+    fn send_cut(
+        &mut self,
+        at: &Neighbour,
+        protocol: Protocol,
+        packet: &[u8],
+        mtu: usize,
+        link: &mut impl Link,
+    ) {
+        let Some(fragments) = fragment::cut(packet, mtu, 0) else {
+            return self.counters.drop(Drop::TooLong, 1);
+        };
+        self.counters.taken += fragments.len() as u64 - 1;
+        for fragment in fragments {
+            let sent = link.unicast(at, protocol, &fragment);
+            if self.count(sent, |counters| &mut counters.unicast) == Taken::Busy {
                 self.counters.drop(Drop::Stalled, 1);
             }
         }

@@ -15,7 +15,7 @@ use std::thread;
 use verbena_bench::host::Host;
 use verbena_ipoib::address::Prefixed;
 use verbena_ipoib::descriptor;
-use verbena_ipoib::engine::Engine;
+use verbena_ipoib::engine::{Engine, Mode};
 use verbena_ipoib::namespace::{self, Plan};
 use verbena_run::environment::Environment;
 use verbena_run::supervise;
@@ -39,6 +39,19 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME", default_value = "ib0", value_parser = interface)]
     name: String,
 
+    /// Send to neighbours as datagrams, or by connections
+    ///
+    /// Connections (RFC 4755) carry packets of up to 65520 bytes. Neighbours in datagram mode are
+    /// reached as datagrams.
+    #[arg(long, value_name = "MODE", default_value = "datagram")]
+    mode: ModeName,
+
+    /// Give the interface this MTU in bytes
+    ///
+    /// By default the longest: 65520 in connected mode, else that of the port less 4.
+    #[arg(long, value_name = "BYTES", value_parser = number::between::<u32>(68..=65_520))]
+    mtu: Option<u32>,
+
     /// Print the interface's counters when the command has ended
     ///
     /// Packets sent, delivered and dropped, by reason, on standard error.
@@ -56,6 +69,24 @@ pub struct Arguments {
         value_name = "CMD"
     )]
     command: Vec<OsString>,
+}
+
+/// A mode, as it is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ModeName {
+    /// As datagrams (RFC 4391)
+    Datagram,
+    /// By connections to neighbours that accept them (RFC 4755)
+    Connected,
+}
+
+impl ModeName {
+    fn mode(self) -> Mode {
+        match self {
+            ModeName::Datagram => Mode::Datagram,
+            ModeName::Connected => Mode::Connected,
+        }
+    }
 }
 
 /// The arguments of the process that becomes the command.
@@ -131,7 +162,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     options::program("ipoib", &arguments.command)?;
     check_addresses(&arguments.address)?;
     let library = HOST.software_library()?;
-    let engine = Engine::open(&library, &arguments.name, &arguments.address)?;
+    let engine = Engine::open(
+        &library,
+        &arguments.name,
+        &arguments.address,
+        arguments.mode.mode(),
+        arguments.mtu,
+    )?;
     let (own, inherited) = descriptor::pair().map_err(Failure::system("make a socket"))?;
     let command = enter_command(engine.plan(), inherited.as_raw_fd(), &arguments.command)?;
     let serving = thread::spawn(move || {

@@ -8,8 +8,10 @@ use crate::object::buffer::Buffer;
 use crate::object::domain::ProtectionDomain;
 use crate::object::locked;
 use crate::object::thread_safe;
+use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -234,6 +236,50 @@ impl Region {
         self.word(offset).store(value, Ordering::Release);
     }
 
+    /// Reads from a descriptor (`readv(2)`): first into `header`, then `length` bytes at `offset`.
+    /// Returns the number of bytes read, with those of the header.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region, or the system's.
+    pub fn read_vectored(
+        &self,
+        from: BorrowedFd<'_>,
+        header: &mut [u8],
+        offset: usize,
+        length: usize,
+    ) -> io::Result<usize> {
+        let to = self.checked("Region::read_vectored", offset, length);
+        let to = to.map_err(io::Error::other)?;
+        let parts = vector(header.as_mut_ptr(), header.len(), to, length);
+        // SAFETY: the kernel writes to `header`, which is borrowed, and to the range, which lies in
+        // the mapping and of which no reference exists.
+        let count = unsafe { libc::readv(from.as_raw_fd(), parts.as_ptr(), 2) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Writes to a descriptor (`writev(2)`): first `header`, then `length` bytes at `offset`.
+    /// Returns the number of bytes written, with those of the header.
+    ///
+    /// # Errors
+    ///
+    /// The range exceeds the region, or the system's.
+    pub fn write_vectored(
+        &self,
+        to: BorrowedFd<'_>,
+        header: &[u8],
+        offset: usize,
+        length: usize,
+    ) -> io::Result<usize> {
+        let from = self.checked("Region::write_vectored", offset, length);
+        let from = from.map_err(io::Error::other)?;
+        let parts = vector(header.as_ptr().cast_mut(), header.len(), from, length);
+        // SAFETY: the kernel reads `header` and the range, which lies in the mapping; the adapter
+        // may write at the same time, and the bytes are then as undefined as on hardware.
+        let count = unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr(), 2) };
+        usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    }
+
     /// Returns start and length, for system calls that fill or send the memory. Using them is as
     /// unsafe as any raw pointer.
     pub fn as_raw_parts(&self) -> (*mut u8, usize) {
@@ -312,6 +358,15 @@ impl Region {
         // is aligned; all accesses are atomic or raw copies.
         unsafe { AtomicU64::from_ptr(self.buffer.start().as_ptr().add(offset).cast()) }
     }
+}
+
+/// Returns the two parts of a vectored read or write.
+fn vector(header: *mut u8, count: usize, part: NonNull<u8>, length: usize) -> [libc::iovec; 2] {
+    let of = |start: *mut u8, length| libc::iovec {
+        iov_base: start.cast(),
+        iov_len: length,
+    };
+    [of(header, count), of(part.as_ptr(), length)]
 }
 
 impl Drop for Region {

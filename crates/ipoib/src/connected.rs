@@ -1,0 +1,257 @@
+//! The queue pairs of connections, their shared receive queue and their memory.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use verbena_verbs::qp::PairType;
+use verbena_verbs::qp::attributes::{Change, Connection, Path};
+use verbena_verbs::qp::builder::PairOptions;
+use verbena_verbs::{
+    AccessFlags, Buffer, CompletionQueue, ProtectionDomain, QueuePair, Region, SendTarget,
+    SharedReceiveQueue, WorkCompletion,
+};
+
+use crate::adapter::RECEIVE;
+use crate::connection::End;
+use crate::encapsulation;
+use crate::lane::{Lane, Slots};
+use crate::station::Sent;
+
+/// Longest IP packet of a connection: Linux's.
+pub const LONGEST_MTU: u32 = 65_520;
+/// Bytes of a receive and of a request.
+const SIZE: usize = 1 << 16;
+/// Receives, and requests in flight: of all connections, and of one.
+const RECEIVES: usize = 128;
+const SENDS: usize = 128;
+const DEPTH: usize = 48;
+/// Completions of all.
+pub const COMPLETIONS: usize = RECEIVES + SENDS;
+/// The bit of a request's id that marks those of connections.
+pub const CONNECTED: u64 = 1 << 62;
+/// Acknowledgement timeout (67 ms) and retries.
+const TIMEOUT: u8 = 14;
+const RETRIES: u8 = 7;
+/// A receiver that is not ready is waited for.
+const RNR_RETRIES: u8 = 7;
+/// Most queue pairs that wait for the end of their receives.
+const MOST_ENDING: usize = 32;
+
+/// A completion of a connection.
+#[derive(Debug, Clone, Copy)]
+pub enum Completed {
+    /// A request was sent.
+    Sent,
+    /// The queue pair of a connection has failed.
+    Failed(u32),
+    /// A message of this length was received from a connection.
+    Received(Message),
+    /// A receive of no connection, or one that failed.
+    Nothing,
+}
+
+/// A received message in its buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Message {
+    /// The connection's number.
+    pub id: u32,
+    /// The buffer's number.
+    pub buffer: u32,
+    /// Its length.
+    pub length: usize,
+}
+
+/// The queue pairs of connections.
+pub struct Connected {
+    domain: Arc<ProtectionDomain>,
+    completions: Arc<CompletionQueue>,
+    shared: Arc<SharedReceiveQueue>,
+    receives: Region,
+    slots: Slots,
+    lanes: HashMap<u32, Lane>,
+    /// Connections by the numbers of their queue pairs.
+    numbers: HashMap<u32, u32>,
+    /// Queue pairs in the error state, whose receives are flushed.
+    ending: Vec<QueuePair>,
+}
+
+impl Connected {
+    /// Makes the shared receive queue and posts its receives.
+    ///
+    /// # Errors
+    ///
+    /// A verbs call fails.
+    pub fn new(
+        domain: &Arc<ProtectionDomain>,
+        completions: &Arc<CompletionQueue>,
+    ) -> verbena_verbs::Result<Connected> {
+        let memory = Buffer::allocate(RECEIVES * SIZE)?;
+        let connected = Connected {
+            domain: Arc::clone(domain),
+            completions: Arc::clone(completions),
+            shared: domain.shared_receive_queue(RECEIVES as u32, 1)?,
+            receives: domain.register(memory, AccessFlags::LOCAL)?,
+            slots: Slots::new(domain, SENDS, SIZE, (CONNECTED, DEPTH))?,
+            lanes: HashMap::new(),
+            numbers: HashMap::new(),
+            ending: Vec::new(),
+        };
+        for buffer in 0..RECEIVES as u32 {
+            connected.post_receive(buffer);
+        }
+        Ok(connected)
+    }
+
+    /// Posts a receive again whose message has been used.
+    pub fn post_receive(&self, buffer: u32) {
+        let id = RECEIVE | CONNECTED | u64::from(buffer);
+        if let Some(segment) = self.receives.part(buffer as usize * SIZE, SIZE) {
+            // It is never refused: the queue is as deep as there are buffers.
+            let _ = self.shared.post_receive_one(id, segment);
+        }
+    }
+
+    /// Makes a queue pair of a connection in INIT. Returns its number.
+    pub fn create(&mut self, id: u32, port: u8, partition_index: u16) -> Option<u32> {
+        let options = PairOptions {
+            send_depth: DEPTH as u32,
+            receive_depth: 0,
+            shared: Some(&self.shared),
+            ..PairOptions::new(&self.domain, PairType::Rc, &self.completions)
+        };
+        let pair = options.create().ok()?;
+        let change = Change::to_init(PairType::Rc, port, AccessFlags::LOCAL, 0);
+        pair.modify(&change.in_partition(partition_index)).ok()?;
+        let number = pair.number();
+        self.numbers.insert(number, id);
+        self.lanes.insert(id, Lane::new(id, pair));
+        Some(number)
+    }
+
+    /// Connects a queue pair with the peer's. Returns whether it succeeded.
+    pub fn connect(&self, id: u32, path: Path, mtu_code: u32, end: &End, psn: u32) -> bool {
+        let Some(lane) = self.lanes.get(&id) else {
+            return false;
+        };
+        let connection = Connection {
+            path,
+            peer: end.queue_pair,
+            peer_psn: end.psn,
+            psn,
+            mtu_code,
+            reads_served: 0,
+            reads_initiated: 0,
+            timeout: TIMEOUT,
+            retries: RETRIES,
+            rnr_retries: RNR_RETRIES,
+        };
+        let changes = [
+            Change::to_rtr(PairType::Rc, &connection),
+            Change::to_rts(PairType::Rc, &connection),
+        ];
+        changes.iter().all(|change| lane.pair().modify(change).is_ok())
+    }
+
+    /// Destroys a queue pair. Returns the number of its requests that have not completed.
+    pub fn destroy(&mut self, id: u32) -> usize {
+        let Some(lane) = self.lanes.remove(&id) else {
+            return 0;
+        };
+        self.numbers.remove(&lane.pair().number());
+        let in_flight = lane.in_flight();
+        let pair = lane.into_pair();
+        // A message under way has a buffer of the shared queue, which comes back by an error.
+        let is_ending = pair.modify(&Change::to_error()).is_ok();
+        if is_ending && in_flight == 0 && self.ending.len() < MOST_ENDING {
+            self.ending.push(pair);
+        } else {
+            // The adapter reads no request of a queue pair that has been destroyed.
+            drop(pair);
+            self.slots.release_all(id);
+        }
+        in_flight
+    }
+
+    /// Destroys the queue pairs whose receives have been flushed.
+    pub fn tick(&mut self) {
+        self.ending.clear();
+    }
+
+    /// Returns whether every slot is in use.
+    pub fn are_slots_used_up(&self) -> bool {
+        self.slots.are_used_up()
+    }
+
+    /// Returns the connections whose peers take nothing.
+    pub fn stalled(&self) -> Vec<u32> {
+        let stalled = self.lanes.iter().filter(|(_, lane)| lane.is_stalled());
+        stalled.map(|(id, _)| *id).collect()
+    }
+
+    /// Returns the number of requests that have not completed.
+    pub fn in_flight(&self) -> usize {
+        self.lanes.values().map(Lane::in_flight).sum()
+    }
+
+    /// Sends a packet behind a header.
+    pub fn send(&mut self, id: u32, header: [u8; encapsulation::LENGTH], packet: &[u8]) -> Sent {
+        match self.lanes.get_mut(&id) {
+            Some(lane) => lane.send(&mut self.slots, SendTarget::Connected, header, packet),
+            None => Sent::Refused,
+        }
+    }
+
+    /// Returns a slot's memory for a packet of any connection: the region, and where its message
+    /// starts. It stays free until it is sent.
+    pub fn next_slot(&self) -> Option<(u32, &Region, usize)> {
+        let slot = self.slots.next_free()?;
+        let (region, at) = self.slots.place(slot);
+        Some((slot, region, at))
+    }
+
+    /// Sends the first bytes of a slot. The connection may be busy.
+    pub fn send_slot(&mut self, id: u32, slot: u32, length: usize) -> Sent {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return Sent::Refused;
+        };
+        match lane.slot(&self.slots) {
+            Some(free) if free == slot => {
+                lane.post(&mut self.slots, SendTarget::Connected, slot, length)
+            }
+            _ => Sent::Busy,
+        }
+    }
+
+    /// Uses a completion.
+    pub fn complete(&mut self, completion: &WorkCompletion) -> Completed {
+        if completion.id & RECEIVE == 0 {
+            let id = (completion.id & !CONNECTED) >> 32;
+            let id = id as u32;
+            let Some(lane) = self.lanes.get_mut(&id) else {
+                return Completed::Nothing;
+            };
+            lane.complete(&mut self.slots, completion.id);
+            return match completion.status.is_success() {
+                true => Completed::Sent,
+                false => Completed::Failed(id),
+            };
+        }
+        let buffer = completion.id as u32;
+        match self.numbers.get(&completion.pair) {
+            Some(&id) if completion.status.is_success() => Completed::Received(Message {
+                id,
+                buffer,
+                length: (completion.length as usize).min(SIZE),
+            }),
+            _ => {
+                self.post_receive(buffer);
+                Completed::Nothing
+            }
+        }
+    }
+
+    /// Returns the memory of received messages, and where one starts.
+    pub fn message(&self, message: &Message) -> (&Region, usize) {
+        (&self.receives, message.buffer as usize * SIZE)
+    }
+}
