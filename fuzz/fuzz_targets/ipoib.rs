@@ -75,6 +75,7 @@ fuzz_target!(|input: &[u8]| {
         hardware: hardware(1),
         partition: 0xffff,
         mtu: MTU,
+        datagram_mtu: MTU,
         addresses: vec![prefixed("10.0.0.1/24"), prefixed("fd00::1/64")],
     });
     let (mut link, mut rest, mut now, mut taken, mut received) =

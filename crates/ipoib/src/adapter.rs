@@ -165,7 +165,11 @@ impl Adapter {
         };
         let domain = context.protection_domain()?;
         let channel = context.channel()?;
-        let of_connections = if has_connections { connected::COMPLETIONS } else { 0 };
+        let of_connections = if has_connections {
+            connected::COMPLETIONS
+        } else {
+            0
+        };
         let depth = (RECEIVES + SENDS + of_connections) as u32;
         let completions = context.completion_queue(depth, Some(&channel))?;
         let size = attributes.mtu as usize;

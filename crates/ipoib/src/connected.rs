@@ -149,7 +149,9 @@ impl Connected {
             Change::to_rtr(PairType::Rc, &connection),
             Change::to_rts(PairType::Rc, &connection),
         ];
-        changes.iter().all(|change| lane.pair().modify(change).is_ok())
+        changes
+            .iter()
+            .all(|change| lane.pair().modify(change).is_ok())
     }
 
     /// Destroys a queue pair. Returns the number of its requests that have not completed.

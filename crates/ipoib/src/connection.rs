@@ -20,17 +20,19 @@ use message::Message;
 
 /// Most connections of each direction; the least recently used is closed.
 pub const MOST: usize = 256;
-/// Most packets that wait for a connection, and bytes of all.
+/// Most packets that wait for a connection.
 pub const MOST_WAITING: usize = 64;
+/// Most bytes of all packets that wait.
 pub const MOST_WAITING_BYTES: usize = 4 << 20;
-/// Time between requests, and their number.
+/// Time between requests.
 pub const PAUSE: u64 = 250;
+/// Most requests for a connection.
 pub const REQUESTS: u32 = 12;
 /// Time for which a neighbour that has refused a connection gets datagrams.
 pub const REFUSED: u64 = 5_000;
-/// Time after which the sender closes an unused connection, and the receiver, which may not have
-/// heard of it.
+/// Time after which the sender closes an unused connection.
 pub const UNUSED: u64 = 300_000;
+/// Time after which the receiver does, which may not have heard of its end.
 pub const UNUSED_INCOMING: u64 = 2 * UNUSED;
 
 /// Queue pairs and datagrams, as the rules use them. The numbers are those of connections.
@@ -288,7 +290,10 @@ impl Connections {
         let one = self.outgoing.get_mut(to);
         let waiting = one.map_or_else(VecDeque::new, |one| std::mem::take(&mut one.waiting));
         self.waiting -= waiting.len();
-        self.waiting_bytes -= waiting.iter().map(|(_, packet)| packet.len()).sum::<usize>();
+        self.waiting_bytes -= waiting
+            .iter()
+            .map(|(_, packet)| packet.len())
+            .sum::<usize>();
         waiting
     }
 
@@ -418,13 +423,27 @@ impl Connections {
     }
 
     /// Accepts a connection, or repeats the reply.
-    fn accept(&mut self, peer: Neighbour, peer_id: u32, end: End, now: u64, pairs: &mut impl Pairs) {
+    fn accept(
+        &mut self,
+        peer: Neighbour,
+        peer_id: u32,
+        end: End,
+        now: u64,
+        pairs: &mut impl Pairs,
+    ) {
         let of_peer = self.incoming.iter().find(|(_, one)| one.peer == peer);
         let of_peer = of_peer.map(|(id, one)| (*id, one.peer_id, one.own));
         if let Some((own, known, end)) = of_peer {
             if known == peer_id {
                 let peer_end = peer_id;
-                pairs.tell(&peer, &Message::Reply { own, peer: peer_end, end });
+                pairs.tell(
+                    &peer,
+                    &Message::Reply {
+                        own,
+                        peer: peer_end,
+                        end,
+                    },
+                );
                 return;
             }
             // The peer has closed the old one, and the message was lost.

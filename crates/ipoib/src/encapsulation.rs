@@ -54,7 +54,9 @@ pub fn marked(header: [u8; LENGTH]) -> [u8; LENGTH] {
 
 /// Returns whether a message has the mark of a partial checksum.
 pub fn is_marked(message: &[u8]) -> bool {
-    message.get(OFFLOADS).is_some_and(|byte| byte & PARTIAL != 0)
+    message
+        .get(OFFLOADS)
+        .is_some_and(|byte| byte & PARTIAL != 0)
 }
 
 /// The reason why a datagram has no usable header.

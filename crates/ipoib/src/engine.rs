@@ -355,7 +355,10 @@ impl Wire {
     fn close_stalled(&mut self) {
         let connected = self.adapter.connected();
         let stalled = connected.filter(|connected| connected.are_slots_used_up());
-        for id in stalled.map(|connected| connected.stalled()).unwrap_or_default() {
+        for id in stalled
+            .map(|connected| connected.stalled())
+            .unwrap_or_default()
+        {
             self.connections.fail(id, &mut self.adapter);
         }
     }
@@ -666,7 +669,10 @@ impl Pump {
             let at = at + encapsulation::LENGTH;
             // As long as a slot; packets have at most this length.
             let longest = (1 << 16) - encapsulation::LENGTH;
-            Some((slot, region.read_vectored(wire.device.as_fd(), header, at, longest)))
+            Some((
+                slot,
+                region.read_vectored(wire.device.as_fd(), header, at, longest),
+            ))
         });
         let Some((slot, length)) = slot else {
             return wire.device.read(&mut self.buffer);
@@ -680,7 +686,9 @@ impl Pump {
             && length > offload::LENGTH
         {
             let into = &mut self.buffer[offload::LENGTH..length];
-            region.read(at + encapsulation::LENGTH, into).map_err(io::Error::other)?;
+            region
+                .read(at + encapsulation::LENGTH, into)
+                .map_err(io::Error::other)?;
         }
         Ok(length)
     }
@@ -709,7 +717,11 @@ impl Pump {
             return false;
         };
         let is_partial = header.partial.is_some();
-        if length > end.mtu as usize || is_partial && !(end.offloads && partial(front).is_some_and(|one| one.partial == header.partial)) {
+        if length > end.mtu as usize
+            || is_partial
+                && !(end.offloads
+                    && partial(front).is_some_and(|one| one.partial == header.partial))
+        {
             return false;
         }
         let own = match is_partial {

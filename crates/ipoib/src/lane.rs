@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use verbena_verbs::{
-    AccessFlags, Buffer, Opcode, ProtectionDomain, QueuePair, Region, Scratch,
-    SendFlags, SendTarget,
+    AccessFlags, Buffer, Opcode, ProtectionDomain, QueuePair, Region, Scratch, SendFlags,
+    SendTarget,
 };
 
 use crate::encapsulation;

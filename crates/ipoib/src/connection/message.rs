@@ -272,7 +272,11 @@ mod tests {
             psn: mtu & 0xff_ffff,
             datagrams: other & 0xff_ffff,
             mtu,
-            path_mtu: if kind == 0 { 1 + (other >> 24) as u8 % 5 } else { 0 },
+            path_mtu: if kind == 0 {
+                1 + (other >> 24) as u8 % 5
+            } else {
+                0
+            },
             offloads: yes,
         };
         match kind {
@@ -307,7 +311,10 @@ mod tests {
             panic!("no REQ");
         };
         assert_eq!(request.service_id, 0x1000_0000_0012_3456);
-        assert_eq!(request.private_data[..8], [0, 0xab, 0xcd, 0xef, 0, 0, 0xff, 0xf0]);
+        assert_eq!(
+            request.private_data[..8],
+            [0, 0xab, 0xcd, 0xef, 0, 0, 0xff, 0xf0]
+        );
         assert_eq!(request.private_data[8..], [0; 84]);
     }
 

@@ -34,6 +34,7 @@ fn station(number: u8) -> Station {
         hardware: hardware(number),
         partition: PARTITION,
         mtu: MTU,
+        datagram_mtu: MTU,
         addresses: addresses
             .map(|(address, length)| Prefixed { address, length })
             .to_vec(),
@@ -108,6 +109,10 @@ impl Link for Recorder {
         true
     }
 
+    fn connect(&mut self, message: &[u8], _: Source, _: u64) -> bool {
+        !message.is_empty()
+    }
+
     /// Everything outside of the prefixes is behind the second station.
     fn next_hop(&mut self, to: IpAddr) -> IpAddr {
         if to.is_ipv4() { v4(2) } else { v6(2) }
@@ -143,10 +148,10 @@ fn packets_of_both_versions_reach_the_other_station() {
         let mut stations = [station(1), station(2)];
         let mut links = [Recorder::default(), Recorder::default()];
         let first = packet(from, to, 100, 1);
-        assert!(stations[0].take(&first, 0, &mut links[0]));
+        assert_eq!(stations[0].take(&first, 0, &mut links[0]), Taken::Done);
         exchange(&mut stations, &mut links, 0);
         let answer = packet(to, from, MTU, 2);
-        assert!(stations[1].take(&answer, 0, &mut links[1]));
+        assert_eq!(stations[1].take(&answer, 0, &mut links[1]), Taken::Done);
         // The request has taught the second station the address of the first.
         assert_eq!(links[1].sent.len(), 1);
         exchange(&mut stations, &mut links, 0);
@@ -472,10 +477,10 @@ fn a_packet_that_a_busy_link_refuses_is_offered_again() {
     exchange(&mut stations, &mut links, 0);
     links[0].is_busy = true;
     let next = packet(v4(1), v4(2), 60, 1);
-    assert!(!stations[0].take(&next, 0, &mut links[0]));
+    assert_eq!(stations[0].take(&next, 0, &mut links[0]), Taken::Busy);
     assert_eq!(stations[0].counters().taken, 1);
     links[0].is_busy = false;
-    assert!(stations[0].take(&next, 0, &mut links[0]));
+    assert_eq!(stations[0].take(&next, 0, &mut links[0]), Taken::Done);
     stations[0].discard(1);
     let counters = stations[0].counters();
     assert_eq!(
@@ -486,6 +491,122 @@ fn a_packet_that_a_busy_link_refuses_is_offered_again() {
         ),
         (2, 1, 1)
     );
+}
+
+/// A link whose neighbours take packets of 100 bytes.
+struct Short(Recorder);
+
+impl Link for Short {
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        match packet.len() {
+            101.. => Sent::TooLong(100),
+            _ => self.0.unicast(to, protocol, packet),
+        }
+    }
+
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.0.answer(to, protocol, packet)
+    }
+
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.0.multicast(group, protocol, packet)
+    }
+
+    fn deliver(&mut self, packet: &[u8]) -> bool {
+        self.0.deliver(packet)
+    }
+
+    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
+        self.0.connect(message, source, now)
+    }
+
+    fn next_hop(&mut self, to: IpAddr) -> IpAddr {
+        to
+    }
+}
+
+#[test]
+fn a_packet_that_is_too_long_for_a_neighbour_is_cut_or_answered() {
+    let mut station = station(1);
+    let mut link = Short(Recorder::default());
+    let (v4_packet, v6_packet) = (packet(v4(1), v4(2), 500, 1), packet(v6(1), v6(2), 500, 1));
+    let mut fixed = v4_packet.clone();
+    fixed[6] = 0x40;
+    for (address, waiting) in [(v4(2), &v4_packet), (v6(2), &v6_packet)] {
+        assert_eq!(station.take(waiting, 0, &mut link), Taken::Done);
+        let hardware = hardware(2);
+        let at = Neighbour { hardware, lid: 2 };
+        station.confirm(address, at, false, 1, &mut link);
+    }
+    // The packets that waited: one in fragments, one answered.
+    let lengths = |sent: &[(To, Protocol, Vec<u8>)]| -> Vec<usize> {
+        let to_neighbour = sent
+            .iter()
+            .filter(|(to, ..)| matches!(to, To::Neighbour(..)));
+        to_neighbour.map(|(_, _, packet)| packet.len()).collect()
+    };
+    assert_eq!(lengths(&link.0.sent), [100; 6]);
+    assert_eq!(link.0.delivered.len(), 1);
+    assert_eq!(station.take(&v4_packet, 2, &mut link), Taken::Cut(100));
+    assert_eq!(station.take(&v6_packet, 2, &mut link), Taken::Done);
+    assert_eq!(station.take(&fixed, 2, &mut link), Taken::Done);
+    let sources = link
+        .0
+        .delivered
+        .iter()
+        .map(|one| ip::addresses(one).unwrap().source);
+    assert_eq!(sources.collect::<Vec<_>>(), [v6(2), v6(2), v4(2)]);
+    let counters = station.counters();
+    assert_eq!(counters.dropped(Drop::TooLongForNeighbour), 3);
+    assert_eq!(counters.taken, counters.unicast + 3);
+}
+
+#[test]
+fn packets_for_groups_are_cut_to_datagrams() {
+    let mut station = station(1);
+    station.interface.mtu = 65_520;
+    let mut link = Recorder::default();
+    for to in ["239.1.2.3", "10.0.0.255", "255.255.255.255"] {
+        let packet = packet(v4(1), to.parse().unwrap(), MTU + 1, 1);
+        assert_eq!(station.take(&packet, 0, &mut link), Taken::Cut(MTU));
+    }
+    let packet = packet(v6(1), "ff02::1".parse().unwrap(), MTU + 1, 1);
+    assert_eq!(station.take(&packet, 0, &mut link), Taken::Cut(MTU));
+    assert_eq!(station.counters().taken, 0);
+}
+
+#[test]
+fn messages_of_connections_are_delivered_by_their_front() {
+    let mut station = station(1);
+    let whole = datagram(Protocol::Ipv4, &packet(v4(2), v4(1), 9000, 1));
+    assert_eq!(station.receive_front(&whole[..192], 9004), Front::Deliver);
+    // One that is cut, another type, a message of neighbour discovery.
+    assert_eq!(station.receive_front(&whole[..192], 9003), Front::Whole);
+    let other = datagram(Protocol::Connection, &packet(v6(2), v6(1), 9000, 1));
+    assert_eq!(station.receive_front(&other[..192], 9004), Front::Whole);
+    let mut solicitation = packet(v6(2), v6(1), 9000, 1);
+    (solicitation[6], solicitation[40]) = (58, 135);
+    let solicitation = datagram(Protocol::Ipv6, &solicitation);
+    assert_eq!(
+        station.receive_front(&solicitation[..192], 9004),
+        Front::Whole
+    );
+    assert_eq!(station.receive_front(&[], 0), Front::Whole);
+    let counters = station.counters();
+    assert_eq!((counters.received, counters.delivered), (1, 1));
+}
+
+#[test]
+fn messages_of_connections_are_given_to_them_and_counted() {
+    let mut station = station(1);
+    let mut link = Recorder::default();
+    for message in [&b"some"[..], &[]] {
+        let message = datagram(Protocol::Connection, message);
+        station.receive(&message, source(2), 0, &mut link);
+    }
+    let counters = station.counters();
+    assert_eq!(counters.messages, 1);
+    assert_eq!(counters.dropped(Drop::BadConnection), 1);
 }
 
 proptest! {
@@ -501,7 +622,7 @@ proptest! {
         for (number, (to, length, is_v6, pause)) in steps.iter().enumerate() {
             let (from, to) = if *is_v6 { (v6(1), v6(*to)) } else { (v4(1), v4(*to)) };
             let bytes = packet(from, to, *length, number as u32);
-            prop_assert!(stations[0].take(&bytes, now, &mut links[0]));
+            prop_assert_eq!(stations[0].take(&bytes, now, &mut links[0]), Taken::Done);
             now += pause;
             stations[0].tick(now, &mut links[0]);
             exchange(&mut stations, &mut links, now);
