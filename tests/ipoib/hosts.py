@@ -21,7 +21,14 @@ def cases() -> list[Case]:
         Case("two hosts", "MTU 9000", on_hosts(partial(reached, ["10.0.0.1", "fd00::1"]), mtu=9000)),
         Case("two hosts", "MTU 1500", on_hosts(small)),
         Case("two hosts", "packets are lost", on_hosts(partial(reached, ["10.0.0.1", "fd00::1"]), mtu=9000, wire=Wire(lost=20))),
+        Case("two hosts", "connected mode, MTU 1500", on_hosts(connected)),
+        Case("two hosts", "connected mode, packets are lost", on_hosts(connected, mtu=9000, wire=Wire(lost=20))),
     ]
+
+
+def connected(hosts: Hosts) -> Outcome:
+    """In connected mode both versions work, also where datagrams are too short for IPv6."""
+    return reached(["10.0.0.1", "fd00::1"], hosts, "--mode", "connected")
 
 
 def on(host: Host) -> tuple[list[str], list[str]]:
@@ -29,15 +36,15 @@ def on(host: Host) -> tuple[list[str], list[str]]:
     return ["--link", "roce", "--interface", host.interface], host.inside(["env", f"VERBENA_RUNTIME_DIR={host.runtime}"])
 
 
-def reached(addresses: list[str], hosts: Hosts) -> Outcome:
+def reached(addresses: list[str], hosts: Hosts, *more: str) -> Outcome:
     """A transfer by TCP to each address arrives."""
     first, second = hosts.members
     ends = Ends(hosts.place, versions=len(addresses))
     tool = f"python3 '{HERE / 'transfer.py'}'"
     options, through = on(first)
-    server = ends.start(1, "".join(f"{tool} receive {address}; " for address in addresses) + WAIT, *options, through=through)
+    server = ends.start(1, "".join(f"{tool} receive {address}; " for address in addresses) + WAIT, *options, *more, through=through)
     options, through = on(second)
-    ended = ends.run(2, "; ".join(f"{tool} send {address} {BYTES}" for address in addresses), *options, through=through)
+    ended = ends.run(2, "; ".join(f"{tool} send {address} {BYTES}" for address in addresses), *options, *more, through=through)
     [server] = ends.stop(server)
     if failure := lacks(ended, [r"^the same bytes$"]) or lacks(server, []):
         return failure

@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import hosts
+from . import connected, hosts
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
@@ -59,6 +59,7 @@ def cases() -> list[Case]:
         Case("addresses that programs add and remove", "", changed),
         Case("a gateway", "", routed),
         Case("nodes of a fabric", "", on_fabric),
+        *connected.cases(),
         *hosts.cases(),
         Case("the exit code", "", exit_codes),
         Case("wrong arguments", "", refused),
