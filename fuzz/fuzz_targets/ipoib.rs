@@ -1,27 +1,63 @@
-//! Fuzzes an interface of IP over InfiniBand with datagrams from the link and packets of its
-//! programs: each is delivered, used, sent, or dropped with a reason, and joined packets are whole.
+//! Fuzzes an interface of IP over InfiniBand in connected mode with datagrams from the link,
+//! messages of connections among them, and packets of its programs: each is delivered, used, sent,
+//! or dropped with a reason, joined packets are whole, and no queue pair of a connection is lost.
 //!
 //! The input is a list of records: a byte with the kind and the sender, a byte with the time that
 //! passes, two bytes with the length, the bytes.
 #![no_main]
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use libfuzzer_sys::fuzz_target;
 use verbena_ipoib::address::Prefixed;
+use verbena_ipoib::connection::message::Message;
+use verbena_ipoib::connection::{Connections, End, Pairs, Way};
 use verbena_ipoib::counters::Drop;
 use verbena_ipoib::encapsulation::Protocol;
-use verbena_ipoib::hardware_address::HardwareAddress;
+use verbena_ipoib::fragment;
+use verbena_ipoib::hardware_address::{self, HardwareAddress};
 use verbena_ipoib::join::Joiner;
 use verbena_ipoib::neighbour::Neighbour;
-use verbena_ipoib::station::{Interface, Link, Sent, Source, Station};
+use verbena_ipoib::station::{Interface, Link, Sent, Source, Station, Taken};
 use verbena_verbs::Gid;
 
-const MTU: usize = 2044;
+const MTU: usize = 65_520;
+const DATAGRAM_MTU: usize = 2044;
+
+/// Queue pairs of connections.
+#[derive(Default)]
+struct FakePairs(HashSet<u32>);
+
+impl Pairs for FakePairs {
+    fn create(&mut self, id: u32) -> Option<u32> {
+        assert!(self.0.insert(id));
+        Some(id)
+    }
+
+    fn connect(&mut self, id: u32, _: &Neighbour, _: &End, psn: u32, _: bool) -> bool {
+        assert!(self.0.contains(&id));
+        psn % 8 != 0
+    }
+
+    fn destroy(&mut self, id: u32) {
+        self.0.remove(&id);
+    }
+
+    fn send(&mut self, id: u32, _: Protocol, packet: &[u8]) -> Sent {
+        assert!(self.0.contains(&id) && packet.len() <= MTU);
+        Sent::Done
+    }
+
+    fn tell(&mut self, _: &Neighbour, message: &Message) {
+        assert_eq!(Message::parse(&message.bytes()), Some(*message));
+    }
+}
 
 /// Joins delivered packets, and refuses some datagrams.
-#[derive(Default)]
 struct Recorder {
+    connections: Connections,
+    pairs: FakePairs,
     joiner: Joiner,
     delivered: u64,
     written: u64,
@@ -29,9 +65,19 @@ struct Recorder {
 }
 
 impl Link for Recorder {
-    fn unicast(&mut self, _: &Neighbour, _: Protocol, packet: &[u8]) -> Sent {
-        assert!(packet.len() <= MTU);
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
         self.calls += 1;
+        let now = u64::from(self.calls);
+        match self.connections.way(to, now, &mut self.pairs) {
+            Way::Connection(_, end) if packet.len() > end.mtu as usize => {
+                return Sent::TooLong(end.mtu as usize);
+            }
+            Way::Connection(id, _) => return self.pairs.send(id, protocol, packet),
+            Way::Waits if self.connections.wait(to, protocol, packet) => return Sent::Done,
+            Way::Waits => return Sent::Stalled,
+            Way::Datagram if packet.len() > DATAGRAM_MTU => return Sent::TooLong(DATAGRAM_MTU),
+            Way::Datagram => {}
+        }
         match self.calls % 16 {
             14 => Sent::Stalled,
             15 => Sent::Refused,
@@ -39,12 +85,18 @@ impl Link for Recorder {
         }
     }
 
-    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.unicast(to, protocol, packet)
+    fn answer(&mut self, _: &Neighbour, _: Protocol, packet: &[u8]) -> Sent {
+        assert!(packet.len() <= DATAGRAM_MTU);
+        Sent::Done
+    }
+
+    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
+        self.connections
+            .receive(message, source, now, &mut self.pairs)
     }
 
     fn multicast(&mut self, _: Gid, _: Protocol, packet: &[u8]) -> Sent {
-        assert!(packet.len() <= MTU);
+        assert!(packet.len() <= DATAGRAM_MTU);
         Sent::Done
     }
 
@@ -66,28 +118,53 @@ impl Link for Recorder {
 fn hardware(number: u8) -> HardwareAddress {
     let mut bytes = [0; 20];
     (bytes[3], bytes[4], bytes[19]) = (number, 0xfe, number);
+    // One of the neighbours has no connections.
+    bytes[0] = if number < 5 { hardware_address::RC } else { 0 };
     HardwareAddress::parse(&bytes)
 }
 
 fuzz_target!(|input: &[u8]| {
     let prefixed = |text: &str| -> Prefixed { text.parse().unwrap_or_else(|_| unreachable!()) };
+    let own = hardware(1);
     let mut station = Station::new(Interface {
-        hardware: hardware(1),
+        hardware: own,
         partition: 0xffff,
         mtu: MTU,
-        datagram_mtu: MTU,
+        datagram_mtu: DATAGRAM_MTU,
         addresses: vec![prefixed("10.0.0.1/24"), prefixed("fd00::1/64")],
     });
-    let (mut link, mut rest, mut now, mut taken, mut received) =
-        (Recorder::default(), input, 0, 0, 0);
+    let mut link = Recorder {
+        connections: Connections::new(own, MTU as u32, 5),
+        pairs: FakePairs::default(),
+        joiner: Joiner::default(),
+        delivered: 0,
+        written: 0,
+        calls: 0,
+    };
+    let (mut rest, mut now, mut received) = (input, 0, 0);
     while let Some((&[kind, time, high, low], tail)) = rest.split_first_chunk::<4>() {
         let length = usize::from(u16::from_be_bytes([high, low])).min(tail.len());
         let (bytes, tail) = tail.split_at(length);
         rest = tail;
         now += u64::from(time) * 100;
         station.tick(now, &mut link);
+        link.connections.tick(now, &mut link.pairs);
+        station.discard(link.connections.take_dropped());
+        let returned = link.connections.take_returned();
+        station.take_back(returned.len() as u64);
+        let mut packets = returned;
         if kind & 1 == 0 {
-            taken += u64::from(station.take(bytes, now, &mut link));
+            packets.push(bytes.to_vec());
+        }
+        while let Some(packet) = packets.pop() {
+            if let Taken::Cut(mtu) = station.take(&packet, now, &mut link) {
+                match fragment::cut(&packet, mtu, 1) {
+                    Some(fragments) => packets.extend(fragments),
+                    None => station.take_uncuttable(),
+                }
+            }
+        }
+        if kind & 1 == 0 {
             continue;
         }
         let address = hardware(2 + (kind >> 2 & 3));
@@ -99,6 +176,9 @@ fuzz_target!(|input: &[u8]| {
         station.receive(bytes, source, now, &mut link);
         received += 1;
     }
+    link.connections.close_all(&mut link.pairs);
+    station.discard(link.connections.take_dropped());
+    assert!(link.pairs.0.is_empty());
     station.end(false);
     let Recorder {
         joiner, written, ..
@@ -111,6 +191,7 @@ fuzz_target!(|input: &[u8]| {
         Drop::NotIp,
         Drop::NoSource,
         Drop::TooLong,
+        Drop::TooLongForNeighbour,
         Drop::QueueFull,
         Drop::Unresolved,
         Drop::Stalled,
@@ -122,10 +203,13 @@ fuzz_target!(|input: &[u8]| {
         Drop::BadIp,
         Drop::BadArp,
         Drop::BadNeighbour,
+        Drop::BadConnection,
         Drop::Forged,
     ];
-    assert_eq!(counters.taken, taken);
-    assert_eq!(taken, counters.unicast + counters.multicast + sum(&sent));
+    assert_eq!(
+        counters.taken,
+        counters.unicast + counters.multicast + sum(&sent)
+    );
     assert_eq!(counters.received, received);
     assert_eq!(
         received,

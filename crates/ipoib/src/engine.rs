@@ -6,7 +6,8 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use verbena_verbs::{Gid, Library, WorkCompletion};
@@ -33,6 +34,11 @@ use crate::unacknowledged::{self, Unacknowledged};
 
 /// Packets taken from the device before the adapter's completions are looked at.
 const TURN: usize = 64;
+/// Time for which an interface without packets is polled before its process sleeps. Each sleep costs
+/// two wake-ups: of the adapter's thread, and of this one.
+const POLLING: Duration = Duration::from_micros(200);
+/// Most turns for which segments wait for more to be joined with.
+const MOST_HELD: u32 = 8;
 /// Bytes of the longest packet, with a header.
 const LONGEST: usize = offload::LENGTH + (1 << 16);
 /// Bytes of a packet that have its headers, with those of the link.
@@ -209,6 +215,7 @@ impl Engine {
             adapter,
             device: device.into(),
             joiner: Joiner::default(),
+            held: 0,
             refused: 0,
             kernel: kernel.into(),
             index,
@@ -313,8 +320,9 @@ struct Wire {
     now: u64,
     adapter: Adapter,
     device: File,
-    /// Segments that have been received.
+    /// Segments that have been received, and the turns for which they have been held.
     joiner: Joiner,
+    held: u32,
     /// Packets that the device refused.
     refused: u64,
     /// The kernel's view of the namespace, and the interface's index there.
@@ -329,6 +337,7 @@ struct Wire {
 impl Wire {
     /// Gives the device all received packets. Returns the number of those that it has refused.
     fn flush(&mut self) -> u64 {
+        self.held = 0;
         let (device, refused) = (&self.device, &mut self.refused);
         self.joiner
             .flush(|bytes, packets| *refused += write(device, bytes, packets));
@@ -474,6 +483,7 @@ impl Pump {
         let mut datagram = vec![0; LONGEST];
         let mut is_readable = true;
         let mut next_tick = 0;
+        let mut idle_since = None;
         loop {
             wire.now = self.now();
             let mut is_idle = !self.receive(wire, &mut datagram)?;
@@ -504,8 +514,17 @@ impl Pump {
                 next_tick = now + self.ended.map_or(WAITING, |_| ENDING) as u64;
             }
             if !is_idle {
+                idle_since = None;
                 continue;
             }
+            // A packet often follows soon: polling for a moment saves two wake-ups.
+            let since = *idle_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < POLLING && !self.is_pending && !wire.is_removed {
+                is_readable = true;
+                thread::yield_now();
+                continue;
+            }
+            idle_since = None;
             wire.adapter.arm()?;
             // A completion before the arming raises no event.
             if self.receive(wire, &mut datagram)? {
@@ -595,8 +614,12 @@ impl Pump {
                 break;
             }
         }
-        let refused = wire.flush();
-        self.station.undeliver(refused);
+        // More segments of the same packet may be under way.
+        wire.held += 1;
+        if !are_some || wire.held > MOST_HELD {
+            let refused = wire.flush();
+            self.station.undeliver(refused);
+        }
         Ok(are_some)
     }
 
