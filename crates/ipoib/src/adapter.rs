@@ -80,7 +80,9 @@ type Key = (HardwareAddress, u16);
 pub struct Adapter {
     domain: Arc<ProtectionDomain>,
     channel: Arc<Channel>,
-    completions: Arc<CompletionQueue>,
+    /// Completions of requests, which are worth a wake-up only if a packet waits for one.
+    sent: Arc<CompletionQueue>,
+    received: Arc<CompletionQueue>,
     port: u8,
     attributes: PortAttributes,
     gid: Gid,
@@ -165,22 +167,24 @@ impl Adapter {
         };
         let domain = context.protection_domain()?;
         let channel = context.channel()?;
-        let of_connections = if has_connections {
-            connected::COMPLETIONS
-        } else {
-            0
+        let (of_receives, of_sends) = match has_connections {
+            true => (connected::RECEIVES, connected::SENDS),
+            false => (0, 0),
         };
-        let depth = (RECEIVES + SENDS + of_connections) as u32;
-        let completions = context.completion_queue(depth, Some(&channel))?;
+        let received = (RECEIVES + of_receives) as u32;
+        let received = context.completion_queue(received, Some(&channel))?;
+        let sent = (SENDS + of_sends) as u32;
+        let sent = context.completion_queue(sent, Some(&channel))?;
         let size = attributes.mtu as usize;
         let receives = Buffer::allocate(RECEIVES * (ROUTE + size))?;
         let options = PairOptions {
             send_depth: DEPTH as u32,
             receive_depth: RECEIVES as u32,
-            ..PairOptions::new(&domain, PairType::Ud, &completions)
+            receive_completions: &received,
+            ..PairOptions::new(&domain, PairType::Ud, &sent)
         };
         let pair = options.create()?;
-        let answers = sending_pair(&domain, &completions)?;
+        let answers = sending_pair(&domain, &sent)?;
         let adapter = Adapter {
             port,
             attributes,
@@ -198,12 +202,13 @@ impl Adapter {
             slots: Slots::new(&domain, SENDS, size, (0, DEPTH))?,
             discarded: 0,
             connected: match has_connections {
-                true => Some(Connected::new(&domain, &completions)?),
+                true => Some(Connected::new(&domain, [&sent, &received])?),
                 false => None,
             },
             domain,
             channel,
-            completions,
+            sent,
+            received,
         };
         adapter.start(adapter.main.pair())?;
         adapter.start(adapter.answers.pair())?;
@@ -339,7 +344,7 @@ impl Adapter {
 
     /// Makes a lane with another number than all others.
     fn new_lane(&mut self) -> Result<Lane, Failure> {
-        let pair = sending_pair(&self.domain, &self.completions)?;
+        let pair = sending_pair(&self.domain, &self.sent)?;
         self.start(&pair)?;
         // Ids have 30 bits for it, and a number is free again long before they end.
         self.newest_lane = (self.newest_lane + 1) & 0x3fff_ffff;
@@ -433,13 +438,22 @@ impl Adapter {
         std::mem::take(&mut self.discarded)
     }
 
-    /// Takes completions; returns their number.
+    /// Takes completions of receives; returns their number.
     ///
     /// # Errors
     ///
     /// The adapter fails.
     pub fn poll(&self, into: &mut [WorkCompletion; BATCH]) -> Result<usize, Failure> {
-        Ok(self.completions.poll(into, |completion| *completion)?)
+        Ok(self.received.poll(into, |completion| *completion)?)
+    }
+
+    /// Takes completions of requests; returns their number.
+    ///
+    /// # Errors
+    ///
+    /// The adapter fails.
+    pub fn poll_sent(&self, into: &mut [WorkCompletion; BATCH]) -> Result<usize, Failure> {
+        Ok(self.sent.poll(into, |completion| *completion)?)
     }
 
     /// Returns the queue pairs of connections, in connected mode.
@@ -500,13 +514,17 @@ impl Adapter {
         }
     }
 
-    /// Requests an event for the next completion.
+    /// Requests an event for the next receive, and for the next completion of a request if packets
+    /// wait for one.
     ///
     /// # Errors
     ///
     /// The adapter fails.
-    pub fn arm(&self) -> Result<(), Failure> {
-        Ok(self.completions.arm()?)
+    pub fn arm(&self, is_blocked: bool) -> Result<(), Failure> {
+        if is_blocked {
+            self.sent.arm()?;
+        }
+        Ok(self.received.arm()?)
     }
 
     /// Takes an event, for which [`Adapter::events`] is readable.

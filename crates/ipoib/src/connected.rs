@@ -22,11 +22,9 @@ pub const LONGEST_MTU: u32 = 65_520;
 /// Bytes of a receive and of a request.
 const SIZE: usize = 1 << 16;
 /// Receives, and requests in flight: of all connections, and of one.
-const RECEIVES: usize = 128;
-const SENDS: usize = 128;
+pub const RECEIVES: usize = 128;
+pub const SENDS: usize = 128;
 const DEPTH: usize = 48;
-/// Completions of all.
-pub const COMPLETIONS: usize = RECEIVES + SENDS;
 /// The bit of a request's id that marks those of connections.
 pub const CONNECTED: u64 = 1 << 62;
 /// Acknowledgement timeout (67 ms) and retries.
@@ -64,7 +62,8 @@ pub struct Message {
 /// The queue pairs of connections.
 pub struct Connected {
     domain: Arc<ProtectionDomain>,
-    completions: Arc<CompletionQueue>,
+    sent: Arc<CompletionQueue>,
+    received: Arc<CompletionQueue>,
     shared: Arc<SharedReceiveQueue>,
     receives: Region,
     slots: Slots,
@@ -83,12 +82,13 @@ impl Connected {
     /// A verbs call fails.
     pub fn new(
         domain: &Arc<ProtectionDomain>,
-        completions: &Arc<CompletionQueue>,
+        [sent, received]: [&Arc<CompletionQueue>; 2],
     ) -> verbena_verbs::Result<Connected> {
         let memory = Buffer::allocate(RECEIVES * SIZE)?;
         let connected = Connected {
             domain: Arc::clone(domain),
-            completions: Arc::clone(completions),
+            sent: Arc::clone(sent),
+            received: Arc::clone(received),
             shared: domain.shared_receive_queue(RECEIVES as u32, 1)?,
             receives: domain.register(memory, AccessFlags::LOCAL)?,
             slots: Slots::new(domain, SENDS, SIZE, (CONNECTED, DEPTH))?,
@@ -117,7 +117,8 @@ impl Connected {
             send_depth: DEPTH as u32,
             receive_depth: 0,
             shared: Some(&self.shared),
-            ..PairOptions::new(&self.domain, PairType::Rc, &self.completions)
+            receive_completions: &self.received,
+            ..PairOptions::new(&self.domain, PairType::Rc, &self.sent)
         };
         let pair = options.create().ok()?;
         let change = Change::to_init(PairType::Rc, port, AccessFlags::LOCAL, 0);

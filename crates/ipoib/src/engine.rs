@@ -37,6 +37,10 @@ const TURN: usize = 64;
 /// Time for which an interface without packets is polled before its process sleeps. Each sleep costs
 /// two wake-ups: of the adapter's thread, and of this one.
 const POLLING: Duration = Duration::from_micros(200);
+/// Time after which a thread that has yielded its processor counts as one of too many, and time for
+/// which it sleeps at once then: a sleeper that is woken gets a processor sooner than a poller.
+const LONG_YIELD: Duration = Duration::from_micros(500);
+const CONTENDED: Duration = Duration::from_millis(20);
 /// Most turns for which segments wait for more to be joined with.
 const MOST_HELD: u32 = 8;
 /// Bytes of the longest packet, with a header.
@@ -484,6 +488,7 @@ impl Pump {
         let mut is_readable = true;
         let mut next_tick = 0;
         let mut idle_since = None;
+        let mut polling_from = self.start;
         loop {
             wire.now = self.now();
             let mut is_idle = !self.receive(wire, &mut datagram)?;
@@ -518,14 +523,20 @@ impl Pump {
                 continue;
             }
             // A packet often follows soon: polling for a moment saves two wake-ups.
+            let is_blocked = self.is_pending || wire.connections.waiting() > 0;
             let since = *idle_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < POLLING && !self.is_pending && !wire.is_removed {
+            let is_polling = since >= polling_from && since.elapsed() < POLLING;
+            if is_polling && !is_blocked && !wire.is_removed {
                 is_readable = true;
+                let before = Instant::now();
                 thread::yield_now();
+                if before.elapsed() > LONG_YIELD {
+                    polling_from = Instant::now() + CONTENDED;
+                }
                 continue;
             }
             idle_since = None;
-            wire.adapter.arm()?;
+            wire.adapter.arm(is_blocked)?;
             // A completion before the arming raises no event.
             if self.receive(wire, &mut datagram)? {
                 continue;
@@ -609,6 +620,19 @@ impl Pump {
                 let now = self.now();
                 self.station
                     .receive(&datagram[..received.length], source, now, wire);
+            }
+            if count < BATCH {
+                break;
+            }
+        }
+        loop {
+            let count = wire.adapter.poll_sent(&mut completions)?;
+            for completion in &completions[..count] {
+                if let Completion::Connected(completed) =
+                    wire.adapter.complete(completion, datagram)
+                {
+                    self.receive_connected(wire, completed, datagram);
+                }
             }
             if count < BATCH {
                 break;
