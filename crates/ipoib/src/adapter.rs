@@ -25,7 +25,7 @@ use crate::connection::{End, Pairs};
 use crate::encapsulation::{self, Protocol};
 use crate::group;
 use crate::hardware_address::{self, HardwareAddress};
-use crate::lane::{DEPTH, Lane, Slots};
+use crate::lane::{DEPTH, Lane, PATIENCE, Slots};
 use crate::neighbour::Neighbour;
 use crate::station::{Sent, Source};
 
@@ -199,7 +199,7 @@ impl Adapter {
             clock: 0,
             addresses: HashMap::new(),
             receives: domain.register(receives, AccessFlags::LOCAL)?,
-            slots: Slots::new(&domain, SENDS, size, (0, DEPTH))?,
+            slots: Slots::new(&domain, SENDS, size, (0, DEPTH, PATIENCE))?,
             discarded: 0,
             connected: match has_connections {
                 true => Some(Connected::new(&domain, [&sent, &received])?),

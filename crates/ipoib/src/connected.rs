@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use verbena_verbs::qp::PairType;
 use verbena_verbs::qp::attributes::{Change, Connection, Path};
@@ -25,6 +26,9 @@ const SIZE: usize = 1 << 16;
 pub const RECEIVES: usize = 128;
 pub const SENDS: usize = 128;
 const DEPTH: usize = 48;
+/// Time after which a receiver that takes nothing is no longer waited for. It has a queue of its own
+/// to fill, so that is rare, and the retransmissions of TCP take longer.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// The bit of a request's id that marks those of connections.
 pub const CONNECTED: u64 = 1 << 62;
 /// Acknowledgement timeout (67 ms) and retries.
@@ -91,7 +95,7 @@ impl Connected {
             received: Arc::clone(received),
             shared: domain.shared_receive_queue(RECEIVES as u32, 1)?,
             receives: domain.register(memory, AccessFlags::LOCAL)?,
-            slots: Slots::new(domain, SENDS, SIZE, (CONNECTED, DEPTH))?,
+            slots: Slots::new(domain, SENDS, SIZE, (CONNECTED, DEPTH, PATIENCE))?,
             lanes: HashMap::new(),
             numbers: HashMap::new(),
             ending: Vec::new(),

@@ -13,7 +13,7 @@ use crate::station::Sent;
 
 /// Requests in flight of one queue pair.
 pub const DEPTH: usize = 128;
-/// Time after which a receiver that takes nothing is no longer waited for.
+/// Time after which a receiver of datagrams that takes nothing is no longer waited for.
 pub const PATIENCE: Duration = Duration::from_millis(20);
 /// No lane.
 const FREE: u32 = u32::MAX;
@@ -25,6 +25,8 @@ pub struct Slots {
     mark: u64,
     /// Requests in flight of one queue pair.
     depth: usize,
+    /// Time after which a receiver that takes nothing is no longer waited for.
+    patience: Duration,
     size: usize,
     free: Vec<u32>,
     /// The lane of each slot.
@@ -42,13 +44,14 @@ impl Slots {
         domain: &Arc<ProtectionDomain>,
         count: usize,
         size: usize,
-        (mark, depth): (u64, usize),
+        (mark, depth, patience): (u64, usize, Duration),
     ) -> verbena_verbs::Result<Slots> {
         let buffer = Buffer::allocate(count * size)?;
         Ok(Slots {
             region: domain.register(buffer, AccessFlags::LOCAL)?,
             mark,
             depth,
+            patience,
             size,
             free: (0..count as u32).rev().collect(),
             owners: vec![FREE; count],
@@ -95,8 +98,9 @@ pub struct Lane {
     number: u32,
     pair: QueuePair,
     in_flight: usize,
-    /// Since when the lane has been full, or without a slot, and nothing has completed.
-    blocked_since: Option<Instant>,
+    /// Until when a receiver is waited for: the lane is full, or without a slot, and nothing
+    /// completes.
+    blocked_until: Option<Instant>,
 }
 
 impl Lane {
@@ -106,7 +110,7 @@ impl Lane {
             number,
             pair,
             in_flight: 0,
-            blocked_since: None,
+            blocked_until: None,
         }
     }
 
@@ -132,8 +136,8 @@ impl Lane {
 
     /// Returns whether the receiver takes nothing.
     pub fn is_stalled(&self) -> bool {
-        self.blocked_since
-            .is_some_and(|since| since.elapsed() >= PATIENCE)
+        self.blocked_until
+            .is_some_and(|until| Instant::now() >= until)
     }
 
     /// Sends a packet.
@@ -149,7 +153,7 @@ impl Lane {
             return Sent::Refused;
         }
         let Some(slot) = self.slot(slots) else {
-            return self.blocked();
+            return self.blocked(slots.patience);
         };
         let (region, at) = slots.place(slot);
         let written = region.write(at, &header);
@@ -165,8 +169,9 @@ impl Lane {
         slots.next_free().filter(|_| self.in_flight < slots.depth)
     }
 
-    fn blocked(&mut self) -> Sent {
-        self.blocked_since.get_or_insert_with(Instant::now);
+    fn blocked(&mut self, patience: Duration) -> Sent {
+        self.blocked_until
+            .get_or_insert_with(|| Instant::now() + patience);
         if self.is_stalled() {
             Sent::Stalled
         } else {
@@ -207,6 +212,6 @@ impl Lane {
     pub fn complete(&mut self, slots: &mut Slots, id: u64) {
         slots.release(id as u32);
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.blocked_since = None;
+        self.blocked_until = None;
     }
 }
