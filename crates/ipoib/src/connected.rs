@@ -26,8 +26,8 @@ const SIZE: usize = 1 << 16;
 pub const RECEIVES: usize = 128;
 pub const SENDS: usize = 128;
 const DEPTH: usize = 48;
-/// Time after which a receiver that takes nothing is no longer waited for. It has a queue of its own
-/// to fill, so that is rare, and the retransmissions of TCP take longer.
+/// Time after which a receiver that takes nothing is no longer waited for. It has a queue of its
+/// own to fill, so that is rare, and the retransmissions of TCP take longer.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// The bit of a request's id that marks those of connections.
 pub const CONNECTED: u64 = 1 << 62;

@@ -34,8 +34,8 @@ use crate::unacknowledged::{self, Unacknowledged};
 
 /// Packets taken from the device before the adapter's completions are looked at.
 const TURN: usize = 64;
-/// Time for which an interface without packets is polled before its process sleeps. Each sleep costs
-/// two wake-ups: of the adapter's thread, and of this one.
+/// Time for which an interface without packets is polled before its process sleeps. Each sleep
+/// costs two wake-ups: of the adapter's thread, and of this one.
 const POLLING: Duration = Duration::from_micros(200);
 /// Time after which a thread that has yielded its processor counts as one of too many, and time for
 /// which it sleeps at once then: a sleeper that is woken gets a processor sooner than a poller.
@@ -699,7 +699,8 @@ impl Pump {
         }
     }
 
-    /// Sends what waits for connections, and takes back the packets of those that were refused.
+    /// Sends the packets that wait for connections, and takes back those of connections that were
+    /// refused.
     fn use_connections(&mut self, wire: &mut Wire) {
         wire.connections.flush(&mut wire.adapter);
         let returned = wire.connections.take_returned();

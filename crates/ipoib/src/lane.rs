@@ -93,7 +93,8 @@ impl Slots {
     }
 }
 
-/// A queue pair that sends to one neighbour, to groups, or answers to all; of datagrams or connected.
+/// A queue pair that sends to one neighbour, to groups, or answers to all: of datagrams, or
+/// connected.
 pub struct Lane {
     number: u32,
     pair: QueuePair,

@@ -321,7 +321,7 @@ fn connections_of_each_direction_are_bounded() {
     assert_eq!(node.connections.outgoing.len(), MOST);
     assert_eq!(node.connections.incoming.len(), MOST);
     assert_eq!(node.pairs.pairs.len(), 2 * MOST);
-    // The first of each is gone.
+    // The first of each was closed.
     assert_eq!(node.connections.take_dropped(), 1);
     let of_first = |one: &Incoming| one.peer.hardware.queue_pair == 2;
     assert!(!node.connections.incoming.values().any(of_first));
@@ -417,7 +417,8 @@ proptest! {
                 *counted += node.connections.take_dropped();
                 *counted += node.connections.take_returned().len() as u64;
                 let ids = node.connections.neighbours.keys();
-                let ids: HashSet<u32> = ids.chain(node.connections.incoming.keys()).copied().collect();
+                let ids = ids.chain(node.connections.incoming.keys());
+                let ids: HashSet<u32> = ids.copied().collect();
                 prop_assert_eq!(&ids, &node.pairs.pairs);
                 let waiting = node.connections.outgoing.values().flat_map(|one| &one.waiting);
                 let (count, bytes) = waiting.fold((0, 0), |(count, bytes), (_, packet)| {
