@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import connected, hosts
+from . import benchmarks, connected, hosts
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
@@ -29,6 +29,7 @@ REQUIRES = [COMPILER, VERBS_HEADERS, Tool("ip", "iproute2"), Tool("ping", "iputi
 MTU = 4092
 WRONG_INPUT, ENVIRONMENT, NOT_FOUND = 2, 3, 127
 BYTES = 64 << 20
+NO_NAMESPACES = "echo 0 > /proc/sys/user/max_net_namespaces"
 # More than the kernel sends at once.
 LEFT = 5_000_000
 # Longest time that an end may take in seconds, and processor time of an idle one in ticks of the clock.
@@ -61,11 +62,12 @@ def cases() -> list[Case]:
         Case("nodes of a fabric", "", on_fabric),
         *connected.cases(),
         *hosts.cases(),
+        Case("benchmarks", "", benchmarks.measured),
+        Case("benchmarks", "no namespaces", partial(benchmarks.unavailable, NO_NAMESPACES, "user and network namespace")),
         Case("the exit code", "", exit_codes),
         Case("wrong arguments", "", refused),
         Case("no TUN device", "", partial(forbidden, "mount -t tmpfs none /dev/net", "cannot open /dev/net/tun", "tun")),
-        Case("no namespaces", "", partial(forbidden, "echo 0 > /proc/sys/user/max_net_namespaces", "user and network namespace",
-                                          "user.max_net_namespaces")),
+        Case("no namespaces", "", partial(forbidden, NO_NAMESPACES, "user and network namespace", "user.max_net_namespaces")),
     ]
 
 

@@ -40,6 +40,13 @@ pub trait Host: Sync {
     /// Fails if the system call does.
     fn addresses(&self) -> io::Result<Vec<IpAddr>>;
 
+    /// Returns the addresses of one of this host's interfaces; none if there is no such interface.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system call does.
+    fn interface_addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
+
     /// Removes files in the runtime directory that killed processes have left.
     fn clean_up(&self);
 }
@@ -71,6 +78,10 @@ impl Host for NoAdapter {
     }
 
     fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(Vec::new())
+    }
+
+    fn interface_addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
         Ok(Vec::new())
     }
 

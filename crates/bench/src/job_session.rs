@@ -100,7 +100,14 @@ impl Session<'_> {
                     continue;
                 }
                 progress.begin(benchmark.name);
-                match run_one(&fabric, task, benchmark.name, number, &sink) {
+                match run_one(
+                    self.engine.host,
+                    &fabric,
+                    task,
+                    benchmark.name,
+                    number,
+                    &sink,
+                ) {
                     Ok(()) => {}
                     Err(Error::Interrupted) => {
                         ended = Ended::Interrupted;

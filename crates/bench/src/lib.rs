@@ -23,6 +23,7 @@ pub mod fabric_files;
 mod failure;
 pub mod host;
 pub mod interrupt;
+pub mod ip;
 pub mod job;
 mod job_session;
 pub mod local;

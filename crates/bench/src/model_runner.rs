@@ -16,14 +16,18 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use verbena_fabric::{Error, Result};
-use verbena_reproduce::mpi_benchmarks;
+use verbena_model::profile::{Profile, ProfileKind};
+use verbena_reproduce::{ip_benchmarks, mpi_benchmarks};
 use verbena_workloads::modelled::Modelled;
-use verbena_workloads::{Benchmark, Budget, Record, Sweep, find};
+use verbena_workloads::{Benchmark, Budget, Group, Record, Sweep, find, ip};
 
 /// Interval at which results and the stop flag are checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time for threads to end after the user's interrupt or the time limit.
 const STOP_GRACE: Duration = Duration::from_millis(300);
+
+/// The profile of the kernel's stack for `ip.*`.
+const STACK: &str = "ipoib";
 
 /// News of a benchmark, by its position.
 pub enum News {
@@ -159,6 +163,9 @@ impl Runner {
                 format!("the model {}", self.target.machine.name()),
             ));
         }
+        if benchmark.group == Group::Ip {
+            return self.over_ip(benchmark, teller);
+        }
         match (find(benchmark.name), catalogue::subject(benchmark)) {
             (Some(_), _) => {
                 let modelled = self.modelled(benchmark);
@@ -203,6 +210,32 @@ impl Runner {
             scale::check(entry.memory(nodes, point.0))?;
             let point = mpi_benchmarks::point(entry, (system, self.target.fidelity), point);
             teller.record(Record::Point(Box::new(point)));
+        }
+        Ok(Duration::ZERO)
+    }
+
+    /// IP over InfiniBand has a model of the kernel's stack.
+    fn over_ip(&self, benchmark: &'static Benchmark, teller: &Teller) -> Result<Duration> {
+        let invalid = |failure: Failure| Error::invalid("bench", failure.to_string());
+        let unsupported = || {
+            Error::unsupported(
+                benchmark.name,
+                format!("the model {}", self.target.machine.name()),
+            )
+        };
+        let system = self.target.machine.system().ok_or_else(unsupported)?;
+        let library = self.options.profiles.library().map_err(invalid)?;
+        let Some(Profile::Stack(stack)) = library.profile(ProfileKind::Stack, STACK) else {
+            let reason = format!("the profiles have no stack named {STACK}");
+            return Err(Error::invalid("bench", reason));
+        };
+        let asked = self.options.sizes.as_deref();
+        for size in ip::sizes(benchmark, asked, self.options.quick) {
+            if self.is_stopped() {
+                return Err(Error::Interrupted);
+            }
+            let point = ip_benchmarks::point(benchmark, system, stack, size as u64);
+            teller.record(Record::Point(Box::new(point.ok_or_else(unsupported)?)));
         }
         Ok(Duration::ZERO)
     }

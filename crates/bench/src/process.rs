@@ -5,6 +5,7 @@ use super::resolved::Port;
 use crate::Failure;
 use crate::host::Host;
 use crate::interrupt;
+use crate::ip;
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::verbs::{
@@ -99,6 +100,7 @@ fn request(task: &Task) -> OpenRequest {
 ///
 /// Returns the benchmark's error.
 pub fn run_one(
+    host: &dyn Host,
     fabric: &VerbsProcess,
     task: &Task,
     benchmark: &'static str,
@@ -106,6 +108,7 @@ pub fn run_one(
     sink: &dyn Fn(Line),
 ) -> Result<(), Error> {
     let options = task.options(fabric.processors());
+    let interfaces = |number| ip::open(host, task, fabric, number);
     let context = Context {
         fabric,
         benchmark,
@@ -113,6 +116,7 @@ pub fn run_one(
         options: &options,
         budget: task.budget(),
         waiting_budget: &WaitingBudget::default(),
+        interfaces: Some(&interfaces),
         sink: &|record| sink(line(record)),
     };
     executor::block_on(run(&context))

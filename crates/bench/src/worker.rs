@@ -38,8 +38,16 @@ pub fn run(host: &'static dyn Host) -> Result<(), Failure> {
         },
         page: &plan.page,
     };
-    let outcome = open(host, &plan.task, standing)
-        .and_then(|fabric| run_one(&fabric, &plan.task, benchmark.name, plan.launch, &tell));
+    let outcome = open(host, &plan.task, standing).and_then(|fabric| {
+        run_one(
+            host,
+            &fabric,
+            &plan.task,
+            benchmark.name,
+            plan.launch,
+            &tell,
+        )
+    });
     let (word, reason) = match &outcome {
         Ok(()) => ("complete", None),
         Err(Error::Interrupted) => ("interrupted", None),

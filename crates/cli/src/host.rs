@@ -72,6 +72,12 @@ impl Host for ThisHost {
         Ok(outward.flat_map(|one| one.addresses).collect())
     }
 
+    fn interface_addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        let all = interfaces::all().map_err(|errno| io::Error::from_raw_os_error(errno.0))?;
+        let its = all.into_iter().filter(|one| one.name == name);
+        Ok(its.flat_map(|one| one.addresses).collect())
+    }
+
     fn clean_up(&self) {
         registry::sweep(&registry::directory());
     }

@@ -8,6 +8,7 @@ pub mod application;
 pub mod bench;
 pub mod claims;
 pub mod figures;
+pub mod ip_benchmarks;
 pub mod mpi_benchmarks;
 pub mod sensitivity;
 pub mod suite;

@@ -149,6 +149,7 @@ impl Modelled {
                 options: &options,
                 budget,
                 waiting_budget: &WaitingBudget::default(),
+                interfaces: None,
                 sink: &emit,
             };
             run(&context).await
@@ -212,6 +213,7 @@ impl Modelled {
                 options: &options,
                 budget,
                 waiting_budget: &WaitingBudget::default(),
+                interfaces: None,
                 sink: &emit,
             };
             run(&context).await.map(|()| process.now().0)

@@ -1,7 +1,7 @@
 //! The table of all benchmarks.
 
 use crate::context::Context;
-use crate::{bandwidth, baseline, internals, latency, pairs, patterns};
+use crate::{bandwidth, baseline, internals, ip, latency, pairs, patterns};
 use verbena_fabric::{Error, Fabric, Result};
 
 /// Groups, in the order of a report.
@@ -19,6 +19,8 @@ pub enum Group {
     Internals,
     /// Many processes.
     Patterns,
+    /// IP over the adapter.
+    Ip,
     /// Libraries above verbs.
     MessagePassing,
     /// Whole programs.
@@ -37,6 +39,7 @@ impl Group {
             Group::MultiPair => "Many pairs at once",
             Group::Internals => "Inside the adapter",
             Group::Patterns => "Patterns of many processes",
+            Group::Ip => "IP over the adapter",
             Group::MessagePassing => "Message passing",
             Group::Applications => "Applications",
             Group::Service => "File service",
@@ -214,6 +217,13 @@ benchmarks! {
         "Is any pair slower than the others?", "host-by-host matrix";
     "patterns.halo" Patterns AtLeast(4), "tiles", patterns::halo::exchange,
         "How long does a 2-D halo exchange take?", "connectx_multicore, section 3.4";
+    "ip.latency" Ip Two, "size", ip::latency,
+        "How long does a message over TCP take on the adapter's IP interface?",
+        "qdr_evaluation, Protocols";
+    "ip.stream" Ip Two, "size", ip::stream,
+        "How fast is TCP one way on the adapter's IP interface?", "qdr_evaluation, Protocols";
+    "ip.stream-both" Ip Two, "size", ip::stream_both,
+        "How fast is TCP both ways on the adapter's IP interface?", "qdr_evaluation, Protocols";
 }
 
 /// Returns the benchmark of this name.

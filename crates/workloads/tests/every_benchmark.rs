@@ -27,6 +27,7 @@ fn collect(
             options: &options,
             budget,
             waiting_budget: &WaitingBudget::default(),
+            interfaces: None,
             sink: &sink,
         };
         let outcome = run(&context).await;
@@ -86,7 +87,7 @@ fn every_benchmark_measures_and_validates() {
             })
             .collect();
         // Real connections do not run in virtual time.
-        let in_real_time = benchmark.name == "baseline.tcp";
+        let in_real_time = benchmark.name == "baseline.tcp" || benchmark.name.starts_with("ip.");
         assert!(
             points.is_empty() == in_real_time,
             "{} measured nothing: {records:?}",
@@ -336,6 +337,7 @@ fn an_unknown_benchmark_and_too_few_processes_are_refused() {
                 options: &Options::default(),
                 budget: Budget::virtual_time(),
                 waiting_budget: &WaitingBudget::default(),
+                interfaces: None,
                 sink: &|_| {},
             };
             run(&context).await

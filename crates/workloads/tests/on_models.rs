@@ -22,11 +22,14 @@ fn small() -> Options {
 }
 
 /// Benchmarks of features that a model does not have.
-const WITHOUT: [&str; 4] = [
+const WITHOUT: [&str; 7] = [
     "baseline.cache-line",
     "baseline.memcpy",
     "baseline.tcp",
     "internals.registration",
+    "ip.latency",
+    "ip.stream",
+    "ip.stream-both",
 ];
 
 #[test]

@@ -18,6 +18,7 @@ mod help;
 mod history;
 mod import;
 mod info;
+mod ip_sockets;
 mod ipoib;
 mod list;
 mod machine;
@@ -98,6 +99,9 @@ pub enum Command {
     /// Make the namespace of `ipoib` and become its command
     #[command(hide = true, name = "__ipoib-enter")]
     IpoibEnter(ipoib::EnterArguments),
+    /// Make sockets in the namespace of `ipoib`, for `bench ip.*`
+    #[command(hide = true, name = "__ip-sockets")]
+    IpSockets,
     /// List benchmarks and models
     List(list::Arguments),
     /// Save machines as models with your measurements
@@ -166,6 +170,7 @@ impl Command {
             Command::Info(arguments) => info::run(arguments),
             Command::Ipoib(arguments) => ipoib::run(&arguments),
             Command::IpoibEnter(arguments) => ipoib::enter(arguments),
+            Command::IpSockets => ip_sockets::run(),
             Command::List(arguments) => list::run(arguments),
             Command::Port(arguments) => port::run(arguments),
             Command::Process => {

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Kind, Pair, Placement, Request, Transport};
 use verbena_model::cluster::{CacheState, Cluster, Process};
-use verbena_model::kernel::{Mailbox, Time};
+use verbena_model::kernel::Mailbox;
 use verbena_model::profile::{Ethernet, Stack, System};
 
 struct Socket {
@@ -54,6 +54,14 @@ impl Socket {
         self.process.copy(bytes, CacheState::Cold).await;
         bytes
     }
+
+    /// Receives the packets of a message.
+    async fn receive_message(&self, bytes: u64) {
+        let mut left = bytes;
+        while left > 0 {
+            left -= self.receive().await;
+        }
+    }
 }
 
 fn sockets(cluster: &Rc<Cluster>, stack: &Stack) -> (Socket, Socket) {
@@ -69,32 +77,33 @@ fn sockets(cluster: &Rc<Cluster>, stack: &Stack) -> (Socket, Socket) {
     (socket(0, one), socket(1, other))
 }
 
-/// Returns half a round trip of one byte over sockets, in microseconds.
-pub fn ipoib_latency(system: &System, stack: &Stack) -> f64 {
+/// Returns half a round trip of a message of at least one byte over sockets, in microseconds.
+pub fn ipoib_latency(system: &System, stack: &Stack, bytes: u64) -> f64 {
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let (one, other) = sockets(&cluster, stack);
     let (to_one, to_other) = (one.inbox.clone(), other.inbox.clone());
     const ROUNDS: u32 = 6;
     cluster.sim().start(async move {
         for _ in 0..ROUNDS {
-            other.receive().await;
-            other.send(1, &to_one).await;
+            other.receive_message(bytes).await;
+            other.send(bytes, &to_one).await;
         }
     });
     run(&cluster, async move {
         let begun = one.process.now();
         for _ in 0..ROUNDS {
-            one.send(1, &to_other).await;
-            one.receive().await;
+            one.send(bytes, &to_other).await;
+            one.receive_message(bytes).await;
         }
         (one.process.now() - begun).micros() / 2.0 / f64::from(ROUNDS)
     })
 }
 
 /// Returns the received rate of one stream or of one in each direction together, in 10^6 bytes a
-/// second. Each direction has its own processes.
-pub fn ipoib_bandwidth(system: &System, stack: &Stack, direction: Direction) -> f64 {
-    const PACKETS: u64 = 120;
+/// second, of messages of at least one byte that are written one by one. Each direction has its own
+/// processes.
+pub fn ipoib_bandwidth(system: &System, stack: &Stack, bytes: u64, direction: Direction) -> f64 {
+    const MESSAGES: u64 = 120;
     let cluster = Cluster::new(system, 2, Fidelity::Packet);
     let total = Rc::new(Cell::new(0.0));
     let mut ends = Vec::new();
@@ -102,24 +111,20 @@ pub fn ipoib_bandwidth(system: &System, stack: &Stack, direction: Direction) -> 
         let (one, other) = sockets(&cluster, stack);
         let (from, to) = if way == 0 { (one, other) } else { (other, one) };
         let inbox = to.inbox.clone();
-        let mtu = stack.mtu.0;
         cluster.sim().start(async move {
-            for _ in 0..PACKETS {
-                from.send(mtu, &inbox).await;
+            for _ in 0..MESSAGES {
+                from.send(bytes, &inbox).await;
             }
         });
         let total = total.clone();
         ends.push(cluster.sim().spawn(async move {
-            let mut bytes = 0;
-            let mut begun = Time::ZERO;
-            for number in 0..PACKETS {
-                let part = to.receive().await;
-                match number {
-                    0 => begun = to.process.now(),
-                    _ => bytes += part,
-                }
+            to.receive_message(bytes).await;
+            let begun = to.process.now();
+            for _ in 1..MESSAGES {
+                to.receive_message(bytes).await;
             }
-            let rate = bytes as f64 / (to.process.now() - begun).seconds() / 1e6;
+            let received = ((MESSAGES - 1) * bytes) as f64;
+            let rate = received / (to.process.now() - begun).seconds() / 1e6;
             total.set(total.get() + rate);
         }));
     }

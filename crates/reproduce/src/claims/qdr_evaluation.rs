@@ -84,8 +84,11 @@ pub(super) fn measure(bench: &Bench<'_>, what: &str) -> Option<Computed> {
         "latency_back_to_back_fibre" => smallest(&fibre, "latency.write", INLINE),
         // The protocol comparison's tool posts by reference.
         "verbs_latency_optical" => smallest(&fibre, "latency.write", 0),
-        "ipoib_latency_optical" => ipoib_latency(&fibre, &bench.stack()),
-        "ipoib_bibandwidth" => ipoib_bandwidth(&qdr, &bench.stack(), Direction::Both) * GIGABIT,
+        "ipoib_latency_optical" => ipoib_latency(&fibre, &bench.stack(), 1),
+        "ipoib_bibandwidth" => {
+            let stack = bench.stack();
+            ipoib_bandwidth(&qdr, &stack, stack.mtu.0, Direction::Both) * GIGABIT
+        }
         "n_half" => half_power(&qdr),
         "bandwidth_constant_above_1MB" => {
             let mega = 1u64 << 20;

@@ -1,0 +1,207 @@
+//! Interfaces that the software adapter carries: each in the namespace of a `verbena ipoib`, whose
+//! command (`verbena __ip-sockets`) makes sockets there and passes them to this process. A socket
+//! keeps the network namespace in which it was made.
+
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::{Timeout, set_socket_reuseaddr, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{bind, connect, listen, recv, send, socket_with};
+use verbena_fabric::{Error, Result};
+use verbena_ipoib::descriptor;
+use verbena_workloads::ip::{Interface, Sockets};
+
+/// The command that makes sockets.
+pub const SOCKETS_COMMAND: &str = "__ip-sockets";
+
+/// The interface's name.
+const NAME: &str = "ib0";
+/// Modes of interfaces.
+const MODES: [&str; 1] = ["datagram"];
+/// Time limit of a connection, of a socket and of an interface's start.
+const WAIT: Duration = Duration::from_secs(10);
+/// Time for an interface to end by itself.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// A request to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question {
+    /// The interface's MTU: the answer's number.
+    Mtu = 0,
+    /// A TCP socket of IPv4: the answer's descriptor, or the system's error number.
+    Tcp = 1,
+}
+
+/// Answers requests on standard input, a socket, until its peer ends. `mtu` is the MTU of the
+/// interface with a name, if there is one.
+///
+/// # Errors
+///
+/// Fails if standard input is no such socket, or a request is unknown.
+pub fn answer(mtu: impl Fn(&str) -> io::Result<Option<u32>>) -> io::Result<()> {
+    let control = io::stdin();
+    let mut request = [0];
+    loop {
+        match recv(&control, &mut request, RecvFlags::empty()) {
+            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        match request[0] {
+            0 => {
+                let found = mtu(NAME)?.ok_or(io::ErrorKind::NotFound)?;
+                descriptor::send(&control, found, &[])?;
+            }
+            1 => match tcp() {
+                Ok(made) => descriptor::send(&control, 0, &[made.as_fd()])?,
+                Err(error) => {
+                    let number = error.raw_os_error().unwrap_or_default();
+                    descriptor::send(&control, number.cast_unsigned(), &[])?;
+                }
+            },
+            other => {
+                let text = format!("{other} is no request for a socket");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+            }
+        }
+    }
+}
+
+fn tcp() -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Starts an interface for each mode. `side` is the process's position in the pair.
+pub fn open(number: u32, side: usize) -> Result<Vec<Interface>> {
+    let failed = |error: io::Error| {
+        let what = "an IP interface on the software adapter (`verbena doctor` says why)";
+        match error.kind() {
+            io::ErrorKind::Unsupported => Error::unsupported(what, error.to_string()),
+            _ => Error::adapter("starting an IP interface", error.to_string()),
+        }
+    };
+    let mut all = Vec::new();
+    for (index, mode) in MODES.iter().enumerate() {
+        let [_, _, high, low] = number.to_be_bytes();
+        let address = Ipv4Addr::new(10, high, low, (2 * index + side + 1) as u8);
+        let namespace = Namespace::start(mode, address).map_err(failed)?;
+        all.push(Interface {
+            mode: (*mode).to_owned(),
+            mtu: namespace.ask(Question::Mtu).map_err(failed)?.0,
+            address: IpAddr::V4(address),
+            carriers: 1,
+            sockets: Box::new(namespace),
+        });
+    }
+    Ok(all)
+}
+
+/// A running `verbena ipoib`.
+struct Namespace {
+    process: Child,
+    /// Its command's standard input; empty once it has been closed.
+    control: Option<OwnedFd>,
+}
+
+impl Namespace {
+    /// Starts it and waits until its command runs.
+    fn start(mode: &str, address: Ipv4Addr) -> io::Result<Namespace> {
+        let program = std::env::current_exe()?;
+        let (own, theirs) = descriptor::pair()?;
+        set_socket_timeout(&own, Timeout::Recv, Some(WAIT))?;
+        let process = Command::new(&program)
+            .args(["ipoib", "--name", NAME])
+            .args(["--address", &format!("{address}/24"), "--"])
+            .arg(&program)
+            .arg(SOCKETS_COMMAND)
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let _ = mode;
+        let mut started = Namespace {
+            process,
+            control: Some(own),
+        };
+        match started.ask(Question::Mtu) {
+            Ok(_) => Ok(started),
+            Err(error) => Err(started.reason(error)),
+        }
+    }
+
+    /// Returns the answer's number and descriptors.
+    fn ask(&self, question: Question) -> io::Result<(u32, Vec<OwnedFd>)> {
+        let control = self.control.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        send(control, &[question as u8], SendFlags::NOSIGNAL)?;
+        let (number, descriptors) = descriptor::receive(control)?;
+        match (question, descriptors.is_empty(), number) {
+            (Question::Tcp, true, 0) | (Question::Mtu, _, 0) => {
+                Err(io::Error::other("the interface has ended"))
+            }
+            (Question::Tcp, true, error) => Err(io::Error::from_raw_os_error(error.cast_signed())),
+            _ => Ok((number, descriptors)),
+        }
+    }
+
+    /// Returns the error that it printed, if it has ended: interfaces cannot be made here.
+    fn reason(&mut self, error: io::Error) -> io::Error {
+        self.control = None;
+        self.end();
+        let mut text = String::new();
+        let printed = self.process.stderr.take();
+        let is_read = printed.is_some_and(|mut pipe| pipe.read_to_string(&mut text).is_ok());
+        match text.trim() {
+            "" => error,
+            text if is_read => io::Error::new(io::ErrorKind::Unsupported, text.to_owned()),
+            _ => error,
+        }
+    }
+
+    /// Waits for its end, which follows that of its command, and else ends it.
+    fn end(&mut self) {
+        let since = Instant::now();
+        while let Ok(None) = self.process.try_wait() {
+            if since.elapsed() > ENDING {
+                let _ = self.process.kill();
+                let _ = self.process.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn socket(&self) -> io::Result<OwnedFd> {
+        let (_, descriptors) = self.ask(Question::Tcp)?;
+        let made = descriptors.into_iter().next();
+        made.ok_or_else(|| io::Error::other("the interface made no socket"))
+    }
+}
+
+impl Sockets for Namespace {
+    fn listen(&self, address: SocketAddr) -> io::Result<TcpListener> {
+        let made = self.socket()?;
+        set_socket_reuseaddr(&made, true)?;
+        bind(&made, &address)?;
+        listen(&made, 8)?;
+        Ok(TcpListener::from(made))
+    }
+
+    fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
+        let made = self.socket()?;
+        set_socket_timeout(&made, Timeout::Send, Some(WAIT))?;
+        connect(&made, &to)?;
+        Ok(TcpStream::from(made))
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        self.control = None;
+        self.end();
+    }
+}

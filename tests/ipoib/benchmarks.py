@@ -1,0 +1,48 @@
+"""`verbena bench ip.*`: TCP over interfaces of the software adapter, and on models, in one report."""
+
+from __future__ import annotations
+
+import json
+
+from harness.build_tree import VERBENA
+from harness.outcome import Outcome, failed, passed
+from harness.place import Place
+
+SECONDS = 120
+SIZES = [1, 4096, 70000]
+NAMES = {"ip.latency": "one-way-latency", "ip.stream": "bandwidth", "ip.stream-both": "bandwidth"}
+# Modes of the interfaces of each target.
+TARGETS = {"software": {"datagram"}, "model-connectx-qdr-fibre": {"connected"}}
+
+
+def measured(place: Place) -> Outcome:
+    """Every size and mode has a checked figure on both targets, and the report shows them side by side."""
+    out = place.directory / "ip"
+    ended = place.run("bench", [str(VERBENA), "bench", "ip.", "--quick", "--sizes", ",".join(map(str, SIZES)), "--on", "software",
+                                "--on", "model:connectx-qdr-fibre", "--out", str(out)], SECONDS)
+    if not ended.succeeded:
+        return failed(ended.describe(), ended.evidence())
+    for target, modes in TARGETS.items():
+        records = [json.loads(line) for line in (out / target / "results.jsonl").read_text().splitlines()]
+        points = [one for one in records if one["record"] == "point"]
+        found = sorted((one["benchmark"], one["parameters"]["mode"], one["parameters"]["size"]) for one in points)
+        wanted = sorted((name, mode, size) for name in NAMES for mode in modes for size in SIZES)
+        if found != wanted or [one for one in records if one["record"] == "failure"]:
+            return failed(f"{target} has the points {found}, not {wanted}", ended.evidence())
+        for one in points:
+            value = {metric["name"]: metric["value"] for metric in one["metrics"]}[NAMES[one["benchmark"]]]
+            if value <= 0 or target == "software" and not one["conduct"]["validated"]:
+                return failed(f"{target}: {one}")
+    report = (out / "report.html").read_text()
+    if not all(name in report for name in (*NAMES, "connectx-qdr-fibre")):
+        return failed("the report lacks a benchmark or a target")
+    return passed(f"{len(NAMES) * len(SIZES)} points on {len(TARGETS)} targets")
+
+
+def unavailable(before: str, text: str, place: Place) -> Outcome:
+    """Where interfaces cannot be made, the benchmarks are unsupported for that reason."""
+    script = f"{before}; exec '{VERBENA}' bench ip. --quick --sizes 1"
+    ended = place.run("forbidden", ["unshare", "-Urm", "sh", "-ec", script], SECONDS)
+    if ended.status != 1 or ended.output.count(text) < len(NAMES):
+        return failed(f"{ended.describe()}: the reason is missing", ended.evidence())
+    return passed()
