@@ -230,7 +230,7 @@ impl Runner {
             return Err(Error::invalid("bench", reason));
         };
         let asked = self.options.sizes.as_deref();
-        for size in ip::sizes(benchmark, asked, self.options.quick) {
+        for size in ip::sizes(benchmark.name, asked, self.options.quick) {
             if self.is_stopped() {
                 return Err(Error::Interrupted);
             }

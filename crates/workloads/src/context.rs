@@ -1,7 +1,7 @@
 //! The context of a benchmark: the fabric, the user's options, time budgets, and the sink of
 //! results.
 
-use crate::ip;
+use crate::ip_interface::Open;
 use crate::waiting_budget::WaitingBudget;
 use std::time::Duration;
 use verbena_fabric::{Fabric, FabricKind, Group};
@@ -215,7 +215,7 @@ pub struct Context<'a, F: Fabric> {
     /// Time spent waiting for undisturbed processors.
     pub waiting_budget: &'a WaitingBudget,
     /// Opens the IP interfaces of the adapter; none on a model.
-    pub interfaces: Option<&'a ip::Open<'a>>,
+    pub interfaces: Option<&'a Open<'a>>,
     /// The sink of results; called in process 0 only.
     pub sink: &'a dyn Fn(Record),
 }

@@ -3,53 +3,11 @@
 
 use crate::agreement::{Outcome, Stop, agree, attempt};
 use crate::context::{Context, Sweep};
+use crate::ip_interface::Interface;
 use crate::parameters;
-use crate::registry::{Benchmark, find};
 use crate::tcp::{self, Ends};
-use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use verbena_fabric::{Error, Fabric, Result};
 use verbena_measure::result::Parameters;
-
-/// An IP interface that an adapter carries, in one process.
-pub struct Interface {
-    /// Its mode: `datagram` or `connected` (RFC 4391, RFC 4755), or `ethernet`.
-    pub mode: String,
-    /// Its MTU in bytes.
-    pub mtu: u32,
-    /// An address of it.
-    pub address: IpAddr,
-    /// Number of processes that carry its packets: none if the kernel does.
-    pub carriers: usize,
-    /// Makes its sockets.
-    pub sockets: Box<dyn Sockets>,
-}
-
-/// Makes sockets in the network namespace of an interface.
-pub trait Sockets {
-    /// Listens for TCP connections.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
-    fn listen(&self, address: SocketAddr) -> io::Result<TcpListener>;
-
-    /// Connects over TCP, within ten seconds.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
-    fn connect(&self, to: SocketAddr) -> io::Result<TcpStream>;
-}
-
-/// Opens the interfaces of the adapter in this process, one of the pair. The number is the same in
-/// both, and differs from that of other jobs.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] if the adapter carries none that the pair can use; another error if one
-/// cannot be made.
-pub type Open<'a> = dyn Fn(u32) -> Result<Vec<Interface>> + 'a;
 
 /// A flow of `ip.*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,11 +45,11 @@ pub async fn stream_both<F: Fabric>(context: &Context<'_, F>) -> Result<()> {
 }
 
 /// Returns the message sizes of a benchmark: the user's, or the coarse or the fine list.
-pub fn sizes(benchmark: &Benchmark, asked: Option<&[usize]>, is_coarse: bool) -> Vec<usize> {
+pub fn sizes(benchmark: &str, asked: Option<&[usize]>, is_coarse: bool) -> Vec<usize> {
     if let Some(asked) = asked {
         return asked.iter().copied().filter(|size| *size > 0).collect();
     }
-    match (benchmark.name == "ip.latency", is_coarse) {
+    match (benchmark == "ip.latency", is_coarse) {
         (true, true) => vec![1, 1024, 16_384],
         (true, false) => vec![1, 8, 64, 512, 1024, 4096, 16_384, 65_536],
         (false, true) => vec![64, 4096, 65_536],
@@ -108,9 +66,8 @@ async fn by_mode<F: Fabric>(context: &Context<'_, F>, flow: Flow) -> Result<()> 
     };
     let is_coarse = context.budget.sweep == Sweep::Coarse;
     let asked = context.options.sizes.as_deref();
-    let benchmark = find(context.benchmark).expect("a listed benchmark runs");
     for (number, mode) in interfaces.modes.iter().enumerate() {
-        for size in sizes(benchmark, asked, is_coarse) {
+        for size in sizes(context.benchmark, asked, is_coarse) {
             let parameters = parameters! {
                 "mode" => &*mode.name, "mtu" => mode.mtu as usize, "size" => size
             };

@@ -19,6 +19,7 @@ pub mod context;
 mod disturbance;
 mod internals;
 pub mod ip;
+pub mod ip_interface;
 mod latency;
 pub mod modelled;
 mod pairs;

@@ -3,7 +3,7 @@
 
 use crate::agreement::{Outcome, agree};
 use crate::context::{Context, Mode};
-use crate::ip::Interface;
+use crate::ip_interface::Interface;
 use crate::latency::ping_pong::emit;
 use crate::rates::rate;
 use crate::sampling::{Role, sample};

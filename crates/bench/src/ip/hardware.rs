@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 use verbena_fabric::{Error, Result};
-use verbena_workloads::ip::{Interface, Sockets};
+use verbena_workloads::ip_interface::{Interface, Sockets};
 
 /// Time limit of a connection.
 const CONNECTING: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::plan::Task;
 use verbena_fabric::verbs::VerbsProcess;
 use verbena_fabric::{Error, Fabric, Group, Result};
-use verbena_workloads::ip::Interface;
+use verbena_workloads::ip_interface::Interface;
 
 /// Opens the interfaces of this process, one of the first pair of the job. `number` is the same in
 /// both processes of the pair, and differs from that of other jobs.

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, connect, listen, recv, send, socket_with};
 use verbena_fabric::{Error, Result};
 use verbena_ipoib::descriptor;
-use verbena_workloads::ip::{Interface, Sockets};
+use verbena_workloads::ip_interface::{Interface, Sockets};
 
 /// The command that makes sockets.
 pub const SOCKETS_COMMAND: &str = "__ip-sockets";
