@@ -46,6 +46,11 @@ impl SharedWords {
         Ok(SharedWords { base, count })
     }
 
+    /// Returns the first word; all others lie behind it, as long as this lives.
+    pub fn first(&self) -> NonNull<AtomicU64> {
+        self.base
+    }
+
     /// Returns a word; none behind the last.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&AtomicU64> {

@@ -9,17 +9,16 @@
 use super::{NAMES, SHARDS, Shard};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use verbena_hca_os::mm;
+use verbena_hca_os::shared_words::SharedWords;
 
 const HEADER: usize = 4096;
 const LENGTH: usize = HEADER + SHARDS as usize * size_of::<Shard>();
 
 /// A file's memory. A forked child keeps it, because inherited objects may count in it.
 pub struct CounterFile {
-    base: NonNull<u8>,
+    words: SharedWords,
 }
 
 impl CounterFile {
@@ -33,24 +32,17 @@ impl CounterFile {
         let (file, path) = new_file(directory, pid)?;
         prepare(&file, pid, command.trim())
             .inspect_err(|_| drop(std::fs::remove_file(&path)))
-            .map(|base| CounterFile { base })
+            .map(|words| CounterFile { words })
     }
 
     /// Returns the first shard.
     pub fn shards(&self) -> NonNull<Shard> {
-        // SAFETY: inside the mapping, which is longer than a header.
-        unsafe { self.base.add(HEADER) }.cast()
+        // SAFETY: inside the words, which are more than a header.
+        unsafe { self.words.first().add(HEADER / 8) }.cast()
     }
 }
 
-impl Drop for CounterFile {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `prepare`; shards are not used after this.
-        let _ = unsafe { mm::unmap(self.base.as_ptr() as u64, LENGTH as u64) };
-    }
-}
-
-fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> {
+fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<SharedWords> {
     let command: String = command
         .chars()
         .map(|c| if c.is_control() { '?' } else { c })
@@ -61,26 +53,10 @@ fn prepare(mut file: &File, pid: u32, command: &str) -> io::Result<NonNull<u8>> 
         NAMES.join(" ")
     );
     debug_assert!(header.len() < HEADER);
-    // Allocates all of the file's blocks, so that no access is a SIGBUS on a full disk.
-    // SAFETY: the call takes no pointers, and the descriptor is open during it.
-    let error = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, LENGTH as libc::off_t) };
-    if error != 0 {
-        return Err(io::Error::from_raw_os_error(error));
-    }
+    let words =
+        SharedWords::of(file, LENGTH / 8).map_err(|error| io::Error::from_raw_os_error(error.0))?;
     file.write_all(header.as_bytes())?;
-    // SAFETY: a fresh mapping at an address of the kernel's choice replaces no other mapping.
-    let base = unsafe {
-        mm::map(
-            0,
-            LENGTH as u64,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    }
-    .map_err(|error| io::Error::from_raw_os_error(error.0))?;
-    NonNull::new(base as *mut u8).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    Ok(words)
 }
 
 /// Creates a new file for a process. Another process with the same id may have left one: one of
