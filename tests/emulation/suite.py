@@ -40,6 +40,7 @@ def cases() -> list[Case]:
         Case("reads are not faster than on the model", "", reads),
         Case("a port carries no more than on the model", "", port),
         Case("processes of a node share its port", "", node),
+        Case("the port has the rate and the MTU of the adapter's", "", attributes),
         Case("programs of rdma-core check their data", "", programs),
         Case("the contract holds", "", contract),
         Case("faults of links are added", "", faults),
@@ -152,6 +153,23 @@ def wait_for(words: list) -> str:
     return f"{listens}; exec {' '.join(map(str, words))} localhost"
 
 
+def attributes(place: Place) -> Outcome:
+    """Verbs and sysfs agree; a system's link may be changed; without --as the port is the software adapter's."""
+    file = "/sys/class/infiniband/verbena0/ports/1/rate"
+    for options, mtu, speed, rate in ((("--as", SYSTEM), 2048, "10.0 Gbps (4)", "40 Gb/sec (4X QDR)"),
+                                      (("--as", SYSTEM, "--set", "4x-qdr.rate=2 GB/s", "--set", "4x-qdr.mtu=4096 B"), 4096,
+                                       "5.0 Gbps (2)", "20 Gb/sec (4X DDR)"),
+                                      (("--as", "connectx7-ndr"), 2048, "100.0 Gbps (128)", "400 Gb/sec (4X NDR)"),
+                                      ((), 4096, "50.0 Gbps (64)", "200 Gb/sec (4X HDR)")):
+        ended = place.run("devinfo", [str(VERBENA), "run", *options, "--", "sh", "-c", f"ibv_devinfo -v; cat {file}"], SECONDS)
+        wanted = [f"active_mtu: {mtu}", f"active_speed: {speed}", "active_width: 4X (2)", rate]
+        text = re.sub(r":\s+", ": ", ended.output)
+        missing = [one for one in wanted if one not in text]
+        if not ended.succeeded or missing:
+            return failed(f"{options}: {missing}", ended.evidence())
+    return passed()
+
+
 def programs(place: Place) -> Outcome:
     """All transports, shared receive queues, the connection manager: every byte is compared."""
     for command in (("ibv_rc_pingpong", "-c", "-n", 200), ("ibv_rc_pingpong", "-c", "-n", 100, "-e"), ("ibv_uc_pingpong", "-c", "-n", 200),
@@ -242,7 +260,8 @@ def tables(place: Place) -> Outcome:
     """A program finds a directory without a table, or with a wrong one: a line that names it, and no device."""
     good = "verbena emulation 1\nsystem x\nwrite reference 8 1000 2000 10 0 100\nend 1\n"
     contents = {"none": None, "empty": "", "other": "hello\n", "negative": good.replace("1000", "-1"), "infinite": good.replace("1000", "inf"),
-                "long": good + "x" * (2 << 20), "cut": good.replace("end 1\n", "")}
+                "long": good + "x" * (2 << 20), "cut": good.replace("end 1\n", ""),
+                "port": good.replace("system x\n", "system x\nport 3 2 4\n")}
     for name, content in contents.items():
         directory = place.directory / name
         directory.mkdir()

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 use verbena_emulation::operation::{Operation, Placement};
+use verbena_emulation::port::Port;
 use verbena_emulation::table::{Table, Times};
 use verbena_fabric::model::{Fidelity, Machine};
 use verbena_measure::result::{Point, Value};
@@ -93,6 +94,9 @@ pub fn of(machine: &Machine) -> Result<Table, Error> {
     limits(machine)?;
     let runs = Runs { machine };
     let mut table = Table::new(machine.name());
+    if let Some(system) = machine.system() {
+        table.set_port(Port::of(system.link.rate.0, system.link.mtu.0));
+    }
     for placement in Placement::ALL {
         runs.add(&mut table, placement)?;
     }
@@ -333,6 +337,7 @@ mod tests {
         let table = table("connectx7-ndr");
         let text = Table::read(&table.text()).unwrap().text();
         assert_eq!(text, table.text());
+        assert!(text.contains("\nport 128 2 4\n"), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 pub mod lateness;
 pub mod operation;
+pub mod port;
 pub mod table;
 
 /// The variable with the directory of an emulation: the file [`TABLE`], and a report of each

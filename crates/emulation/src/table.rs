@@ -1,7 +1,9 @@
-//! The table of an adapter's times: a file of text lines, `OPERATION PLACEMENT BYTES VISIBLE
-//! COMPLETION SENDING MEMORY POSTING`, times in nanoseconds, and a last line with their number.
+//! The table of an adapter: a file of text lines, `OPERATION PLACEMENT BYTES VISIBLE COMPLETION
+//! SENDING MEMORY POSTING`, times in nanoseconds, and a last line with their number. Before them
+//! may be the line `port SPEED WIDTH MTU` with codes of ibv_query_port(3).
 
 use crate::operation::{Operation, Placement};
+use crate::port::Port;
 use std::fmt::Write as _;
 
 /// First line of the file.
@@ -68,6 +70,9 @@ pub enum Error {
     /// The points of a curve do not grow.
     #[error("line {0}: the sizes of an operation must increase")]
     Order(usize),
+    /// The port's codes are others.
+    #[error("line {0}: a port has the codes of a rate, a width and an MTU")]
+    Port(usize),
     /// Too many points.
     #[error("line {0}: more than 100 sizes of one operation")]
     Points(usize),
@@ -83,6 +88,7 @@ pub enum Error {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
     system: String,
+    port: Option<Port>,
     /// By operation and placement.
     curves: [[Vec<(u64, Times)>; 2]; Operation::ALL.len()],
 }
@@ -93,6 +99,7 @@ impl Table {
         let printable = system.chars().filter(|one| !one.is_control());
         Table {
             system: printable.take(LONGEST_NAME).collect(),
+            port: None,
             curves: Default::default(),
         }
     }
@@ -100,6 +107,16 @@ impl Table {
     /// Returns the name of the emulated system.
     pub fn system(&self) -> &str {
         &self.system
+    }
+
+    /// Returns the port of the emulated adapter; none to keep that of the software adapter.
+    pub fn port(&self) -> Option<Port> {
+        self.port
+    }
+
+    /// Sets the port.
+    pub fn set_port(&mut self, port: Port) {
+        self.port = Some(port);
     }
 
     /// Adds the times of an operation with so many bytes.
@@ -131,6 +148,9 @@ impl Table {
     /// Returns the file's text.
     pub fn text(&self) -> String {
         let mut text = format!("{HEADER}\nsystem {}\n", self.system);
+        if let Some(port) = self.port {
+            let _ = writeln!(text, "port {port}");
+        }
         let kinds = Operation::ALL.into_iter().zip(&self.curves);
         let kinds = kinds.flat_map(|(operation, both)| {
             let both = Placement::ALL.into_iter().zip(both);
@@ -172,6 +192,10 @@ impl Table {
             }
             is_complete = line == format!("end {points}");
             if is_complete {
+                continue;
+            }
+            if let Some(port) = line.strip_prefix("port ").filter(|_| number == 3) {
+                table.port = Some(Port::read(port).ok_or(Error::Port(number))?);
                 continue;
             }
             points += 1;

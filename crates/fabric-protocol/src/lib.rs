@@ -10,6 +10,7 @@
 //!   then.
 //! - A message with a descriptor is a [`Call`], which is answered over that descriptor.
 
+pub mod rate;
 mod state;
 pub mod traffic;
 

@@ -6,8 +6,10 @@
 //! [`Device::of_port`] convert between the two.
 
 use crate::link::{self, FIRST_PORT, GIDS};
+use crate::reported_port;
 use std::sync::OnceLock;
 use verbena_abi::*;
+use verbena_fabric_protocol::rate::Rate;
 use verbena_fabric_protocol::{P_KEYS, PortState};
 pub use verbena_hca_memory::limits::MAX_INLINE;
 use verbena_hca_memory::limits::{
@@ -248,7 +250,7 @@ pub fn active_mtu(port: u8) -> ibv_mtu {
         (None, Some(fabric)) => fabric
             .port(port)
             .map_or(IBV_MTU_4096, |port| port.mtu.into()),
-        (None, None) => IBV_MTU_4096,
+        (None, None) => reported_port::mtu().into(),
     }
 }
 
@@ -319,34 +321,11 @@ fn limits() -> ibv_device_attr {
     }
 }
 
-/// A rate of a four-lane port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Rate of a lane, as in a port's `active_speed`.
-    pub lane: u8,
-    /// Rate of the port in units of 100 Mb/s.
-    pub speed: u64,
-    /// Its name in sysfs.
-    pub name: &'static str,
-}
-
-/// The reported rate within the host. There is no wire, but some programs use the rate: UCX copies
-/// messages into its own buffers where that seems no slower than the wire. With EDR reported it
-/// copied up to 256 KiB, at 4 GB/s where the adapter moves 15 (Open MPI's bandwidth with 64 KiB).
-/// Between two processes large writes run at 20 to 45 GB/s: HDR is the next lower rate that all of
-/// these programs know.
-const WITHIN_HOST: Rate = Rate {
-    lane: 64,
-    speed: 2000,
-    name: "200 Gb/sec (4X HDR)",
-};
-
-/// The reported rate with Ethernet, for every interface: the speed of a virtual
-/// interface is made up as well.
+/// The reported rate with Ethernet, EDR, for every interface: the speed of a virtual interface is
+/// made up as well.
 const ETHERNET: Rate = Rate {
-    lane: 32,
-    speed: 1000,
-    name: "100 Gb/sec (4X EDR)",
+    speed: 32,
+    width: 2,
 };
 
 /// Returns the rate that a port reports.
@@ -354,37 +333,11 @@ pub fn rate(port: u8) -> Rate {
     let of_fabric = link::fabric().and_then(|fabric| fabric.port(port));
     match (link::interface(port), of_fabric) {
         (Some(_), _) => ETHERNET,
-        (None, None) => WITHIN_HOST,
+        (None, None) => reported_port::rate(),
         (None, Some(port)) => Rate {
-            lane: port.speed,
-            speed: lanes(port.width) * lane_rate(port.speed),
-            // The fabric's process writes the files of sysfs.
-            name: "",
+            speed: port.speed,
+            width: port.width,
         },
-    }
-}
-
-/// Returns the number of lanes of a width.
-fn lanes(width: u8) -> u64 {
-    match width {
-        2 => 4,
-        4 => 8,
-        8 => 12,
-        16 => 2,
-        _ => 1,
-    }
-}
-
-/// Returns the rate of a lane in units of 100 Mb/s.
-fn lane_rate(speed: u8) -> u64 {
-    match speed {
-        2 => 50,
-        4 | 8 => 100,
-        16 => 140,
-        32 => 250,
-        64 => 500,
-        128 => 1000,
-        _ => 25,
     }
 }
 
@@ -445,7 +398,8 @@ fn ethernet_port(interface: &link::Interface) -> ibv_port_attr {
         active_mtu: interface.mtu.code().into(),
         lid: 0,
         sm_lid: 0,
-        active_speed: ETHERNET.lane,
+        active_width: ETHERNET.width,
+        active_speed: ETHERNET.speed,
         link_layer: IBV_LINK_LAYER_ETHERNET,
         flags: GRH_REQUIRED,
         ..infiniband_port(FIRST_PORT)
@@ -463,7 +417,7 @@ fn infiniband_port(port: u8) -> ibv_port_attr {
     ibv_port_attr {
         state,
         max_mtu: IBV_MTU_4096,
-        active_mtu: IBV_MTU_4096,
+        active_mtu: reported_port::mtu().into(),
         gid_tbl_len: GIDS as i32,
         port_cap_flags: 0,
         max_msg_sz: MAX_MESSAGE,
@@ -471,8 +425,8 @@ fn infiniband_port(port: u8) -> ibv_port_attr {
         lid: lid(port),
         sm_lid: LID,
         max_vl_num: 1,
-        active_width: 2,
-        active_speed: WITHIN_HOST.lane,
+        active_width: reported_port::rate().width,
+        active_speed: reported_port::rate().speed,
         phys_state,
         link_layer: IBV_LINK_LAYER_INFINIBAND,
         ..ibv_port_attr::default()

@@ -20,4 +20,5 @@ pub mod fabric;
 pub mod link;
 pub mod observed;
 pub mod port_switch;
+pub mod reported_port;
 pub mod roce;

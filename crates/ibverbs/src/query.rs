@@ -114,7 +114,7 @@ pub unsafe extern "C" fn ibv_query_port_speed(
 ) -> c_int {
     // SAFETY: the caller promises null, live or valid pointers.
     outcome::errno_value("ibv_query_port_speed", unsafe {
-        port_of(context, port).and_then(|port| arguments::output(speed, device::rate(port).speed))
+        port_of(context, port).and_then(|port| arguments::output(speed, device::rate(port).units()))
     })
 }
 

@@ -8,7 +8,7 @@ pub const NO_INDEX: u32 = u32::MAX;
 
 /// Returns the rate of a port's paths (`enum ibv_rate`).
 pub fn rate(port: u8) -> u8 {
-    match device::rate(port).speed {
+    match device::rate(port).units() {
         2000.. => IBV_RATE_200_GBPS as u8,
         _ => IBV_RATE_100_GBPS as u8,
     }

@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use verbena_fabric_protocol::rate::Rate;
 use verbena_subnet::attribute::counters::Counter;
 use verbena_subnet::attribute::port_info;
 use verbena_subnet::{Kind, Node, Port};
@@ -212,31 +213,19 @@ const COUNTERS: [(&str, Counter); 21] = [
 
 /// Returns the text of `rate`: `40 Gb/sec (4X QDR)`.
 fn rate(port: &Port) -> String {
-    let lanes = match port_info::WIDTH_ACTIVE.get(&port.info) {
-        2 => 4,
-        4 => 8,
-        8 => 12,
-        16 => 2,
-        _ => 1,
-    };
     let extended = port_info::EXTENDED_ACTIVE.get(&port.info);
-    // In units of 100 Mbit/s a lane.
-    let (speed, name) = match (extended, port_info::SPEED_ACTIVE.get(&port.info)) {
-        (1, _) => (140, "FDR"),
-        (2, _) => (250, "EDR"),
-        (4, _) => (500, "HDR"),
-        (8, _) => (1000, "NDR"),
-        (_, 2) => (50, "DDR"),
-        (_, 4) if port.is_fdr10 => (100, "FDR10"),
-        (_, 4) => (100, "QDR"),
-        _ => (25, "SDR"),
+    let speed = match (extended, port_info::SPEED_ACTIVE.get(&port.info)) {
+        (extended @ (1 | 2 | 4 | 8), _) => extended << 4,
+        (_, 4) if port.is_fdr10 => 8,
+        (_, speed) => speed,
     };
-    let whole = speed * lanes;
-    let tenth = match whole % 10 {
-        0 => "",
-        _ => ".5",
+    let width = port_info::WIDTH_ACTIVE.get(&port.info);
+    let code = |value| u8::try_from(value).unwrap_or_default();
+    let rate = Rate {
+        speed: code(speed),
+        width: code(width),
     };
-    format!("{}{tenth} Gb/sec ({lanes}X {name})", whole / 10)
+    rate.to_string()
 }
 
 /// Formats a GUID as in sysfs: four groups of four hexadecimal digits.

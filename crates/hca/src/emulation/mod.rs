@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use verbena_emulation::lateness::{Side, Word, class, counter, is_late};
 use verbena_emulation::table::Table;
 use verbena_emulation::{TABLE, VARIABLE};
+use verbena_hca_net::reported_port;
 use verbena_hca_os::errno::{Errno, Result};
 
 /// Largest table, in bytes.
@@ -30,32 +31,40 @@ pub struct Emulation {
     report: Option<Report>,
 }
 
-static OWN: OnceLock<Option<Emulation>> = OnceLock::new();
+static OWN: OnceLock<Emulation> = OnceLock::new();
 
 /// Returns the emulation of this process; none without [`VARIABLE`].
 #[inline]
 pub fn own() -> Option<&'static Emulation> {
-    OWN.get().and_then(Option::as_ref)
+    OWN.get()
 }
 
-/// Reads the table, before the first device is opened.
+/// Reads the table, before the first device is opened or its files in sysfs are read; later calls
+/// have the same result.
 ///
 /// # Errors
 /// EINVAL, after a line on standard error, for a table that cannot be read.
 pub fn begin() -> Result<()> {
-    let read = match std::env::var_os(VARIABLE).filter(|one| !one.is_empty()) {
-        None => None,
-        Some(directory) => Some(of(directory.as_ref()).map_err(|error| {
+    static BEGUN: OnceLock<Result<()>> = OnceLock::new();
+    *BEGUN.get_or_init(|| {
+        let directory = std::env::var_os(VARIABLE).filter(|one| !one.is_empty());
+        let Some(directory) = directory else {
+            return Ok(());
+        };
+        let own = of(directory.as_ref()).map_err(|error| {
             let directory = Path::new(&directory).display();
             eprintln!(
                 "verbena: cannot use the emulation of {VARIABLE}={directory}: {error}; it lasts \
                  as long as the `verbena run --as` that made it"
             );
             Errno::EINVAL
-        })?),
-    };
-    OWN.get_or_init(|| read);
-    Ok(())
+        })?;
+        if let Some(port) = own.table.port() {
+            reported_port::stand_for(port.speed, port.width, port.mtu);
+        }
+        OWN.get_or_init(|| own);
+        Ok(())
+    })
 }
 
 fn of(directory: &Path) -> std::result::Result<Emulation, String> {

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use verbena_abi::IBV_PORT_ACTIVE;
+use verbena_hca::emulation;
 use verbena_hca::process::watch::look_at_ports;
 use verbena_hca_net::device::{self, Device, gid_at};
 use verbena_hca_net::link::{self, FIRST_PORT, GIDS};
@@ -31,6 +32,8 @@ pub const NODES: &str = "dev/infiniband";
 
 /// Returns all files and links, by path.
 pub fn entries(totals: &Totals) -> BTreeMap<String, Entry> {
+    // It has printed the reason if it fails, and opening a device fails as well.
+    let _ = emulation::begin();
     look_at_ports();
     let mut all = BTreeMap::new();
     for device in Device::all() {
@@ -216,7 +219,7 @@ fn files_of_port(number: u8, totals: &Totals) -> Vec<(String, String)> {
     };
     of_port("state", state.into());
     of_port("phys_state", phys_state.into());
-    of_port("rate", device::rate(number).name.into());
+    of_port("rate", device::rate(number).to_string());
     of_port("cap_mask", format!("{:#010x}", port.port_cap_flags));
     let interface = link::interface(number);
     let (link_layer, kind) = match interface {
