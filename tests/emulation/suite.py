@@ -157,7 +157,7 @@ def attributes(place: Place) -> Outcome:
     """Verbs and sysfs agree; a system's link may be changed; without --as the port is the software adapter's."""
     file = "/sys/class/infiniband/verbena0/ports/1/rate"
     for options, mtu, speed, rate in ((("--as", SYSTEM), 2048, "10.0 Gbps (4)", "40 Gb/sec (4X QDR)"),
-                                      (("--as", SYSTEM, "--set", "4x-qdr.rate=2 GB/s", "--set", "4x-qdr.mtu=4096 B"), 4096,
+                                      (("--as", SYSTEM, "--set", "4x-qdr.rate=2000", "--set", "4x-sdr.mtu=4096"), 4096,
                                        "5.0 Gbps (2)", "20 Gb/sec (4X DDR)"),
                                       (("--as", "connectx7-ndr"), 2048, "100.0 Gbps (128)", "400 Gb/sec (4X NDR)"),
                                       ((), 4096, "50.0 Gbps (64)", "200 Gb/sec (4X HDR)")):
