@@ -21,7 +21,7 @@ pub const SOCKETS_COMMAND: &str = "__ip-sockets";
 /// The interface's name.
 const NAME: &str = "ib0";
 /// Modes of interfaces.
-const MODES: [&str; 1] = ["datagram"];
+const MODES: [&str; 2] = ["datagram", "connected"];
 /// Time limit of a connection, of a socket and of an interface's start.
 const WAIT: Duration = Duration::from_secs(10);
 /// Time for an interface to end by itself.
@@ -115,7 +115,7 @@ impl Namespace {
         let (own, theirs) = descriptor::pair()?;
         set_socket_timeout(&own, Timeout::Recv, Some(WAIT))?;
         let process = Command::new(&program)
-            .args(["ipoib", "--name", NAME])
+            .args(["ipoib", "--name", NAME, "--mode", mode])
             .args(["--address", &format!("{address}/24"), "--"])
             .arg(&program)
             .arg(SOCKETS_COMMAND)
@@ -123,7 +123,6 @@ impl Namespace {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
-        let _ = mode;
         let mut started = Namespace {
             process,
             control: Some(own),
@@ -138,7 +137,14 @@ impl Namespace {
     fn ask(&self, question: Question) -> io::Result<(u32, Vec<OwnedFd>)> {
         let control = self.control.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         send(control, &[question as u8], SendFlags::NOSIGNAL)?;
-        let (number, descriptors) = descriptor::receive(control)?;
+        let (number, descriptors) =
+            descriptor::receive(control).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => {
+                    let text = format!("`verbena ipoib` did not answer for {} s", WAIT.as_secs());
+                    io::Error::new(io::ErrorKind::TimedOut, text)
+                }
+                _ => error,
+            })?;
         match (question, descriptors.is_empty(), number) {
             (Question::Tcp, true, 0) | (Question::Mtu, _, 0) => {
                 Err(io::Error::other("the interface has ended"))
