@@ -40,6 +40,6 @@ pub trait Sockets {
 ///
 /// # Errors
 ///
-/// [`Error::Unsupported`] if the adapter carries none that the pair can use; another error if one
-/// cannot be made.
+/// [`verbena_fabric::Error::Unsupported`] if the adapter carries none that the pair can use;
+/// another error if one cannot be made.
 pub type Open<'a> = dyn Fn(u32) -> Result<Vec<Interface>> + 'a;
