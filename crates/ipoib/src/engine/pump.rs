@@ -1,35 +1,28 @@
-//! The process of an interface: moves packets between its TUN device and the adapter.
+//! The loop of an interface: packets of the TUN device, completions of the adapter, and time.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Write};
-use std::net::IpAddr;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use verbena_verbs::{Gid, Library, WorkCompletion};
+use verbena_verbs::WorkCompletion;
 
-use crate::adapter::{Adapter, BATCH, Completion, Failure as AdapterFailure, PARTITION};
-use crate::address::{Prefixed, link_local};
-use crate::connected::{Completed, LONGEST_MTU, Message};
-use crate::connection::{Connections, Pairs, Way};
-use crate::counters::Counters;
-use crate::descriptor;
-use crate::encapsulation::{self, Protocol};
+use super::groups::{Groups, fixed_groups};
+use super::wire::{Wire, partial};
+use super::{Failure, LONGEST, system};
+use crate::adapter::{BATCH, Completion};
+use crate::connected::{Completed, Message};
+use crate::connection::Way;
+use crate::encapsulation;
 use crate::fragment;
-use crate::group;
-use crate::join::Joiner;
 use crate::membership;
-use crate::namespace::{IPV6_MTU, Plan};
-use crate::neighbour::Neighbour;
-use crate::netlink::{Changes, Netlink};
-use crate::offload::{self, Header, Partial};
+use crate::netlink::Changes;
+use crate::offload::{self, Header};
 use crate::segment::Segments;
-use crate::station::{Front, Interface, Link, Sent, Source, Station, Taken};
-use crate::transport;
+use crate::station::{Front, Sent, Source, Station, Taken};
 use crate::unacknowledged::{self, Unacknowledged};
 
 /// Packets taken from the device before the adapter's completions are looked at.
@@ -43,14 +36,8 @@ const LONG_YIELD: Duration = Duration::from_micros(500);
 const CONTENDED: Duration = Duration::from_millis(20);
 /// Most turns for which segments wait for more to be joined with.
 const MOST_HELD: u32 = 8;
-/// Bytes of the longest packet, with a header.
-const LONGEST: usize = offload::LENGTH + (1 << 16);
 /// Bytes of a packet that have its headers, with those of the link.
 const FRONT: usize = 192;
-/// Most distant destinations whose neighbours are known.
-const MOST_NEXT_HOPS: usize = 1024;
-/// Most groups of an interface.
-const MOST_GROUPS: usize = 1024;
 /// Milliseconds between looks at neighbours that have not answered, at a busy link, and at unused
 /// entries.
 const WAITING: i64 = 100;
@@ -63,427 +50,30 @@ const ENDING: i64 = 10;
 const LONGEST_FOR_DATA: u64 = 5_000;
 const LONGEST_FOR_PACKETS: u64 = 1_000;
 
-/// The reason why an interface ends.
-#[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    /// The adapter cannot be used.
-    #[error(transparent)]
-    Adapter(#[from] AdapterFailure),
-
-    /// The MTU of the port is too small for IPv6.
-    #[error(
-        "the interface's MTU is {mtu}, and IPv6 needs {IPV6_MTU}; give it IPv4 addresses only, or \
-         a port with a larger MTU"
-    )]
-    SmallMtu {
-        /// The MTU of the interface.
-        mtu: u32,
-    },
-
-    /// The wanted MTU is longer than packets can be.
-    #[error("the longest MTU of this port in {mode} mode is {longest}, and {mtu} is longer")]
-    LargeMtu {
-        /// The mode.
-        mode: &'static str,
-        /// The longest MTU.
-        longest: u32,
-        /// The wanted one.
-        mtu: u32,
-    },
-
-    /// The adapter refuses the groups that every interface is a member of.
-    #[error("the adapter refuses multicast groups; `VERBENA_LOG=info` explains it")]
-    NoGroups,
-
-    /// A system call failed.
-    #[error("cannot {doing}: {source}")]
-    System {
-        /// The attempted action, as a verb phrase.
-        doing: &'static str,
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
-fn system(doing: &'static str) -> impl Fn(io::Error) -> Failure {
-    move |source| Failure::System { doing, source }
-}
-
-/// How packets reach neighbours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// As datagrams (RFC 4391).
-    #[default]
-    Datagram,
-    /// By reliable connections if the neighbour has this mode, too (RFC 4755), else as datagrams.
-    Connected,
-}
-
-/// An interface before its namespace exists.
-pub struct Engine {
-    adapter: Adapter,
-    plan: Plan,
-}
-
-impl Engine {
-    /// Opens the adapter for an interface of this name and these addresses, with the longest MTU of
-    /// its mode unless another is given.
-    ///
-    /// # Errors
-    ///
-    /// The adapter cannot be used, or the addresses do not fit its MTU.
-    pub fn open(
-        library: &Path,
-        name: &str,
-        addresses: &[Prefixed],
-        mode: Mode,
-        mtu: Option<u32>,
-    ) -> Result<Engine, Failure> {
-        let library = Library::open(library).map_err(AdapterFailure::from)?;
-        let adapter = Adapter::open(&library, mode == Mode::Connected)?;
-        let hardware = adapter.hardware();
-        let (mode, longest) = match mode {
-            Mode::Datagram => ("datagram", adapter.mtu()),
-            Mode::Connected => ("connected", LONGEST_MTU),
-        };
-        let mtu = mtu.unwrap_or(longest);
-        if mtu > longest {
-            return Err(Failure::LargeMtu { mode, longest, mtu });
-        }
-        let has_ipv6 = mtu >= IPV6_MTU;
-        if !has_ipv6 && addresses.iter().any(|one| one.address.is_ipv6()) {
-            return Err(Failure::SmallMtu { mtu });
-        }
-        let plan = Plan {
-            name: name.to_owned(),
-            mtu,
-            addresses: addresses.to_vec(),
-            link_local: has_ipv6.then(|| Prefixed {
-                address: link_local(hardware.gid, hardware.queue_pair).into(),
-                length: 64,
-            }),
-        };
-        Ok(Engine { adapter, plan })
-    }
-
-    /// Returns the interface that the command's process has to make.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
-    /// Serves the interface: receives its TUN device over `control`, reports that it is ready, and
-    /// moves packets until the peer of `control` is closed and the packets of the command are sent.
-    /// Returns the counters; `None` if no device came.
-    ///
-    /// # Errors
-    ///
-    /// The adapter or the device fails.
-    pub fn serve(self, control: &OwnedFd) -> Result<Option<Counters>, Failure> {
-        let files = descriptor::receive(control).map_err(system("receive the TUN device"))?;
-        let (index, files) = files;
-        let Ok(files) = <[OwnedFd; 7]>::try_from(files) else {
-            return Ok(None);
-        };
-        let [device, changes, kernel, igmp, igmp6, tcp, tcp6] = files;
-        let Engine { adapter, plan } = self;
-        let addresses: Vec<Prefixed> = plan
-            .addresses
-            .iter()
-            .copied()
-            .chain(plan.link_local)
-            .collect();
-        let mut groups = Groups {
-            fixed: fixed_groups(&addresses),
-            joined: HashSet::new(),
-            files: [igmp.into(), igmp6.into()],
-            interface: index,
-            is_changed: true,
-            refused: HashSet::new(),
-        };
-        groups.update(&adapter);
-        if !groups.fixed.is_subset(&groups.joined) {
-            return Err(Failure::NoGroups);
-        }
-        let station = Station::new(Interface {
-            hardware: adapter.hardware(),
-            partition: PARTITION,
-            mtu: plan.mtu as usize,
-            datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
-            addresses,
-        });
-        let connections = Connections::new(adapter.hardware(), plan.mtu, adapter.path_mtu());
-        let mut wire = Wire {
-            connections,
-            datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
-            now: 0,
-            adapter,
-            device: device.into(),
-            joiner: Joiner::default(),
-            held: 0,
-            refused: 0,
-            kernel: kernel.into(),
-            index,
-            next_hops: HashMap::new(),
-            is_removed: false,
-        };
-        let mut pump = Pump {
-            station,
-            start: Instant::now(),
-            segments: Segments::default(),
-            pieces: VecDeque::new(),
-            fragments: 0,
-            packet: Vec::new(),
-            is_pending: false,
-            buffer: vec![0; LONGEST],
-            groups,
-            changes: changes.into(),
-            connections: [tcp.into(), tcp6.into()],
-            ended: None,
-        };
-        pump.station.announce(&mut wire);
-        descriptor::notify(control).map_err(system("report that the interface is ready"))?;
-        pump.run(&mut wire, control)?;
-        wire.connections.close_all(&mut wire.adapter);
-        pump.station.discard(wire.take_discarded());
-        pump.station.end(pump.is_pending);
-        // Not known of an interface that a program has removed.
-        if let Ok(Some(dropped)) = wire.kernel.dropped(index) {
-            pump.station.count_dropped_by_kernel(dropped);
-        }
-        if !pump.groups.refused.is_empty() {
-            eprintln!(
-                "verbena: the interface did not join {} groups",
-                pump.groups.refused.len()
-            );
-        }
-        Ok(Some(pump.station.counters().clone()))
-    }
-}
-
-/// Returns the groups that an interface with these addresses is always a member of.
-fn fixed_groups(addresses: &[Prefixed]) -> HashSet<Gid> {
-    let of = |address: IpAddr| group::of(address, PARTITION);
-    let mut all = HashSet::from([group::broadcast(PARTITION), of(group::ALL_IPV4.into())]);
-    for one in addresses {
-        if let IpAddr::V6(address) = one.address {
-            all.insert(of(group::ALL_IPV6.into()));
-            all.insert(of(group::solicited_node(address).into()));
-        }
-    }
-    all
-}
-
-/// The groups of an interface.
-struct Groups {
-    fixed: HashSet<Gid>,
-    joined: HashSet<Gid>,
-    files: [File; 2],
-    interface: u32,
-    is_changed: bool,
-    /// Groups that were not joined: too many, or refused by the adapter.
-    refused: HashSet<Gid>,
-}
-
-impl Groups {
-    /// Joins and leaves groups as the programs in the namespace have done.
-    fn update(&mut self, adapter: &Adapter) {
-        if !std::mem::take(&mut self.is_changed) {
-            return;
-        }
-        let of_programs = membership::read(&self.files, self.interface);
-        let of_programs = of_programs.into_iter().map(|one| group::of(one, PARTITION));
-        let mut wanted = self.fixed.clone();
-        wanted.extend(of_programs);
-        let left: Vec<Gid> = self.joined.difference(&wanted).copied().collect();
-        for gid in left {
-            // It fails if the queue pair has failed, and with it all memberships.
-            let _ = adapter.leave(gid);
-            self.joined.remove(&gid);
-        }
-        // The fixed ones first: without them neighbours do not find the interface.
-        let others = wanted.difference(&self.fixed);
-        let new: Vec<Gid> = self.fixed.iter().chain(others).copied().collect();
-        for gid in new {
-            if self.joined.contains(&gid) {
-                continue;
-            }
-            match self.joined.len() < MOST_GROUPS && adapter.join(gid).is_ok() {
-                true => self.joined.insert(gid),
-                false => self.refused.insert(gid),
-            };
-        }
-    }
-}
-
-/// The adapter and the TUN device.
-struct Wire {
-    connections: Connections,
-    /// Longest IP packet in a datagram.
-    datagram_mtu: usize,
-    /// The time, as the pump has read it last.
-    now: u64,
-    adapter: Adapter,
-    device: File,
-    /// Segments that have been received, and the turns for which they have been held.
-    joiner: Joiner,
-    held: u32,
-    /// Packets that the device refused.
-    refused: u64,
-    /// The kernel's view of the namespace, and the interface's index there.
-    kernel: Netlink,
-    index: u32,
-    /// Neighbours by which distant destinations are reached.
-    next_hops: HashMap<IpAddr, IpAddr>,
-    /// Whether a program has removed the interface.
-    is_removed: bool,
-}
-
-impl Wire {
-    /// Gives the device all received packets. Returns the number of those that it has refused.
-    fn flush(&mut self) -> u64 {
-        self.held = 0;
-        let (device, refused) = (&self.device, &mut self.refused);
-        self.joiner
-            .flush(|bytes, packets| *refused += write(device, bytes, packets));
-        std::mem::take(refused)
-    }
-}
-
-/// Writes a packet that was joined of several. Returns the number of packets that were refused.
-fn write(mut device: &File, bytes: &[u8], packets: u64) -> u64 {
-    match device.write(bytes) {
-        Ok(written) if written == bytes.len() => 0,
-        _ => packets,
-    }
-}
-
-impl Wire {
-    /// Returns the number of packets that were dropped after they had been taken for a neighbour,
-    /// since the last call.
-    fn take_discarded(&mut self) -> u64 {
-        self.adapter.take_discarded() + self.connections.take_dropped()
-    }
-
-    /// Closes connections whose peers take nothing, so that others have slots.
-    fn close_stalled(&mut self) {
-        let connected = self.adapter.connected();
-        let stalled = connected.filter(|connected| connected.are_slots_used_up());
-        for id in stalled
-            .map(|connected| connected.stalled())
-            .unwrap_or_default()
-        {
-            self.connections.fail(id, &mut self.adapter);
-        }
-    }
-
-    /// Gives the device the message of a connection. Returns `false` if its checksum is partial and
-    /// its headers are not understood.
-    fn deliver_message(&mut self, message: &Message, front: &[u8]) -> Option<bool> {
-        let packet = &front[encapsulation::LENGTH..];
-        let header = match encapsulation::is_marked(front) {
-            true => partial(packet)?,
-            false => Header::default(),
-        };
-        let (region, at) = self.adapter.connected()?.message(message);
-        let length = message.length - encapsulation::LENGTH;
-        let at = at + encapsulation::LENGTH;
-        let written = region.write_vectored(self.device.as_fd(), &header.bytes(), at, length);
-        Some(written.is_ok_and(|written| written == offload::LENGTH + length))
-    }
-}
-
-/// Returns the header of a packet whose checksum is partial, if its headers are understood.
-fn partial(packet: &[u8]) -> Option<Header> {
-    let (ip_header, protocol) = transport::find(packet)?;
-    let offset = match protocol {
-        transport::TCP => transport::TCP_CHECKSUM,
-        transport::UDP => transport::UDP_CHECKSUM,
-        _ => return None,
-    };
-    Some(Header {
-        partial: Some(Partial {
-            start: ip_header as u16,
-            offset: offset as u16,
-        }),
-        ..Header::default()
-    })
-}
-
-impl Link for Wire {
-    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.close_stalled();
-        match self.connections.way(to, self.now, &mut self.adapter) {
-            Way::Connection(_, end) if packet.len() > end.mtu as usize => {
-                Sent::TooLong(end.mtu as usize)
-            }
-            Way::Connection(id, _) => Pairs::send(&mut self.adapter, id, protocol, packet),
-            Way::Waits if self.connections.wait(to, protocol, packet) => Sent::Done,
-            Way::Waits => Sent::Stalled,
-            Way::Datagram if packet.len() > self.datagram_mtu => Sent::TooLong(self.datagram_mtu),
-            Way::Datagram => self.adapter.unicast(to, protocol, packet),
-        }
-    }
-
-    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
-        self.connections
-            .receive(message, source, now, &mut self.adapter)
-    }
-
-    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.adapter.answer(to, protocol, packet)
-    }
-
-    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
-        self.adapter.multicast(group, protocol, packet)
-    }
-
-    fn deliver(&mut self, packet: &[u8]) -> bool {
-        let (device, refused) = (&self.device, &mut self.refused);
-        self.joiner.take(packet, |bytes, packets| {
-            *refused += write(device, bytes, packets);
-        });
-        true
-    }
-
-    fn next_hop(&mut self, to: IpAddr) -> IpAddr {
-        if let Some(known) = self.next_hops.get(&to) {
-            return *known;
-        }
-        if self.next_hops.len() == MOST_NEXT_HOPS {
-            self.next_hops.clear();
-        }
-        // Without a gateway, and without a route any more, the destination itself is asked for.
-        let gateway = self.kernel.gateway(to, self.index);
-        let next = gateway.ok().flatten().unwrap_or(to);
-        self.next_hops.insert(to, next);
-        next
-    }
-}
-
 /// The loop and its state.
-struct Pump {
-    station: Station,
-    start: Instant,
+pub(super) struct Pump {
+    pub(super) station: Station,
+    pub(super) start: Instant,
     /// Bytes read from the device, and the segments that are left of it.
-    buffer: Vec<u8>,
-    segments: Segments,
+    pub(super) buffer: Vec<u8>,
+    pub(super) segments: Segments,
     /// Fragments of a packet that has been cut, and packets that have to be sent again.
-    pieces: VecDeque<Vec<u8>>,
+    pub(super) pieces: VecDeque<Vec<u8>>,
     /// Number of packets of IPv6 that have been cut.
-    fragments: u32,
+    pub(super) fragments: u32,
     /// The last segment, which the link has not taken yet if it is pending.
-    packet: Vec<u8>,
-    is_pending: bool,
-    groups: Groups,
-    changes: Changes,
+    pub(super) packet: Vec<u8>,
+    pub(super) is_pending: bool,
+    pub(super) groups: Groups,
+    pub(super) changes: Changes,
     /// The files with TCP connections.
-    connections: [File; 2],
+    pub(super) connections: [File; 2],
     /// When the command's end was noticed.
-    ended: Option<u64>,
+    pub(super) ended: Option<u64>,
 }
 
 impl Pump {
-    fn run(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(), Failure> {
+    pub(super) fn run(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(), Failure> {
         let mut datagram = vec![0; LONGEST];
         let mut is_readable = true;
         let mut next_tick = 0;

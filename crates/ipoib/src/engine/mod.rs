@@ -1,0 +1,228 @@
+//! The process of an interface: moves packets between its TUN device and the adapter.
+
+mod groups;
+mod pump;
+mod wire;
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Instant;
+
+use verbena_verbs::Library;
+
+use self::groups::{Groups, fixed_groups};
+use self::pump::Pump;
+use self::wire::Wire;
+use crate::adapter::{Adapter, Failure as AdapterFailure, PARTITION};
+use crate::address::{Prefixed, link_local};
+use crate::connected::LONGEST_MTU;
+use crate::connection::Connections;
+use crate::counters::Counters;
+use crate::descriptor;
+use crate::join::Joiner;
+use crate::namespace::{IPV6_MTU, Plan};
+use crate::offload;
+use crate::segment::Segments;
+use crate::station::{Interface, Station};
+
+/// Bytes of the longest packet, with a header.
+const LONGEST: usize = offload::LENGTH + (1 << 16);
+
+/// The reason why an interface ends.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The adapter cannot be used.
+    #[error(transparent)]
+    Adapter(#[from] AdapterFailure),
+
+    /// The MTU of the port is too small for IPv6.
+    #[error(
+        "the interface's MTU is {mtu}, and IPv6 needs {IPV6_MTU}; give it IPv4 addresses only, or \
+         a port with a larger MTU"
+    )]
+    SmallMtu {
+        /// The MTU of the interface.
+        mtu: u32,
+    },
+
+    /// The wanted MTU is longer than packets can be.
+    #[error("the longest MTU of this port in {mode} mode is {longest}, and {mtu} is longer")]
+    LargeMtu {
+        /// The mode.
+        mode: &'static str,
+        /// The longest MTU.
+        longest: u32,
+        /// The wanted one.
+        mtu: u32,
+    },
+
+    /// The adapter refuses the groups that every interface is a member of.
+    #[error("the adapter refuses multicast groups; `VERBENA_LOG=info` explains it")]
+    NoGroups,
+
+    /// A system call failed.
+    #[error("cannot {doing}: {source}")]
+    System {
+        /// The attempted action, as a verb phrase.
+        doing: &'static str,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+fn system(doing: &'static str) -> impl Fn(io::Error) -> Failure {
+    move |source| Failure::System { doing, source }
+}
+
+/// How packets reach neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// As datagrams (RFC 4391).
+    #[default]
+    Datagram,
+    /// By reliable connections if the neighbour has this mode, too (RFC 4755), else as datagrams.
+    Connected,
+}
+
+/// An interface before its namespace exists.
+pub struct Engine {
+    adapter: Adapter,
+    plan: Plan,
+}
+
+impl Engine {
+    /// Opens the adapter for an interface of this name and these addresses, with the longest MTU of
+    /// its mode unless another is given.
+    ///
+    /// # Errors
+    ///
+    /// The adapter cannot be used, or the addresses do not fit its MTU.
+    pub fn open(
+        library: &Path,
+        name: &str,
+        addresses: &[Prefixed],
+        mode: Mode,
+        mtu: Option<u32>,
+    ) -> Result<Engine, Failure> {
+        let library = Library::open(library).map_err(AdapterFailure::from)?;
+        let adapter = Adapter::open(&library, mode == Mode::Connected)?;
+        let hardware = adapter.hardware();
+        let (mode, longest) = match mode {
+            Mode::Datagram => ("datagram", adapter.mtu()),
+            Mode::Connected => ("connected", LONGEST_MTU),
+        };
+        let mtu = mtu.unwrap_or(longest);
+        if mtu > longest {
+            return Err(Failure::LargeMtu { mode, longest, mtu });
+        }
+        let has_ipv6 = mtu >= IPV6_MTU;
+        if !has_ipv6 && addresses.iter().any(|one| one.address.is_ipv6()) {
+            return Err(Failure::SmallMtu { mtu });
+        }
+        let plan = Plan {
+            name: name.to_owned(),
+            mtu,
+            addresses: addresses.to_vec(),
+            link_local: has_ipv6.then(|| Prefixed {
+                address: link_local(hardware.gid, hardware.queue_pair).into(),
+                length: 64,
+            }),
+        };
+        Ok(Engine { adapter, plan })
+    }
+
+    /// Returns the interface that the command's process has to make.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Serves the interface: receives its TUN device over `control`, reports that it is ready, and
+    /// moves packets until the peer of `control` is closed and the packets of the command are sent.
+    /// Returns the counters; `None` if no device came.
+    ///
+    /// # Errors
+    ///
+    /// The adapter or the device fails.
+    pub fn serve(self, control: &OwnedFd) -> Result<Option<Counters>, Failure> {
+        let files = descriptor::receive(control).map_err(system("receive the TUN device"))?;
+        let (index, files) = files;
+        let Ok(files) = <[OwnedFd; 7]>::try_from(files) else {
+            return Ok(None);
+        };
+        let [device, changes, kernel, igmp, igmp6, tcp, tcp6] = files;
+        let Engine { adapter, plan } = self;
+        let addresses: Vec<Prefixed> = plan
+            .addresses
+            .iter()
+            .copied()
+            .chain(plan.link_local)
+            .collect();
+        let mut groups = Groups {
+            fixed: fixed_groups(&addresses),
+            joined: HashSet::new(),
+            files: [igmp.into(), igmp6.into()],
+            interface: index,
+            is_changed: true,
+            refused: HashSet::new(),
+        };
+        groups.update(&adapter);
+        if !groups.fixed.is_subset(&groups.joined) {
+            return Err(Failure::NoGroups);
+        }
+        let station = Station::new(Interface {
+            hardware: adapter.hardware(),
+            partition: PARTITION,
+            mtu: plan.mtu as usize,
+            datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
+            addresses,
+        });
+        let connections = Connections::new(adapter.hardware(), plan.mtu, adapter.path_mtu());
+        let mut wire = Wire {
+            connections,
+            datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
+            now: 0,
+            adapter,
+            device: device.into(),
+            joiner: Joiner::default(),
+            held: 0,
+            refused: 0,
+            kernel: kernel.into(),
+            index,
+            next_hops: HashMap::new(),
+            is_removed: false,
+        };
+        let mut pump = Pump {
+            station,
+            start: Instant::now(),
+            segments: Segments::default(),
+            pieces: VecDeque::new(),
+            fragments: 0,
+            packet: Vec::new(),
+            is_pending: false,
+            buffer: vec![0; LONGEST],
+            groups,
+            changes: changes.into(),
+            connections: [tcp.into(), tcp6.into()],
+            ended: None,
+        };
+        pump.station.announce(&mut wire);
+        descriptor::notify(control).map_err(system("report that the interface is ready"))?;
+        pump.run(&mut wire, control)?;
+        wire.connections.close_all(&mut wire.adapter);
+        pump.station.discard(wire.take_discarded());
+        pump.station.end(pump.is_pending);
+        // Not known of an interface that a program has removed.
+        if let Ok(Some(dropped)) = wire.kernel.dropped(index) {
+            pump.station.count_dropped_by_kernel(dropped);
+        }
+        if !pump.groups.refused.is_empty() {
+            eprintln!(
+                "verbena: the interface did not join {} groups",
+                pump.groups.refused.len()
+            );
+        }
+        Ok(Some(pump.station.counters().clone()))
+    }
+}

@@ -1,0 +1,168 @@
+//! The two ends between which an interface moves packets: the adapter and the TUN device.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+use verbena_verbs::Gid;
+
+use crate::adapter::Adapter;
+use crate::connected::Message;
+use crate::connection::{Connections, Pairs, Way};
+use crate::encapsulation::{self, Protocol};
+use crate::join::Joiner;
+use crate::neighbour::Neighbour;
+use crate::netlink::Netlink;
+use crate::offload::{self, Header, Partial};
+use crate::station::{Link, Sent, Source};
+use crate::transport;
+
+/// Most distant destinations whose neighbours are known.
+const MOST_NEXT_HOPS: usize = 1024;
+
+/// The adapter and the TUN device.
+pub(super) struct Wire {
+    pub(super) connections: Connections,
+    /// Longest IP packet in a datagram.
+    pub(super) datagram_mtu: usize,
+    /// The time, as the pump has read it last.
+    pub(super) now: u64,
+    pub(super) adapter: Adapter,
+    pub(super) device: File,
+    /// Segments that have been received, and the turns for which they have been held.
+    pub(super) joiner: Joiner,
+    pub(super) held: u32,
+    /// Packets that the device refused.
+    pub(super) refused: u64,
+    /// The kernel's view of the namespace, and the interface's index there.
+    pub(super) kernel: Netlink,
+    pub(super) index: u32,
+    /// Neighbours by which distant destinations are reached.
+    pub(super) next_hops: HashMap<IpAddr, IpAddr>,
+    /// Whether a program has removed the interface.
+    pub(super) is_removed: bool,
+}
+
+impl Wire {
+    /// Gives the device all received packets. Returns the number of those that it has refused.
+    pub(super) fn flush(&mut self) -> u64 {
+        self.held = 0;
+        let (device, refused) = (&self.device, &mut self.refused);
+        self.joiner
+            .flush(|bytes, packets| *refused += write(device, bytes, packets));
+        std::mem::take(refused)
+    }
+}
+
+/// Writes a packet that was joined of several. Returns the number of packets that were refused.
+fn write(mut device: &File, bytes: &[u8], packets: u64) -> u64 {
+    match device.write(bytes) {
+        Ok(written) if written == bytes.len() => 0,
+        _ => packets,
+    }
+}
+
+impl Wire {
+    /// Returns the number of packets that were dropped after they had been taken for a neighbour,
+    /// since the last call.
+    pub(super) fn take_discarded(&mut self) -> u64 {
+        self.adapter.take_discarded() + self.connections.take_dropped()
+    }
+
+    /// Closes connections whose peers take nothing, so that others have slots.
+    pub(super) fn close_stalled(&mut self) {
+        let connected = self.adapter.connected();
+        let stalled = connected.filter(|connected| connected.are_slots_used_up());
+        for id in stalled
+            .map(|connected| connected.stalled())
+            .unwrap_or_default()
+        {
+            self.connections.fail(id, &mut self.adapter);
+        }
+    }
+
+    /// Gives the device the message of a connection. Returns `false` if its checksum is partial and
+    /// its headers are not understood.
+    pub(super) fn deliver_message(&mut self, message: &Message, front: &[u8]) -> Option<bool> {
+        let packet = &front[encapsulation::LENGTH..];
+        let header = match encapsulation::is_marked(front) {
+            true => partial(packet)?,
+            false => Header::default(),
+        };
+        let (region, at) = self.adapter.connected()?.message(message);
+        let length = message.length - encapsulation::LENGTH;
+        let at = at + encapsulation::LENGTH;
+        let written = region.write_vectored(self.device.as_fd(), &header.bytes(), at, length);
+        Some(written.is_ok_and(|written| written == offload::LENGTH + length))
+    }
+}
+
+/// Returns the header of a packet whose checksum is partial, if its headers are understood.
+pub(super) fn partial(packet: &[u8]) -> Option<Header> {
+    let (ip_header, protocol) = transport::find(packet)?;
+    let offset = match protocol {
+        transport::TCP => transport::TCP_CHECKSUM,
+        transport::UDP => transport::UDP_CHECKSUM,
+        _ => return None,
+    };
+    Some(Header {
+        partial: Some(Partial {
+            start: ip_header as u16,
+            offset: offset as u16,
+        }),
+        ..Header::default()
+    })
+}
+
+impl Link for Wire {
+    fn unicast(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.close_stalled();
+        match self.connections.way(to, self.now, &mut self.adapter) {
+            Way::Connection(_, end) if packet.len() > end.mtu as usize => {
+                Sent::TooLong(end.mtu as usize)
+            }
+            Way::Connection(id, _) => Pairs::send(&mut self.adapter, id, protocol, packet),
+            Way::Waits if self.connections.wait(to, protocol, packet) => Sent::Done,
+            Way::Waits => Sent::Stalled,
+            Way::Datagram if packet.len() > self.datagram_mtu => Sent::TooLong(self.datagram_mtu),
+            Way::Datagram => self.adapter.unicast(to, protocol, packet),
+        }
+    }
+
+    fn connect(&mut self, message: &[u8], source: Source, now: u64) -> bool {
+        self.connections
+            .receive(message, source, now, &mut self.adapter)
+    }
+
+    fn answer(&mut self, to: &Neighbour, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.adapter.answer(to, protocol, packet)
+    }
+
+    fn multicast(&mut self, group: Gid, protocol: Protocol, packet: &[u8]) -> Sent {
+        self.adapter.multicast(group, protocol, packet)
+    }
+
+    fn deliver(&mut self, packet: &[u8]) -> bool {
+        let (device, refused) = (&self.device, &mut self.refused);
+        self.joiner.take(packet, |bytes, packets| {
+            *refused += write(device, bytes, packets);
+        });
+        true
+    }
+
+    fn next_hop(&mut self, to: IpAddr) -> IpAddr {
+        if let Some(known) = self.next_hops.get(&to) {
+            return *known;
+        }
+        if self.next_hops.len() == MOST_NEXT_HOPS {
+            self.next_hops.clear();
+        }
+        // Without a gateway, and without a route any more, the destination itself is asked for.
+        let gateway = self.kernel.gateway(to, self.index);
+        let next = gateway.ok().flatten().unwrap_or(to);
+        self.next_hops.insert(to, next);
+        next
+    }
+}
