@@ -62,7 +62,7 @@ def sizes(place: Place) -> Outcome:
     if (count := ended.output.count("1 packets transmitted, 1 received")) != 13:
         return failed(f"{count} of 13 sizes", ended.evidence())
     # Fewer datagrams than any fragmentation of these would need: pings and their parts, messages of addresses and connections.
-    if (found := counters(server.output)["datagrams received"]) > 30:
+    if (found := counters(server.output)["messages received from the link"]) > 30:
         return failed(f"{found} datagrams", server.evidence())
     return passed("13 sizes")
 

@@ -14,9 +14,9 @@ from harness.process import Ended, Process
 
 SECONDS = 60
 HERE = Path(__file__).resolve().parent
-# Lines of the counters, and their sides of the two sums: packets sent by programs, datagrams received.
+# Lines of the counters, and their sides of the two sums: packets sent by programs, messages received from the link.
 SENT = ("packets sent to a neighbour", "packets sent to a group", "dropped sent")
-RECEIVED = ("packets delivered to programs", "address messages received", "dropped received")
+RECEIVED = ("packets delivered to programs", "address and connection messages received", "dropped received")
 
 
 def addresses(number: int, versions: int) -> list[str]:
@@ -72,7 +72,7 @@ def unbalanced(ended: Ended) -> Outcome | None:
     if not ended.succeeded:
         return failed(ended.describe(), ended.evidence())
     count = counters(ended.output)
-    for total, parts in (("packets sent by programs", SENT), ("datagrams received", RECEIVED)):
+    for total, parts in (("packets sent by programs", SENT), ("messages received from the link", RECEIVED)):
         found = sum(number for name, number in count.items() if name.startswith(parts))
         if total not in count or count[total] != found:
             return failed(f"{total}: {count.get(total)}, accounted for: {found}", ended.evidence())

@@ -58,7 +58,7 @@ pub struct MeasureArguments {
     /// Choose what to measure; may be repeated
     ///
     /// `software`, `hardware[:DEVICE[:PORT]]`, `model:PROFILE[:message]`, `machine:NAME`; for mpi.*
-    /// also `tcp` and `shm`.
+    /// and app.* also `tcp` and `shm`.
     #[arg(long = "on", value_name = "TARGET", default_value = "software")]
     pub targets: Vec<Target>,
 
@@ -129,6 +129,8 @@ pub struct MeasureArguments {
     pub mpi: Option<MpiName>,
 
     /// Run several pairs `free` or in `lockstep` [default: both]
+    ///
+    /// Not the mode of an interface of ip.*: all modes are measured.
     #[arg(long, value_name = "MODE", value_parser = ["free", "lockstep"])]
     pub mode: Option<String>,
 

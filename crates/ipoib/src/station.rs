@@ -623,6 +623,9 @@ impl Station {
     /// Counts a conflict, and announces the address again unless that was done a moment ago.
     fn defend(&mut self, address: IpAddr, now: u64, link: &mut impl Link) {
         self.counters.conflicts += 1;
+        if self.counters.conflicts == 1 {
+            eprintln!("verbena: another interface uses {address}; give each its own --address");
+        }
         let last = self.defences.get(&address);
         if last.is_none_or(|last| last + DEFENCE_PAUSE <= now) {
             self.defences.insert(address, now);

@@ -326,7 +326,14 @@ pub async fn stream<F: Fabric>(
     let mut conduct = rated.conduct.clone();
     conduct.validated = true;
     let metrics = rated.metrics(size, None);
-    context.point(parameters, metrics, Vec::new(), conduct, rated.warnings, 2);
+    context.point(
+        parameters,
+        metrics,
+        Vec::new(),
+        conduct,
+        rated.warnings,
+        ends.active(),
+    );
     Ok(())
 }
 

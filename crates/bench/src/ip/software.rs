@@ -78,12 +78,12 @@ fn tcp() -> io::Result<OwnedFd> {
 
 /// Starts an interface for each mode. `side` is the process's position in the pair.
 pub fn open(number: u32, side: usize) -> Result<Vec<Interface>> {
-    let failed = |error: io::Error| {
-        let what = "an IP interface on the software adapter (`verbena doctor` says why)";
-        match error.kind() {
-            io::ErrorKind::Unsupported => Error::unsupported(what, error.to_string()),
-            _ => Error::adapter("starting an IP interface", error.to_string()),
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::Unsupported => {
+            let here = format!("this host: {error}; `verbena doctor` says more");
+            Error::unsupported("an IP interface", here)
         }
+        _ => Error::adapter("starting an IP interface", error.to_string()),
     };
     let mut all = Vec::new();
     for (index, mode) in MODES.iter().enumerate() {
@@ -163,7 +163,10 @@ impl Namespace {
         let is_read = printed.is_some_and(|mut pipe| pipe.read_to_string(&mut text).is_ok());
         match text.trim() {
             "" => error,
-            text if is_read => io::Error::new(io::ErrorKind::Unsupported, text.to_owned()),
+            text if is_read => {
+                let text = text.strip_prefix("verbena: ").unwrap_or(text);
+                io::Error::new(io::ErrorKind::Unsupported, text.to_owned())
+            }
             _ => error,
         }
     }

@@ -15,7 +15,7 @@ use std::thread;
 use verbena_bench::host::Host;
 use verbena_ipoib::address::Prefixed;
 use verbena_ipoib::descriptor;
-use verbena_ipoib::engine::{Engine, Mode};
+use verbena_ipoib::engine::{Engine, Failure as EngineFailure, Mode};
 use verbena_ipoib::namespace::{self, Plan};
 use verbena_run::environment::Environment;
 use verbena_run::supervise;
@@ -162,6 +162,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     options::program("ipoib", &arguments.command)?;
     check_addresses(&arguments.address)?;
     let library = HOST.software_library()?;
+    check_interface()?;
     let engine = Engine::open(
         &library,
         &arguments.name,
@@ -190,6 +191,20 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         eprint!("{}:\n{counters}", arguments.name);
     }
     Ok(Exit::of_child(status))
+}
+
+/// Checks that the Ethernet interface of the adapter's first port, if that is one, has the address
+/// that multicast groups need.
+fn check_interface() -> Result<(), Failure> {
+    let Some(name) = HOST.interface(1) else {
+        return Ok(());
+    };
+    let addresses = HOST.interface_addresses(&name);
+    let addresses = addresses.map_err(Failure::system("ask for the addresses of an interface"))?;
+    match addresses.iter().any(|one| one.is_ipv6()) {
+        true => Ok(()),
+        false => Err(EngineFailure::NoIpv6 { name }.into()),
+    }
 }
 
 /// Restarts this process if variables of the adapter differ from those of the options: the adapter

@@ -113,7 +113,7 @@ fn ipoib() -> Result<Finding, Failure> {
     let subject = "ipoib";
     Ok(match Probe::outcome(Probe::Ipoib.command()?)? {
         Ok(_) => Finding::ok(subject, "`verbena ipoib` can make its interface"),
-        Err(reason) => Finding::missing(subject, reason)
+        Err(reason) => Finding::missing(subject, reason.trim_start_matches("verbena: "))
             .advise("needed only for `verbena ipoib`; docs/ipoib.md lists its requirements"),
     })
 }

@@ -39,12 +39,22 @@ pub enum Failure {
 
     /// The MTU of the port is too small for IPv6.
     #[error(
-        "the interface's MTU is {mtu}, and IPv6 needs {IPV6_MTU}; give it IPv4 addresses only, or \
-         a port with a larger MTU"
+        "the interface's MTU is {mtu}, and IPv6 needs {IPV6_MTU}; give it IPv4 addresses only, use \
+         --mode connected, or a port with a larger MTU"
     )]
     SmallMtu {
         /// The MTU of the interface.
         mtu: u32,
+    },
+
+    /// The Ethernet interface of the port has no IPv6 address.
+    #[error(
+        "{name} has no IPv6 address, which the multicast groups of IP over InfiniBand need; a \
+         link-local one suffices (sysctl net.ipv6.conf.{name}.disable_ipv6=0)"
+    )]
+    NoIpv6 {
+        /// The name of the interface.
+        name: String,
     },
 
     /// The wanted MTU is longer than packets can be.
