@@ -33,11 +33,13 @@ def cases() -> list[Case]:
         Case(title, "iperf3", measured),
         Case(title, "sizes to an end in datagram mode", partial(shortened, DATAGRAM, DATAGRAM_MTU)),
         Case(title, "sizes to an end with a smaller MTU", partial(shortened, (*CONNECTED, "--mtu", "9000"), 9000)),
+        Case(title, "the longest message of UDP that is cut", segmented),
         Case(title, "groups", grouped),
         Case(title, "a sender that ends", left),
         Case(title, "an end that is killed and restarted", partial(restarted, CONNECTED)),
         Case(title, "an end that is restarted in datagram mode", partial(restarted, DATAGRAM)),
         Case(title, "an end that is stopped", stopped),
+        Case(title, "three ends that are stopped", held),
         Case(title, "an end that floods", flooded),
         Case(title, "many ends", many),
         Case(title, "messages are lost", lost),
@@ -201,6 +203,46 @@ def stopped(place: Place) -> Outcome:
     if failure := lacks(ended, [r"^reached again$", r"3 received", r"neighbour takes no datagrams +[1-9]"]):
         return failure
     return passed(f"{counters(ended.output)['dropped sent: neighbour takes no datagrams']} dropped")
+
+
+def segmented(place: Place) -> Outcome:
+    """65,507 bytes that the interface has to cut (UDP_SEGMENT) arrive completely."""
+    ends = Ends(place)
+    receive = ("import pathlib, socket\nend = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nend.bind(('10.0.0.1', 5002))\n"
+               "pathlib.Path('ready').touch()\nprint(*(len(end.recv(4000)) for _ in range(55)))")
+    send = ("import socket\nend = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nend.setsockopt(socket.IPPROTO_UDP, 103, 1200)\n"
+            "end.sendto(bytes(65507), ('10.0.0.1', 5002))")
+    for name, text in (("receive.py", receive), ("send.py", send)):
+        (place.directory / name).write_text(text)
+    other = ends.start(1, f"python3 receive.py; {WAIT}", *CONNECTED)
+    ended = ends.run(2, "until [ -e ready ]; do sleep 0.02; done; ping -c 1 -w 20 10.0.0.1; python3 send.py", *CONNECTED)
+    [server] = ends.stop(other)
+    lengths = " ".join(["1200"] * 54 + ["707"])
+    return unbalanced(ended) or lacks(server, [rf"^{lengths}$"]) or passed("55 datagrams")
+
+
+def held(place: Place) -> Outcome:
+    """Three ends that are stopped and hold all requests of an interface do not keep a fourth one from being reached."""
+    ends = Ends(place)
+    others = [ends.start(number, WAIT, *CONNECTED) for number in (1, 2, 3, 4)]
+    send = ("import socket\nend = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            "for number in 1, 2, 3:\n    for _ in range(100): end.sendto(bytes(1000), (f'10.0.0.{number}', 9))")
+    (place.directory / "send.py").write_text(send)
+    script = ("for i in 1 2 3 4; do ping -c 1 -w 20 10.0.0.$i; done; touch known; until [ -e stopped ]; do sleep 0.02; done; "
+              "python3 send.py; ping -c 5 -i 0.2 -w 20 10.0.0.4; touch reached; " + WAIT)
+    own = ends.start(5, script, *CONNECTED)
+    wait_for(place, "known")
+    for other in others[:3]:
+        os.kill(other.pid, signal.SIGSTOP)
+    (place.directory / "stopped").touch()
+    wait_for(place, "reached")
+    for other in others[:3]:
+        os.kill(other.pid, signal.SIGCONT)
+    ended, *rest = ends.stop(own, *others)
+    for each in rest:
+        if failure := unbalanced(each):
+            return failure
+    return lacks(ended, [r"[45] received", r"neighbour takes no datagrams +[1-9]"]) or passed()
 
 
 def flooded(place: Place) -> Outcome:

@@ -48,6 +48,7 @@ pub fn open(
     task: &Task,
     standing: Standing<'_>,
 ) -> Result<VerbsProcess, Error> {
+    ip::note_processors();
     let refused = |failure: Failure| Error::adapter("catching signals", failure.to_string());
     interrupt::watch(host).map_err(refused)?;
     let clock = match task.nanos_per_tick {

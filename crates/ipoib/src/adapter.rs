@@ -409,7 +409,7 @@ impl Adapter {
         let stalled = self
             .lanes
             .iter()
-            .filter(|(_, found)| found.lane.is_stalled());
+            .filter(|(_, found)| found.lane.is_stuck(PATIENCE));
         let stalled: Vec<u32> = stalled.map(|(number, _)| *number).collect();
         for number in stalled {
             self.discard(number);
@@ -535,6 +535,11 @@ impl Adapter {
     pub fn take_event(&self) -> Result<(), Failure> {
         self.channel.wait(Duration::ZERO)?;
         Ok(())
+    }
+
+    /// Returns whether [`Adapter::tick`] must be called soon.
+    pub fn is_ending(&self) -> bool {
+        self.connected.as_ref().is_some_and(Connected::is_ending)
     }
 
     /// Destroys queue pairs that have ended.

@@ -20,8 +20,10 @@ use crate::station::Sent;
 
 /// Longest IP packet of a connection: Linux's.
 pub const LONGEST_MTU: u32 = 65_520;
-/// Bytes of a receive and of a request.
+/// Bytes of a receive.
 const SIZE: usize = 1 << 16;
+/// Bytes of a request: a header, and the longest packet of the device, which may have to be cut.
+const SLOT: usize = SIZE + 64;
 /// Receives, and requests in flight: of all connections, and of one.
 pub const RECEIVES: usize = 128;
 pub const SENDS: usize = 128;
@@ -36,8 +38,8 @@ const TIMEOUT: u8 = 14;
 const RETRIES: u8 = 7;
 /// A receiver that is not ready is waited for.
 const RNR_RETRIES: u8 = 7;
-/// Most queue pairs that wait for the end of their receives.
-const MOST_ENDING: usize = 32;
+/// Queue pairs that wait for the end of their requests from which on no others are made.
+const MOST_ENDING: usize = 64;
 
 /// A completion of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +50,9 @@ pub enum Completed {
     Failed(u32),
     /// A message of this length was received from a connection.
     Received(Message),
-    /// A receive of no connection, or one that failed.
+    /// A message of a connection that has been closed, or a receive that failed.
+    Lost,
+    /// A request of a connection that has been closed.
     Nothing,
 }
 
@@ -74,8 +78,26 @@ pub struct Connected {
     lanes: HashMap<u32, Lane>,
     /// Connections by the numbers of their queue pairs.
     numbers: HashMap<u32, u32>,
-    /// Queue pairs in the error state, whose receives are flushed.
-    ending: Vec<QueuePair>,
+    /// Queue pairs in the error state, whose requests are flushed.
+    ending: Vec<Ending>,
+}
+
+/// A queue pair that waits for the end of its requests: if it were destroyed before, its
+/// completions would be lost, and with them buffers of the shared queue.
+struct Ending {
+    id: u32,
+    _pair: QueuePair,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Its requests are being flushed.
+    Flushing,
+    /// They have had time to be.
+    Flushed,
+    /// All completions from before have been taken.
+    Drained,
 }
 
 impl Connected {
@@ -95,7 +117,7 @@ impl Connected {
             received: Arc::clone(received),
             shared: domain.shared_receive_queue(RECEIVES as u32, 1)?,
             receives: domain.register(memory, AccessFlags::LOCAL)?,
-            slots: Slots::new(domain, SENDS, SIZE, (CONNECTED, DEPTH, PATIENCE))?,
+            slots: Slots::new(domain, SENDS, SLOT, (CONNECTED, DEPTH, PATIENCE))?,
             lanes: HashMap::new(),
             numbers: HashMap::new(),
             ending: Vec::new(),
@@ -117,6 +139,9 @@ impl Connected {
 
     /// Makes a queue pair of a connection in INIT. Returns its number.
     pub fn create(&mut self, id: u32, port: u8, partition_index: u16) -> Option<u32> {
+        if self.ending.len() >= MOST_ENDING {
+            return None;
+        }
         let options = PairOptions {
             send_depth: DEPTH as u32,
             receive_depth: 0,
@@ -167,21 +192,45 @@ impl Connected {
         self.numbers.remove(&lane.pair().number());
         let in_flight = lane.in_flight();
         let pair = lane.into_pair();
-        // A message under way has a buffer of the shared queue, which comes back by an error.
-        let is_ending = pair.modify(&Change::to_error()).is_ok();
-        if is_ending && in_flight == 0 && self.ending.len() < MOST_ENDING {
-            self.ending.push(pair);
-        } else {
-            // The adapter reads no request of a queue pair that has been destroyed.
-            drop(pair);
-            self.slots.release_all(id);
-        }
+        // It fails if the adapter has failed, and then nothing completes any more.
+        let _ = pair.modify(&Change::to_error());
+        self.ending.push(Ending {
+            id,
+            _pair: pair,
+            stage: Stage::Flushing,
+        });
         in_flight
     }
 
-    /// Destroys the queue pairs whose receives have been flushed.
+    /// Destroys the queue pairs whose requests have been flushed. Called from time to time.
     pub fn tick(&mut self) {
-        self.ending.clear();
+        let slots = &mut self.slots;
+        self.ending.retain_mut(|one| match one.stage {
+            Stage::Drained => {
+                // The adapter reads no request of a queue pair in the error state.
+                slots.release_all(one.id);
+                false
+            }
+            Stage::Flushed => true,
+            Stage::Flushing => {
+                one.stage = Stage::Flushed;
+                true
+            }
+        });
+    }
+
+    /// Notes that there are no completions of receives.
+    pub fn note_drained(&mut self) {
+        for one in &mut self.ending {
+            if one.stage == Stage::Flushed {
+                one.stage = Stage::Drained;
+            }
+        }
+    }
+
+    /// Returns whether [`Connected::tick`] must be called soon.
+    pub fn is_ending(&self) -> bool {
+        !self.ending.is_empty()
     }
 
     /// Returns whether every slot is in use.
@@ -191,7 +240,10 @@ impl Connected {
 
     /// Returns the connections whose peers take nothing.
     pub fn stalled(&self) -> Vec<u32> {
-        let stalled = self.lanes.iter().filter(|(_, lane)| lane.is_stalled());
+        let stalled = self
+            .lanes
+            .iter()
+            .filter(|(_, lane)| lane.is_stuck(PATIENCE));
         stalled.map(|(id, _)| *id).collect()
     }
 
@@ -208,12 +260,14 @@ impl Connected {
         }
     }
 
-    /// Returns a slot's memory for a packet of any connection: the region, and where its message
-    /// starts. It stays free until it is sent.
-    pub fn next_slot(&self) -> Option<(u32, &Region, usize)> {
-        let slot = self.slots.next_free()?;
-        let (region, at) = self.slots.place(slot);
-        Some((slot, region, at))
+    /// Returns a slot for a packet of any connection. It stays free until it is sent.
+    pub fn next_slot(&self) -> Option<u32> {
+        self.slots.next_free()
+    }
+
+    /// Returns a slot's memory: the region, and where its message starts.
+    pub fn slot(&self, slot: u32) -> (&Region, usize) {
+        self.slots.place(slot)
     }
 
     /// Sends the first bytes of a slot. The connection may be busy.
@@ -235,13 +289,17 @@ impl Connected {
             let id = (completion.id & !CONNECTED) >> 32;
             let id = id as u32;
             let Some(lane) = self.lanes.get_mut(&id) else {
+                // Its queue pair is ending, and the request has been counted.
+                self.slots.release(completion.id as u32);
                 return Completed::Nothing;
             };
+            if !completion.status.is_success() {
+                // It stays in flight, so that it counts as lost when the queue pair is destroyed.
+                self.slots.release(completion.id as u32);
+                return Completed::Failed(id);
+            }
             lane.complete(&mut self.slots, completion.id);
-            return match completion.status.is_success() {
-                true => Completed::Sent,
-                false => Completed::Failed(id),
-            };
+            return Completed::Sent;
         }
         let buffer = completion.id as u32;
         match self.numbers.get(&completion.pair) {
@@ -252,7 +310,10 @@ impl Connected {
             }),
             _ => {
                 self.post_receive(buffer);
-                Completed::Nothing
+                match completion.status.is_flushed() {
+                    true => Completed::Nothing,
+                    false => Completed::Lost,
+                }
             }
         }
     }

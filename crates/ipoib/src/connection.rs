@@ -2,14 +2,15 @@
 //!
 //! Each end sends by a connection that it has requested itself and receives by those of its peers,
 //! as Linux does. So two ends may request connections at the same time, and neither waits for the
-//! other. Packets wait while a connection is requested. A neighbour that refuses connections gets
-//! datagrams for a while.
+//! other. Packets wait while a connection is requested. A neighbour that refuses connections, or
+//! does not answer requests, gets datagrams for a while.
 //!
 //! Times are milliseconds.
 
 pub mod message;
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 
 use crate::encapsulation::Protocol;
 use crate::hardware_address::{self, HardwareAddress};
@@ -82,6 +83,8 @@ struct Incoming {
     peer: Neighbour,
     peer_id: u32,
     own: End,
+    /// Whether the peer has agreed on partial checksums.
+    offloads: bool,
     used: u64,
 }
 
@@ -99,7 +102,7 @@ pub struct Connections {
     waiting: usize,
     /// Packets that were dropped after they had been taken.
     dropped: u64,
-    /// Packets of neighbours that have refused connections.
+    /// Packets of neighbours that have no connection.
     returned: Vec<Vec<u8>>,
 }
 
@@ -113,7 +116,8 @@ impl Connections {
             outgoing: HashMap::new(),
             neighbours: HashMap::new(),
             incoming: HashMap::new(),
-            newest: 0,
+            // Another user of the adapter cannot count from its own numbers to this interface's.
+            newest: RandomState::new().hash_one(own.queue_pair) as u32,
             waiting_bytes: 0,
             waiting: 0,
             dropped: 0,
@@ -142,8 +146,7 @@ impl Connections {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the packets that have to be sent again, because their neighbour has refused a
-    /// connection.
+    /// Returns the packets that have to be sent again, because their neighbour has no connection.
     pub fn take_returned(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.returned)
     }
@@ -349,6 +352,11 @@ impl Connections {
         })
     }
 
+    /// Returns whether messages of an incoming connection may have partial checksums.
+    pub fn has_partial_checksums(&self, id: u32) -> bool {
+        self.incoming.get(&id).is_some_and(|one| one.offloads)
+    }
+
     /// Uses a message. Returns `false` if it is invalid: for another interface, from another sender
     /// than it states, or unknown.
     pub fn receive(
@@ -405,7 +413,12 @@ impl Connections {
             }
             Message::Reject { peer, .. } => {
                 let known = self.neighbours.get(&peer).copied();
-                let Some(to) = known.filter(|to| is_from(to, source)) else {
+                let is_requested = |to: &Neighbour| {
+                    let one = self.outgoing.get(to);
+                    one.is_some_and(|one| matches!(one.state, State::Requested { .. }))
+                };
+                let known = known.filter(|to| is_from(to, source) && is_requested(to));
+                let Some(to) = known else {
                     return false;
                 };
                 self.refuse(&to, now, pairs);
@@ -478,6 +491,7 @@ impl Connections {
             peer,
             peer_id,
             own,
+            offloads: end.offloads,
             used: now,
         };
         self.incoming.insert(id, one);
@@ -597,7 +611,10 @@ impl Connections {
         for (id, own, to) in again {
             pairs.tell(&to, &self.request_of(id, own, &to));
         }
-        for to in unanswered.into_iter().chain(unused) {
+        for to in unanswered {
+            self.refuse(&to, now, pairs);
+        }
+        for to in unused {
             self.close(&to, pairs);
         }
         let is_unused = |one: &Incoming| one.used + UNUSED_INCOMING <= now;

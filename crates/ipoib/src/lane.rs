@@ -15,6 +15,14 @@ use crate::station::Sent;
 pub const DEPTH: usize = 128;
 /// Time after which a receiver of datagrams that takes nothing is no longer waited for.
 pub const PATIENCE: Duration = Duration::from_millis(20);
+/// Slots that are left to lanes with at most so many requests in flight, so that a few neighbours
+/// that take little do not keep others from sending.
+const RESERVED: usize = 16;
+const FEW: usize = 4;
+/// Time for which a neighbour that was waited for so long is not waited for again: others would
+/// wait with it.
+const LONG_WAIT: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(500);
 /// No lane.
 const FREE: u32 = u32::MAX;
 
@@ -74,7 +82,8 @@ impl Slots {
         (&self.region, slot as usize * self.size)
     }
 
-    fn release(&mut self, slot: u32) {
+    /// Releases a slot whose request has ended, once.
+    pub fn release(&mut self, slot: u32) {
         if let Some(owner) = self.owners.get_mut(slot as usize)
             && *owner != FREE
         {
@@ -99,9 +108,13 @@ pub struct Lane {
     number: u32,
     pair: QueuePair,
     in_flight: usize,
-    /// Until when a receiver is waited for: the lane is full, or without a slot, and nothing
-    /// completes.
-    blocked_until: Option<Instant>,
+    /// Since when a packet waits because the lane is full, or without a slot.
+    blocked: Option<Instant>,
+    /// Until when the receiver is not waited for.
+    slow_until: Option<Instant>,
+    /// When a request last completed, or the first one was sent.
+    moved: Instant,
+    patience: Duration,
 }
 
 impl Lane {
@@ -111,7 +124,10 @@ impl Lane {
             number,
             pair,
             in_flight: 0,
-            blocked_until: None,
+            blocked: None,
+            slow_until: None,
+            moved: Instant::now(),
+            patience: PATIENCE,
         }
     }
 
@@ -135,10 +151,15 @@ impl Lane {
         self.in_flight
     }
 
-    /// Returns whether the receiver takes nothing.
+    /// Returns whether a packet has waited in vain.
     pub fn is_stalled(&self) -> bool {
-        self.blocked_until
-            .is_some_and(|until| Instant::now() >= until)
+        self.blocked
+            .is_some_and(|since| since.elapsed() >= self.patience)
+    }
+
+    /// Returns whether requests are in flight and none has completed for this time.
+    pub fn is_stuck(&self, time: Duration) -> bool {
+        self.in_flight > 0 && self.moved.elapsed() >= time
     }
 
     /// Sends a packet.
@@ -167,16 +188,28 @@ impl Lane {
 
     /// Returns the slot for the next request, if the queue pair takes one.
     pub fn slot(&self, slots: &Slots) -> Option<u32> {
-        slots.next_free().filter(|_| self.in_flight < slots.depth)
+        let is_reserved = slots.free.len() <= RESERVED && self.in_flight >= FEW;
+        let is_free = self.in_flight < slots.depth && !is_reserved;
+        slots.next_free().filter(|_| is_free)
     }
 
     fn blocked(&mut self, patience: Duration) -> Sent {
-        self.blocked_until
-            .get_or_insert_with(|| Instant::now() + patience);
-        if self.is_stalled() {
+        self.patience = patience;
+        let is_slow = self.slow_until.is_some_and(|until| Instant::now() < until);
+        self.blocked.get_or_insert_with(Instant::now);
+        if is_slow || self.is_stalled() {
             Sent::Stalled
         } else {
             Sent::Busy
+        }
+    }
+
+    /// Ends the wait of a packet.
+    fn unblock(&mut self) {
+        if let Some(since) = self.blocked.take()
+            && since.elapsed() >= LONG_WAIT.min(self.patience)
+        {
+            self.slow_until = Some(Instant::now() + PAUSE);
         }
     }
 
@@ -202,7 +235,11 @@ impl Lane {
             Ok(()) => {
                 slots.free.pop();
                 slots.owners[slot as usize] = self.number;
+                if self.in_flight == 0 {
+                    self.moved = Instant::now();
+                }
                 self.in_flight += 1;
+                self.unblock();
                 Sent::Done
             }
             Err(_) => Sent::Refused,
@@ -213,6 +250,6 @@ impl Lane {
     pub fn complete(&mut self, slots: &mut Slots, id: u64) {
         slots.release(id as u32);
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.blocked_until = None;
+        self.moved = Instant::now();
     }
 }

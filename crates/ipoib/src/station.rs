@@ -413,9 +413,9 @@ impl Station {
 
     /// Drops the packets that still wait when the interface ends, and one that the link has not
     /// taken if there is one.
-    pub fn end(&mut self, has_pending: bool) {
-        self.counters.taken += u64::from(has_pending);
-        self.counters.drop(Drop::Stalled, has_pending.into());
+    pub fn end(&mut self, left: u64) {
+        self.counters.taken += left;
+        self.counters.drop(Drop::Stalled, left);
         let waiting = self.table.waiting();
         self.counters.drop(Drop::Unresolved, waiting);
         self.table = Table::default();

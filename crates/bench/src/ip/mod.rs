@@ -4,7 +4,7 @@
 mod hardware;
 mod software;
 
-pub use software::{Question, SOCKETS_COMMAND, answer};
+pub use software::{Question, SOCKETS_COMMAND, answer, note_processors};
 
 use crate::host::Host;
 use crate::plan::Task;

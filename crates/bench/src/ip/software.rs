@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::{Timeout, set_socket_reuseaddr, set_socket_timeout};
@@ -13,6 +14,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::net::{bind, connect, listen, recv, send, socket_with};
 use verbena_fabric::{Error, Result};
 use verbena_ipoib::descriptor;
+use verbena_measure::processors;
 use verbena_workloads::ip_interface::{Interface, Sockets};
 
 /// The command that makes sockets.
@@ -26,6 +28,31 @@ const MODES: [&str; 2] = ["datagram", "connected"];
 const WAIT: Duration = Duration::from_secs(10);
 /// Time for an interface to end by itself.
 const ENDING: Duration = Duration::from_secs(2);
+
+/// The first address of the network for benchmarks, 198.18.0.0/15 (RFC 2544), and the number of
+/// jobs of eight addresses in it.
+const FIRST: u32 = 0xc612_0000;
+const JOBS: u32 = 1 << 14;
+
+/// The processors that this process may use, before it is bound to one of them.
+static PROCESSORS: OnceLock<Vec<usize>> = OnceLock::new();
+
+/// Notes the processors for those that carry packets. Called before this process is bound to one.
+pub fn note_processors() {
+    PROCESSORS.get_or_init(processors::allowed);
+}
+
+/// Starts a program on all processors that this process had at first.
+fn on_all_processors(command: &mut Command) -> io::Result<Child> {
+    let all = PROCESSORS.get_or_init(processors::allowed);
+    // A program inherits the processors of the thread that starts it.
+    let start = || {
+        // Without it, the figures are worse than they could be, as with too few processors.
+        let _ = processors::bind(all);
+        command.spawn()
+    };
+    std::thread::scope(|scope| scope.spawn(start).join().expect("starting does not panic"))
+}
 
 /// A request to the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,8 +114,8 @@ pub fn open(number: u32, side: usize) -> Result<Vec<Interface>> {
     };
     let mut all = Vec::new();
     for (index, mode) in MODES.iter().enumerate() {
-        let [_, _, high, low] = number.to_be_bytes();
-        let address = Ipv4Addr::new(10, high, low, (2 * index + side + 1) as u8);
+        let of_job = FIRST + 8 * (number % JOBS);
+        let address = Ipv4Addr::from_bits(of_job + (2 * index + side) as u32 + 1);
         let namespace = Namespace::start(mode, address).map_err(failed)?;
         all.push(Interface {
             mode: (*mode).to_owned(),
@@ -114,15 +141,16 @@ impl Namespace {
         let program = std::env::current_exe()?;
         let (own, theirs) = descriptor::pair()?;
         set_socket_timeout(&own, Timeout::Recv, Some(WAIT))?;
-        let process = Command::new(&program)
+        let mut command = Command::new(&program);
+        command
             .args(["ipoib", "--name", NAME, "--mode", mode])
-            .args(["--address", &format!("{address}/24"), "--"])
+            .args(["--address", &format!("{address}/29"), "--"])
             .arg(&program)
             .arg(SOCKETS_COMMAND)
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
+            .stderr(Stdio::piped());
+        let process = on_all_processors(&mut command)?;
         let mut started = Namespace {
             process,
             control: Some(own),
@@ -203,8 +231,14 @@ impl Sockets for Namespace {
     fn connect(&self, to: SocketAddr) -> io::Result<TcpStream> {
         let made = self.socket()?;
         set_socket_timeout(&made, Timeout::Send, Some(WAIT))?;
-        connect(&made, &to)?;
-        Ok(TcpStream::from(made))
+        match connect(&made, &to) {
+            // The time limit has passed (socket(7), SO_SNDTIMEO).
+            Err(rustix::io::Errno::INPROGRESS) => Err(io::ErrorKind::TimedOut.into()),
+            other => {
+                other?;
+                Ok(TcpStream::from(made))
+            }
+        }
     }
 }
 

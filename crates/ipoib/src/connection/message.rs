@@ -13,6 +13,9 @@ use crate::hardware_address::HardwareAddress;
 const SERVICE: u64 = 0x1000_0000_0000_0000;
 /// Follows the private data of the RFC if the sender accepts partial checksums.
 const OFFLOADS: [u8; 4] = *b"VBNA";
+/// Smallest MTU of an end, which each IPv4 host takes (RFC 791): packets would be cut into thousands
+/// of fragments for a smaller one.
+pub const LEAST_MTU: u32 = 576;
 /// Reason of a rejection: no queue pair is left.
 pub const NO_QUEUE_PAIR: u16 = 1;
 /// Reason of a rejection: the connection is not known.
@@ -77,11 +80,15 @@ fn private<const N: usize>(end: &End) -> [u8; N] {
 
 fn end(queue_pair: Qpn, psn: Psn, path_mtu: u8, data: &[u8]) -> Option<End> {
     let word = |at: usize| data.get(at..)?.first_chunk().copied();
+    let mtu = u32::from_be_bytes(word(4)?);
+    if mtu < LEAST_MTU {
+        return None;
+    }
     Some(End {
         queue_pair: queue_pair.value(),
         psn: psn.value(),
         datagrams: u32::from_be_bytes(word(0)?) & 0x00ff_ffff,
-        mtu: u32::from_be_bytes(word(4)?),
+        mtu,
         path_mtu,
         offloads: word(8) == Some(OFFLOADS),
     })

@@ -205,8 +205,10 @@ fn requests_are_repeated_and_given_up() {
         node.connections.tick(number * PAUSE, &mut node.pairs);
     }
     assert_eq!(node.pairs.told.len(), REQUESTS as usize);
-    assert_eq!(node.connections.take_dropped(), 1);
+    assert_eq!(node.connections.take_returned(), [[1]]);
     assert!(node.pairs.pairs.is_empty());
+    let given_up = u64::from(REQUESTS) * PAUSE;
+    assert_eq!(node.send(&at[1], &[2], given_up), Some(Way::Datagram));
     assert_eq!(node.send(&at[1], &[2], 99_000), Some(Way::Waits));
 }
 

@@ -19,6 +19,7 @@ use crate::adapter::{Adapter, Failure as AdapterFailure, PARTITION};
 use crate::address::{Prefixed, link_local};
 use crate::connected::LONGEST_MTU;
 use crate::connection::Connections;
+use crate::connection::message::LEAST_MTU;
 use crate::counters::Counters;
 use crate::descriptor;
 use crate::join::Joiner;
@@ -65,6 +66,13 @@ pub enum Failure {
         /// The longest MTU.
         longest: u32,
         /// The wanted one.
+        mtu: u32,
+    },
+
+    /// The wanted MTU is too small for connections.
+    #[error("the smallest MTU in connected mode is {LEAST_MTU}, and {mtu} is smaller")]
+    TinyMtu {
+        /// The wanted MTU.
         mtu: u32,
     },
 
@@ -119,6 +127,9 @@ impl Engine {
         let library = Library::open(library).map_err(AdapterFailure::from)?;
         let adapter = Adapter::open(&library, mode == Mode::Connected)?;
         let hardware = adapter.hardware();
+        if let (Mode::Connected, Some(mtu @ ..LEAST_MTU)) = (mode, mtu) {
+            return Err(Failure::TinyMtu { mtu });
+        }
         let (mode, longest) = match mode {
             Mode::Datagram => ("datagram", adapter.mtu()),
             Mode::Connected => ("connected", LONGEST_MTU),
@@ -220,9 +231,10 @@ impl Engine {
         pump.station.announce(&mut wire);
         descriptor::notify(control).map_err(system("report that the interface is ready"))?;
         pump.run(&mut wire, control)?;
+        let left = pump.take_left(&mut wire);
         wire.connections.close_all(&mut wire.adapter);
         pump.station.discard(wire.take_discarded());
-        pump.station.end(pump.is_pending);
+        pump.station.end(left);
         // Not known of an interface that a program has removed.
         if let Ok(Some(dropped)) = wire.kernel.dropped(index) {
             pump.station.count_dropped_by_kernel(dropped);

@@ -212,6 +212,9 @@ impl Pump {
                     .receive(&datagram[..received.length], source, now, wire);
             }
             if count < BATCH {
+                if let Some(connected) = wire.adapter.connected() {
+                    connected.note_drained();
+                }
                 break;
             }
         }
@@ -242,13 +245,15 @@ impl Pump {
         match completed {
             Completed::Failed(id) => wire.connections.fail(id, &mut wire.adapter),
             Completed::Received(message) => {
-                if let Some(source) = wire.connections.source(message.id, wire.now) {
-                    self.receive_message(wire, &message, source, buffer);
+                match wire.connections.source(message.id, wire.now) {
+                    Some(source) => self.receive_message(wire, &message, source, buffer),
+                    None => self.station.receive_failed(),
                 }
                 if let Some(connected) = wire.adapter.connected() {
                     connected.post_receive(message.buffer);
                 }
             }
+            Completed::Lost => self.station.receive_failed(),
             Completed::Sent | Completed::Nothing => {}
         }
     }
@@ -275,7 +280,9 @@ impl Pump {
                 // Datagrams of the same connection of TCP that came before.
                 let refused = wire.flush();
                 self.station.undeliver(refused);
-                match wire.deliver_message(message, front) {
+                let is_marked = encapsulation::is_marked(front)
+                    && wire.connections.has_partial_checksums(message.id);
+                match wire.deliver_message(message, front, is_marked) {
                     Some(true) => {}
                     _ => self.station.undeliver(1),
                 }
@@ -298,15 +305,25 @@ impl Pump {
         self.pieces.extend(returned);
     }
 
+    /// Returns the number of packets of the device that are not sent, when the interface ends.
+    pub(super) fn take_left(&mut self, wire: &mut Wire) -> u64 {
+        self.use_connections(wire);
+        let mut left = u64::from(self.is_pending) + self.pieces.len() as u64;
+        while self.segments.next(&mut self.packet) {
+            left += 1;
+        }
+        left
+    }
+
     /// Takes a packet from the device into the memory of a request, and sends it by a connection if
     /// its neighbour has one. Else the packet is in the buffer. Returns the bytes in the buffer.
     fn read(&mut self, wire: &mut Wire, now: u64) -> io::Result<usize> {
         let slot = wire.adapter.connected().and_then(|connected| {
-            let (slot, region, at) = connected.next_slot()?;
+            let slot = connected.next_slot()?;
+            let (region, at) = connected.slot(slot);
             let (header, _) = self.buffer.split_at_mut(offload::LENGTH);
             let at = at + encapsulation::LENGTH;
-            // As long as a slot; packets have at most this length.
-            let longest = (1 << 16) - encapsulation::LENGTH;
+            let longest = LONGEST - offload::LENGTH;
             Some((
                 slot,
                 region.read_vectored(wire.device.as_fd(), header, at, longest),
@@ -319,10 +336,10 @@ impl Pump {
         if self.send_slot(wire, slot, length, now) {
             return Ok(0);
         }
-        let connected = wire.adapter.connected();
-        if let Some((_, region, at)) = connected.and_then(|connected| connected.next_slot())
+        if let Some(connected) = wire.adapter.connected()
             && length > offload::LENGTH
         {
+            let (region, at) = connected.slot(slot);
             let into = &mut self.buffer[offload::LENGTH..length];
             region
                 .read(at + encapsulation::LENGTH, into)
@@ -341,9 +358,10 @@ impl Pump {
         };
         let mut front = [0; FRONT];
         let front = &mut front[..length.min(FRONT)];
-        let Some((_, region, at)) = wire.adapter.connected().and_then(|one| one.next_slot()) else {
+        let Some(connected) = wire.adapter.connected() else {
             return false;
         };
+        let (region, at) = connected.slot(slot);
         if region.read(at + encapsulation::LENGTH, front).is_err() {
             return false;
         }
@@ -369,9 +387,7 @@ impl Pump {
         let Some(connected) = wire.adapter.connected() else {
             return false;
         };
-        let Some((_, region, at)) = connected.next_slot() else {
-            return false;
-        };
+        let (region, at) = connected.slot(slot);
         if region.write(at, &own).is_err() {
             return false;
         }
@@ -434,6 +450,7 @@ impl Pump {
     /// closed, which is returned once.
     fn wait(&mut self, wire: &mut Wire, control: &OwnedFd) -> Result<(bool, bool), Failure> {
         let is_waiting = self.station.is_waiting() || wire.connections.is_waiting();
+        let is_waiting = is_waiting || wire.adapter.is_ending();
         let is_busy = self.is_pending || wire.connections.waiting() > 0;
         let timeout = match (is_busy, is_waiting) {
             (true, _) => BUSY,

@@ -83,11 +83,16 @@ impl Wire {
         }
     }
 
-    /// Gives the device the message of a connection. Returns `false` if its checksum is partial and
+    /// Gives the device the message of a connection. Returns `None` if its checksum is partial and
     /// its headers are not understood.
-    pub(super) fn deliver_message(&mut self, message: &Message, front: &[u8]) -> Option<bool> {
+    pub(super) fn deliver_message(
+        &mut self,
+        message: &Message,
+        front: &[u8],
+        is_partial: bool,
+    ) -> Option<bool> {
         let packet = &front[encapsulation::LENGTH..];
-        let header = match encapsulation::is_marked(front) {
+        let header = match is_partial {
             true => partial(packet)?,
             false => Header::default(),
         };

@@ -627,7 +627,7 @@ proptest! {
             stations[0].tick(now, &mut links[0]);
             exchange(&mut stations, &mut links, now);
         }
-        stations[0].end(false);
+        stations[0].end(0);
         let counters = stations[0].counters();
         let dropped = [Drop::TooLong, Drop::QueueFull, Drop::Unresolved]
             .map(|reason| counters.dropped(reason));
