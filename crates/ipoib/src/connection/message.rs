@@ -13,8 +13,8 @@ use crate::hardware_address::HardwareAddress;
 const SERVICE: u64 = 0x1000_0000_0000_0000;
 /// Follows the private data of the RFC if the sender accepts partial checksums.
 const OFFLOADS: [u8; 4] = *b"VBNA";
-/// Smallest MTU of an end, which each IPv4 host takes (RFC 791): packets would be cut into thousands
-/// of fragments for a smaller one.
+/// Smallest MTU of an end, which each IPv4 host takes (RFC 791): packets would be cut into
+/// thousands of fragments for a smaller one.
 pub const LEAST_MTU: u32 = 576;
 /// Reason of a rejection: no queue pair is left.
 pub const NO_QUEUE_PAIR: u16 = 1;
