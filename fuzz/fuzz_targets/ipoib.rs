@@ -37,7 +37,7 @@ impl Pairs for FakePairs {
 
     fn connect(&mut self, id: u32, _: &Neighbour, _: &End, psn: u32, _: bool) -> bool {
         assert!(self.0.contains(&id));
-        psn % 8 != 0
+        !psn.is_multiple_of(8)
     }
 
     fn destroy(&mut self, id: u32) {
@@ -179,7 +179,7 @@ fuzz_target!(|input: &[u8]| {
     link.connections.close_all(&mut link.pairs);
     station.discard(link.connections.take_dropped());
     assert!(link.pairs.0.is_empty());
-    station.end(false);
+    station.end(0);
     let Recorder {
         joiner, written, ..
     } = &mut link;
