@@ -134,7 +134,7 @@ fuzz_target!(|input: &[u8]| {
         addresses: vec![prefixed("10.0.0.1/24"), prefixed("fd00::1/64")],
     });
     let mut link = Recorder {
-        connections: Connections::new(own, MTU as u32, 5),
+        connections: Connections::new(own, MTU as u32, 5, 0),
         pairs: FakePairs::default(),
         joiner: Joiner::default(),
         delivered: 0,

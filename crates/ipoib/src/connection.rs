@@ -10,7 +10,6 @@
 pub mod message;
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
 
 use crate::encapsulation::Protocol;
 use crate::hardware_address::{self, HardwareAddress};
@@ -107,8 +106,9 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Returns the state of an interface without connections.
-    pub fn new(own: HardwareAddress, mtu: u32, path_mtu: u8) -> Connections {
+    /// Returns the state of an interface without connections. The numbers of connections follow
+    /// `first`, which other users of the adapter should not be able to guess.
+    pub fn new(own: HardwareAddress, mtu: u32, path_mtu: u8, first: u32) -> Connections {
         Connections {
             own,
             mtu,
@@ -116,8 +116,7 @@ impl Connections {
             outgoing: HashMap::new(),
             neighbours: HashMap::new(),
             incoming: HashMap::new(),
-            // Another user of the adapter cannot count from its own numbers to this interface's.
-            newest: RandomState::new().hash_one(own.queue_pair) as u32,
+            newest: first,
             waiting_bytes: 0,
             waiting: 0,
             dropped: 0,

@@ -81,7 +81,7 @@ impl Node {
     fn new(number: u32, flags: u8) -> Node {
         let own = neighbour(number, flags).hardware;
         Node {
-            connections: Connections::new(own, MTU, 5),
+            connections: Connections::new(own, MTU, 5, 0),
             pairs: Recorder {
                 left: 4 * MOST,
                 ..Recorder::default()

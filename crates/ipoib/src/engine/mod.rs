@@ -5,6 +5,7 @@ mod pump;
 mod wire;
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -199,7 +200,12 @@ impl Engine {
             datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
             addresses,
         });
-        let connections = Connections::new(adapter.hardware(), plan.mtu, adapter.path_mtu());
+        let connections = Connections::new(
+            adapter.hardware(),
+            plan.mtu,
+            adapter.path_mtu(),
+            RandomState::new().hash_one(index) as u32,
+        );
         let mut wire = Wire {
             connections,
             datagram_mtu: plan.mtu.min(adapter.mtu()) as usize,
