@@ -48,7 +48,8 @@ pub struct Arguments {
 
     /// Give the interface this MTU in bytes
     ///
-    /// By default the longest: 65520 in connected mode, else that of the port less 4.
+    /// By default the longest: 65520 in connected mode, where the least is 576, else that of the
+    /// port less 4.
     #[arg(long, value_name = "BYTES", value_parser = number::between::<u32>(68..=65_520))]
     mtu: Option<u32>,
 
