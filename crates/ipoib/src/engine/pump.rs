@@ -182,6 +182,14 @@ impl Pump {
         }
     }
 
+    /// Uses them for a packet that has just come, once for all packets of a turn: it was sent after
+    /// the changes.
+    fn use_changes_before(&mut self, wire: &mut Wire, are_used: &mut bool) {
+        if !std::mem::replace(are_used, true) {
+            self.use_changes(wire);
+        }
+    }
+
     fn now(&self) -> u64 {
         self.start.elapsed().as_millis() as u64
     }
@@ -317,7 +325,8 @@ impl Pump {
 
     /// Takes a packet from the device into the memory of a request, and sends it by a connection if
     /// its neighbour has one. Else the packet is in the buffer. Returns the bytes in the buffer.
-    fn read(&mut self, wire: &mut Wire, now: u64) -> io::Result<usize> {
+    /// `are_used` is set once changes of the namespace are used.
+    fn read(&mut self, wire: &mut Wire, now: u64, are_used: &mut bool) -> io::Result<usize> {
         let slot = wire.adapter.connected().and_then(|connected| {
             let slot = connected.next_slot()?;
             let (region, at) = connected.slot(slot);
@@ -330,9 +339,12 @@ impl Pump {
             ))
         });
         let Some((slot, length)) = slot else {
-            return wire.device.read(&mut self.buffer);
+            let length = wire.device.read(&mut self.buffer)?;
+            self.use_changes_before(wire, are_used);
+            return Ok(length);
         };
         let length = length?;
+        self.use_changes_before(wire, are_used);
         if self.send_slot(wire, slot, length, now) {
             return Ok(0);
         }
@@ -401,11 +413,11 @@ impl Pump {
 
     /// Takes packets from the device. Returns whether there were any, and whether it is empty now.
     fn send(&mut self, wire: &mut Wire) -> Result<(bool, bool), Failure> {
-        let mut moved = false;
+        let (mut moved, mut are_used) = (false, false);
         let now = self.now();
         for _ in 0..TURN {
             if !self.is_pending && !self.next_piece() && !self.segments.next(&mut self.packet) {
-                match self.read(wire, now) {
+                match self.read(wire, now, &mut are_used) {
                     // A connection has it.
                     Ok(0) => moved = true,
                     Ok(length) => {
