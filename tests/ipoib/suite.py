@@ -150,7 +150,8 @@ def transferred(place: Place) -> Outcome:
 
 
 def measured(place: Place) -> Outcome:
-    """iperf3 sends by TCP in several streams and by UDP; no datagram of UDP is lost by the link."""
+    """iperf3 sends by TCP in several streams and by UDP; no packet is lost by the link. A neighbour that gets no processor for a while
+    may lose some, which are counted."""
     ends = Ends(place)
     other = ends.start(1, f"iperf3 -s > server & {WAIT}; kill $!")
     # The server refuses clients while it starts, and while it ends a test.
@@ -158,9 +159,11 @@ def measured(place: Place) -> Outcome:
                        for words in ("10.0.0.1 -n 20M -P 4", "fd00::1 -n 20M -R", "10.0.0.1 -u -b 20M -n 2M"))
     ended = ends.run(2, script)
     [server] = ends.stop(other)
-    if failure := lacks(ended, [r"\(0%\)  receiver"]) or unbalanced(server):
+    if failure := lacks(ended, [r"\(\d.*%\)  receiver"]) or unbalanced(server):
         return failure
     sent, received = counters(ended.output), counters(server.output)
+    if not re.search(r"\(0%\)  receiver", ended.output) and "dropped sent: neighbour takes no datagrams" not in {**sent, **received}:
+        return failed("lost datagrams of UDP were not counted", ended.evidence() + server.evidence())
     pairs = [(sent, received), (received, sent)]
     for one, peer in pairs:
         if one["packets sent to a neighbour"] > peer["packets delivered to programs"]:

@@ -207,7 +207,8 @@ impl Lane {
     /// Ends the wait of a packet.
     fn unblock(&mut self) {
         if let Some(since) = self.blocked.take()
-            && since.elapsed() >= LONG_WAIT.min(self.patience)
+            && self.patience >= LONG_WAIT
+            && since.elapsed() >= LONG_WAIT
         {
             self.slow_until = Some(Instant::now() + PAUSE);
         }
