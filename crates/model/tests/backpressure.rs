@@ -1,24 +1,15 @@
 //! Properties of random traffic on random systems: all of it arrives, nothing completes too early,
 //! nothing carries more than its rate, and congestion stays on its virtual lane.
 
+mod shipped;
+
 use proptest::prelude::*;
+use shipped::system;
 use std::cell::Cell;
 use std::rc::Rc;
 use verbena_model::adapter::{Fidelity, Kind, Placement, Request, Transport};
 use verbena_model::cluster::Cluster;
 use verbena_model::kernel::Time;
-use verbena_model::profile::{Library, Overrides, System};
-
-fn system(name: &str, settings: &[(&str, f64)]) -> System {
-    let overrides = settings
-        .iter()
-        .fold(Overrides::none(), |all, (path, value)| {
-            all.with(path, *value)
-        });
-    Library::shipped(&overrides)
-        .and_then(|library| library.system(name))
-        .expect("shipped profiles are sound")
-}
 
 /// A message.
 #[derive(Debug, Clone, Copy)]

@@ -3,6 +3,7 @@
 
 #[expect(dead_code, reason = "traffic of other tests")]
 mod joined;
+mod shipped;
 
 use joined::shape;
 use proptest::prelude::*;
@@ -16,7 +17,7 @@ use verbena_model::audit::Audit;
 use verbena_model::cluster::Cluster;
 use verbena_model::kernel::Time;
 use verbena_model::mpi::World;
-use verbena_model::profile::{Library, Overrides, System};
+use verbena_model::profile::System;
 
 /// A system by name; one without is connected by a dragonfly with adaptive routing.
 type Named = Option<&'static str>;
@@ -27,14 +28,7 @@ fn system(name: Named, settings: &[(&str, f64)]) -> System {
         let dragonfly = shape("dragonfly", &values, "adaptive");
         return joined::system(&dragonfly, 40, 3.0).expect("sound");
     };
-    let overrides = settings
-        .iter()
-        .fold(Overrides::none(), |all, (path, value)| {
-            all.with(path, *value)
-        });
-    Library::shipped(&overrides)
-        .and_then(|library| library.system(name))
-        .expect("shipped profiles are sound")
+    shipped::system(name, settings)
 }
 
 /// A process's messages to another node, some posted together, over one queue pair.

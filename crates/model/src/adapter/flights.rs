@@ -140,7 +140,7 @@ impl Flights {
     fn add(&self, sim: &Sim, record: Record) -> (u32, u32) {
         let mut records = self.records.borrow_mut();
         let number = records.add(record);
-        sim.has_room_for(records.room());
+        sim.note_records(records.room());
         (self.task(number), number)
     }
 
@@ -186,7 +186,7 @@ impl Machine for Flights {
             let Some(flight) = &record.flight else { return };
             let acknowledgement = Record::acknowledgement(sim, flight, instant);
             let task = self.task(records.add(acknowledgement));
-            sim.has_room_for(records.room());
+            sim.note_records(records.room());
             sim.wake_in(sim.place(), instant, task);
             let Some(record) = records.get(number) else {
                 return;

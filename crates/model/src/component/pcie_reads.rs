@@ -285,7 +285,7 @@ impl ReadRecords {
         let sim = reads.bus.sim.clone();
         let mut records = self.records.borrow_mut();
         let record = records.add(reads);
-        sim.has_room_for(records.room());
+        sim.note_records(records.room());
         if let Some(machine) = self.machine.get() {
             sim.wake(machine.task(record));
         }

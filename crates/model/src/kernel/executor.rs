@@ -203,10 +203,10 @@ impl Sim {
         number
     }
 
-    /// Prefetches upcoming tasks from now on, as the machines have so many records (`room`) that
-    /// they do not stay in the caches.
-    pub fn has_room_for(&self, room: usize) {
-        if room > FETCHED_FROM {
+    /// Notes that a table has this many records. If they do not stay in the caches, upcoming tasks
+    /// are prefetched from now on.
+    pub fn note_records(&self, records: usize) {
+        if records > FETCHED_FROM {
             self.0.prefetches.set(true);
         }
     }
@@ -248,7 +248,7 @@ impl Sim {
             }
             None => {
                 tasks.push(slot);
-                self.has_room_for(tasks.len());
+                self.note_records(tasks.len());
                 (tasks.len() - 1) as TaskId
             }
         }
