@@ -12,6 +12,7 @@ from harness.case import Case
 from harness.outcome import Outcome, failed, passed
 from harness.place import Place
 
+from . import segments
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 CONNECTED, DATAGRAM = ("--mode", "connected"), ("--mode", "datagram")
@@ -33,7 +34,7 @@ def cases() -> list[Case]:
         Case(title, "iperf3", measured),
         Case(title, "sizes to an end in datagram mode", partial(shortened, DATAGRAM, DATAGRAM_MTU)),
         Case(title, "sizes to an end with a smaller MTU", partial(shortened, (*CONNECTED, "--mtu", "9000"), 9000)),
-        Case(title, "the longest message of UDP that is cut", segmented),
+        Case(title, "the longest message of UDP that is cut", partial(segments.cut, "10.0.0.1", 65_507, 1200, CONNECTED)),
         Case(title, "groups", grouped),
         Case(title, "a sender that ends", left),
         Case(title, "an end that is killed and restarted", partial(restarted, CONNECTED)),
@@ -203,22 +204,6 @@ def stopped(place: Place) -> Outcome:
     if failure := lacks(ended, [r"^reached again$", r"3 received", r"neighbour takes no datagrams +[1-9]"]):
         return failure
     return passed(f"{counters(ended.output)['dropped sent: neighbour takes no datagrams']} dropped")
-
-
-def segmented(place: Place) -> Outcome:
-    """65,507 bytes that the interface has to cut (UDP_SEGMENT) arrive completely."""
-    ends = Ends(place)
-    receive = ("import pathlib, socket\nend = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nend.bind(('10.0.0.1', 5002))\n"
-               "pathlib.Path('ready').touch()\nprint(*(len(end.recv(4000)) for _ in range(55)))")
-    send = ("import socket\nend = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nend.setsockopt(socket.IPPROTO_UDP, 103, 1200)\n"
-            "end.sendto(bytes(65507), ('10.0.0.1', 5002))")
-    for name, text in (("receive.py", receive), ("send.py", send)):
-        (place.directory / name).write_text(text)
-    other = ends.start(1, f"python3 receive.py; {WAIT}", *CONNECTED)
-    ended = ends.run(2, "until [ -e ready ]; do sleep 0.02; done; ping -c 1 -w 20 10.0.0.1; python3 send.py", *CONNECTED)
-    [server] = ends.stop(other)
-    lengths = " ".join(["1200"] * 54 + ["707"])
-    return unbalanced(ended) or lacks(server, [rf"^{lengths}$"]) or passed("55 datagrams")
 
 
 def held(place: Place) -> Outcome:

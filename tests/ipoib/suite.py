@@ -18,7 +18,7 @@ from harness.outcome import Outcome, failed, passed, skipped
 from harness.place import Place
 from harness.requirement import COMPILER, VERBS_HEADERS, Tool
 
-from . import benchmarks, connected, hosts
+from . import benchmarks, connected, hosts, segments
 from .ends import HERE, SECONDS, WAIT, Ends, counters, lacks, unbalanced
 
 TITLE = "IP over InfiniBand"
@@ -45,7 +45,7 @@ def cases() -> list[Case]:
         Case("two ends", "sizes up to the MTU", sizes),
         Case("two ends", "TCP", transferred),
         Case("two ends", "iperf3", measured),
-        Case("two ends", "UDP segments", segmented),
+        Case("two ends", "UDP segments", partial(segments.cut, "fd00::1", 20_000, 1000, ())),
         Case("two ends", "a sender that ends", left),
         Case("two ends", "a capture", captured),
         Case("four ends", "all pairs", all_pairs),
@@ -169,22 +169,6 @@ def measured(place: Place) -> Outcome:
         if one["packets sent to a neighbour"] > peer["packets delivered to programs"]:
             return failed("packets were lost", ended.evidence() + server.evidence())
     return passed()
-
-
-def segmented(place: Place) -> Outcome:
-    """A long message of UDP that the interface has to cut (UDP_SEGMENT) arrives as datagrams in their order."""
-    ends = Ends(place)
-    receive = ("import pathlib, socket\nend = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\nend.bind(('fd00::1', 5002))\n"
-               "pathlib.Path('ready').touch()\nprint(*(end.recv(4000)[0] for _ in range(20)))")
-    send = ("import socket\nend = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\nend.setsockopt(socket.IPPROTO_UDP, 103, 1000)\n"
-            "end.sendto(b''.join(bytes([number]) * 1000 for number in range(20)), ('fd00::1', 5002))")
-    for name, text in (("receive.py", receive), ("send.py", send)):
-        (place.directory / name).write_text(text)
-    other = ends.start(1, f"python3 receive.py; {WAIT}")
-    ended = ends.run(2, "until [ -e ready ]; do sleep 0.02; done; ping -c 1 -w 20 fd00::1; python3 send.py")
-    [server] = ends.stop(other)
-    order = " ".join(map(str, range(20)))
-    return unbalanced(ended) or lacks(server, [rf"^{order}$"]) or passed("20 datagrams")
 
 
 def left(place: Place) -> Outcome:
